@@ -137,18 +137,20 @@ fn an_unlisted_chain_from_the_deployment_to_a_pause(sandbox: &Sandbox, url: &str
     let sign = |arguments: &[&str]| run(&[arguments, &["--dev-account", "0", "--yes"]].concat());
     assert!(run(&["inspect", "1"]).code(0).stdout.contains(&our_contract("ERC721OwnerPredicate")));
     assert!(run(&["predicate", "show", "1"]).code(0).stdout.starts_with("erc721 "));
-    assert!(run(&["requirements", "1"]).code(0).stdout.contains("own a token of"));
-    assert_eq!(run(&["access", "1", CALLER]).code(0).stdout, "granted\n");
+    assert!(run(&["predicate", "requirements", "1"]).code(0).stdout.contains("own a token of"));
+    assert_eq!(run(&["predicate", "check", "1", CALLER]).code(0).stdout, "granted\n");
     sign(&["pause", "1"]).code(0);
-    assert_eq!(run(&["access", "1", CALLER]).code(1).stdout, "denied\n");
+    assert_eq!(run(&["predicate", "check", "1", CALLER]).code(1).stdout, "denied\n");
     sign(&["resume", "1"]).code(0);
-    assert_eq!(run(&["access", "1", CALLER]).code(0).stdout, "granted\n");
+    assert_eq!(run(&["predicate", "check", "1", CALLER]).code(0).stdout, "granted\n");
     // The manifest's server does not exist; what the chain says is read.
     let verdict = run(&["verify", "1"]);
     assert!(verdict.code != 0 && format!("{verdict:?}").contains("fetch."), "{verdict:#?}");
 
     // By number and by reference the user's network is found, and in another home the arguments say everything.
-    for arguments in [&["inspect", "1", "--network", SEPOLIA][..], &["inspect", &reference], &["access", &reference, CALLER]] {
+    for arguments in
+        [&["inspect", "1", "--network", SEPOLIA][..], &["inspect", &reference], &["predicate", "check", &reference, CALLER]]
+    {
         sandbox.run(arguments).code(0);
     }
     let bare = Sandbox::new();
@@ -157,10 +159,10 @@ fn an_unlisted_chain_from_the_deployment_to_a_pause(sandbox: &Sandbox, url: &str
     let everything = [&by_number[..], &["--registry", &registry]].concat();
     let run = |arguments: &[&str]| bare.run(&[arguments, &everything[..]].concat());
     run(&["inspect", "1"]).code(0);
-    run(&["access", "1", CALLER]).code(0);
-    run(&["requirements", "1"]).code(0);
+    run(&["predicate", "check", "1", CALLER]).code(0);
+    run(&["predicate", "requirements", "1"]).code(0);
     run(&["pause", "1", "--dev-account", "0", "--yes"]).code(0);
-    assert_eq!(run(&["access", "1", CALLER]).code(1).stdout, "denied\n");
+    assert_eq!(run(&["predicate", "check", "1", CALLER]).code(1).stdout, "denied\n");
     run(&["resume", "1", "--dev-account", "0", "--yes"]).code(0);
     assert!(bare.run(&["inspect", "1", "--network", SEPOLIA]).code(2).stderr.contains("chain.no_rpc"));
     assert!(bare.run(&[&["inspect", "1"], &by_number[..]].concat()).code(2).stderr.contains("chain.no_registry"));
@@ -198,15 +200,12 @@ fn a_predicate_of_another_registry_is_refused_before_anything_is_signed() {
     let by_number = ["--network", SEPOLIA, "--registry", &second];
     refused(register(&sandbox, &[&gate[..], &by_number[..]].concat()), "predicate.other_registry");
     refused(register(&sandbox, &["--network", "second", "--access-predicate", &erc721]), "predicate.other_registry");
-    refused(
-        register(&sandbox, &["--network", "second", "--all-of", &erc721]),
-        "no composite predicate is known for the registry",
-    );
+    refused(register(&sandbox, &["--network", "second", "--all-of", &erc721]), "has no known composite predicate");
     let merkle = ["--network", "second", "--allowlist", "friends.txt"];
     sandbox.write("friends.txt", CALLER);
-    refused(register(&sandbox, &merkle), "no allowlist predicate is known for the registry");
+    refused(register(&sandbox, &merkle), "has no known allowlist predicate");
     let foreign = ["--network", SEPOLIA, "--registry", COLLECTION, "--rpc-url", url];
-    refused(register(&sandbox, &[&gate[..], &foreign[..]].concat()), "no ERC-721 predicate is known for the registry");
+    refused(register(&sandbox, &[&gate[..], &foreign[..]].concat()), "has no known ERC-721 predicate");
     refused(register(&sandbox, &[&gate[..], &foreign[..], &["--predicate", &erc721]].concat()), "predicate.other_registry");
     refused(register(&sandbox, &["--network", "first", "--predicate", &erc721]), "no gate was given");
     assert!(sandbox.run(&["inspect", "1", "--network", "second"]).code(1).stdout.contains("not registered"));
@@ -218,16 +217,19 @@ fn a_predicate_of_another_registry_is_refused_before_anything_is_signed() {
     let reference = register(&sandbox, &["--network", "second"]).code(0).stdout;
     assert!(reference.contains(&second), "{reference}");
     let sign = |arguments: &[&str]| sandbox.run(&[arguments, &["--network", "second", "--dev-account", "0", "--yes"]].concat());
-    refused(sign(&["set-predicate", "1", &erc721]), "predicate.other_registry");
+    refused(sign(&["predicate", "use", "1", &erc721]), "predicate.other_registry");
     refused(sign(&["predicate", "set", "1", "--nft-gate", COLLECTION]), "predicate.other_registry");
     refused(sign(&["pause", "1", "--deny-predicate", &erc721]), "predicate.other_registry");
-    refused(sign(&["pause", "1"]), "no predicate that denies every call is known for the registry");
+    refused(sign(&["pause", "1"]), "has no known deny-all predicate");
     // One without REGISTRY() serves any registry.
     sign(&["pause", "1", "--deny-predicate", &our_contract("DenyAllPredicate")]).code(0);
-    assert_eq!(sandbox.run(&["access", "1", CALLER, "--network", "second"]).code(1).stdout, "denied\n");
+    assert_eq!(sandbox.run(&["predicate", "check", "1", CALLER, "--network", "second"]).code(1).stdout, "denied\n");
     // The first registry's own predicate is taken there, by its network and by the number together with the registry.
     register(&sandbox, &[&gate[..], &["--network", "first"]].concat()).code(0);
-    assert_eq!(sandbox.run(&["access", "1", CALLER, "--network", SEPOLIA, "--registry", &ours]).code(0).stdout, "granted\n");
+    assert_eq!(
+        sandbox.run(&["predicate", "check", "1", CALLER, "--network", SEPOLIA, "--registry", &ours]).code(0).stdout,
+        "granted\n"
+    );
 }
 
 #[test]

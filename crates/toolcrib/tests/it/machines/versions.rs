@@ -95,7 +95,7 @@ fn versions_share_a_database() {
             stage.register();
         }
         let api_key = issue_key(&stage, &stage.setting);
-        let engine = stage.process("engine", &["index", "--looks", "4"]);
+        let engine = stage.process("engine", &["index", "--workers", "4"]);
         let addresses = [free_address(), free_address()];
         let directory = |name, at: SocketAddr| stage.process(name, &["directory", "--listen", &at.to_string()]);
         let first = directory("directory1", addresses[0]);

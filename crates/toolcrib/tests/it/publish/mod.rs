@@ -147,14 +147,14 @@ fn a_gate_is_set_once_and_never_changed_in_passing() {
     assert!(refused.stderr.contains("author.gate_too_large"), "{}", refused.stderr);
     assert!(!refused.stderr.contains("sent 1"), "before anything is spent: {}", refused.stderr);
     let half = place.publish("tide-table", &["--nft-gate", "0x0000000000000000000000000000000000000000"]).code(2);
-    assert!(half.stderr.contains("the same command goes on where this stopped"), "{}", half.stderr);
+    assert!(half.stderr.contains("run the same command again to continue"), "{}", half.stderr);
     let ran = place.publish("tide-table", &["--nft-gate", collection]).code(0);
-    assert!(ran.stderr.contains("going on where this stopped before"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("continuing unfinished work"), "{}", ran.stderr);
     place.check_onchain("tide-table", 1, 1);
     assert!(place.world.run(&["predicate", "show", "1"]).code(0).stdout.contains(&collection.to_lowercase()));
     place.write_and_serve("tide-table", "two");
     place.publish("tide-table", &[]).code(0);
-    assert_ne!(place.world.run(&["access", "1", STRANGER]).code(1).stdout, "granted\n", "still gated");
+    assert_ne!(place.world.run(&["predicate", "check", "1", STRANGER]).code(1).stdout, "granted\n", "still gated");
     let other = place.publish("tide-table", &["--erc20-gate", collection, "--min", "1"]).code(2);
     assert!(other.stderr.contains("author.gate_differs"), "{}", other.stderr);
     let others = place.publish("tide-table", &["--nft-gate", "0x0000000000000000000000000000000000000007"]).code(2);

@@ -107,7 +107,7 @@ fn a_facilitator_that_is_down_moves_nothing_and_is_told_at_the_start() {
 fn counter(gate: &Gate, name: &str) -> u64 {
     until("the address of the counters", || gate.log().contains("/metrics\n"));
     let log = gate.log();
-    let address = log.lines().find_map(|line| line.strip_prefix("counters are at http://")?.strip_suffix("/metrics"));
+    let address = log.lines().find_map(|line| line.strip_prefix("metrics at http://")?.strip_suffix("/metrics"));
     let address = address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("{log}"));
     let page = send(address, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     let page = String::from_utf8(page.body).expect("text");
