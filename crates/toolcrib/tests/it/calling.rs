@@ -398,6 +398,6 @@ fn limits_come_from_the_user_alone() {
     // A folder that somebody else wrote does not raise them.
     shop.world.sandbox.write("toolcrib.toml", "[spend]\nper_call = \"100\"\n");
     let ran = shop.run(&["call", &shop.tool, "--input", INPUT, "--yes"]).code(2);
-    assert!(ran.stderr.contains("cli.settings") && ran.stderr.contains("the user's own file"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("cli.settings") && ran.stderr.contains("the user's settings file"), "{}", ran.stderr);
     assert_eq!(shop.balance(), 0);
 }

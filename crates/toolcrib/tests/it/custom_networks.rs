@@ -113,7 +113,7 @@ fn an_unlisted_chain_from_the_deployment_to_a_pause(sandbox: &Sandbox, url: &str
     assert!(written.contains(&our_contract("ToolRegistry")) && written.contains(&our_contract("DenyAllPredicate")), "{written}");
     let second = deploy(&["--dev-account", "0", "--yes", "--name", "sepolia"]).code(0);
     assert_eq!(second.stdout.matches("was there").count(), names, "{}", second.stdout);
-    assert!(second.stderr.contains("are deployed already"), "{}", second.stderr);
+    assert!(second.stderr.contains("are already deployed"), "{}", second.stderr);
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), written, "nothing changes");
 
     let (_, config) = sandbox.run_json(&["config"]);
@@ -207,7 +207,7 @@ fn a_predicate_of_another_registry_is_refused_before_anything_is_signed() {
     let foreign = ["--network", SEPOLIA, "--registry", COLLECTION, "--rpc-url", url];
     refused(register(&sandbox, &[&gate[..], &foreign[..]].concat()), "has no known ERC-721 predicate");
     refused(register(&sandbox, &[&gate[..], &foreign[..], &["--predicate", &erc721]].concat()), "predicate.other_registry");
-    refused(register(&sandbox, &["--network", "first", "--predicate", &erc721]), "no gate was given");
+    refused(register(&sandbox, &["--network", "first", "--predicate", &erc721]), "without a gate");
     assert!(sandbox.run(&["inspect", "1", "--network", "second"]).code(1).stdout.contains("not registered"));
     // Which of the two a number means is not guessed.
     let vague = sandbox.run(&["inspect", "1", "--network", SEPOLIA]).code(2);

@@ -91,7 +91,7 @@ fn a_facilitator_that_is_down_moves_nothing_and_is_told_at_the_start() {
     drop(gate);
     let checked = [&arguments[..7], &["--rpc-url", &world.url]].concat();
     let gate = Gate::start(&world.sandbox, &checked);
-    assert!(gate.log().contains("note: other servers may be paid to the same recipients"), "{}", gate.log());
+    assert!(gate.log().contains("note: other servers may use the same recipients"), "{}", gate.log());
     drop(gate);
     let gate = Gate::start(&world.sandbox, &[&checked[..], &["--sole-recipient"]].concat());
     assert!(gate.log().contains("note: no other server is paid to these recipients (--sole-recipient)"), "{}", gate.log());
