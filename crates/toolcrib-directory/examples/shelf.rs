@@ -10,8 +10,9 @@ use std::io::Write as _;
 use alloy_primitives::{Address, U256, keccak256};
 use serde_json::json;
 use tokio::net::TcpListener;
-use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::clock::Clock as _;
 use toolcrib_directory::{Directory, Options, Rate, serve};
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_index::search::{Search, SearchOptions};
@@ -21,17 +22,6 @@ use toolcrib_store::database::{Bulk, Column};
 use toolcrib_store::{Database, Location};
 
 type Failure = Box<dyn std::error::Error>;
-
-/// The clock of the machine.
-struct Machine;
-
-impl Clock for Machine {
-    #[expect(clippy::disallowed_methods, reason = "an example has no other clock")]
-    fn now(&self) -> UnixTime {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        UnixTime::from_seconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
-    }
-}
 
 /// As many as the rates of a day that nobody exceeds.
 const MANY: Rate = Rate::per_hour(u32::MAX);
@@ -57,7 +47,7 @@ async fn main() -> Result<(), Failure> {
         ..Options::default()
     };
     let queue = Queue::new(index.clone());
-    let directory = Directory::builder(index, search, queue, Chains::default(), Machine).options(options).build().await?;
+    let directory = Directory::builder(index, search, queue, Chains::default(), SystemClock).options(options).build().await?;
     if is_ready {
         directory.refresh().await?;
     }
@@ -184,7 +174,7 @@ async fn add(index: &Index, registry: RegistryId, ids: &[u64]) -> Result<(), Fai
     ];
     transaction.insert_many(&LISTING, &columns).await?;
     let changes: Vec<_> = keys.iter().map(|key| (*key, Kinds::REGISTERED)).collect();
-    feed::record(&mut transaction, &changes, Machine.now()).await?;
+    feed::record(&mut transaction, &changes, SystemClock.now()).await?;
     transaction.commit().await?;
     Ok(())
 }

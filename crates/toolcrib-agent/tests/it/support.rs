@@ -10,25 +10,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use toolcrib_agent::evidence::TxtLookup;
 use toolcrib_agent::txt::dns::{DnsServer, DnsSettings, DnsSource};
 use toolcrib_core::agent::AgtDomain;
-use toolcrib_core::clock::{Clock, UnixTime};
+pub(crate) use toolcrib_fetch::SystemClock;
 
 /// The pointer that most zones of the tests have.
 pub(crate) const POINTER: &str = "agt-manifest=ipfs://bafkreigerz3nhhy7zonh55srsphplgwzr7ai2lctakkvqvalxxlfuikvk4";
 
 /// The name in the certificates of test servers.
 pub(crate) const SERVER_NAME: &str = "dns.test";
-
-/// The clock of the machine: certificates and TSIG signatures are checked against it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SystemClock;
-
-impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "servers of other authors compare with the clock of the machine")]
-    fn now(&self) -> UnixTime {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-        UnixTime::from_seconds(i64::try_from(since.as_secs()).expect("a time"))
-    }
-}
 
 pub(crate) fn domain(text: &str) -> AgtDomain {
     AgtDomain::parse(text).expect("a name")

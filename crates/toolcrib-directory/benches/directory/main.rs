@@ -8,19 +8,13 @@
 //!
 //! The directory is a process of its own, and so is whoever fills its store; what is measured of it is read from `/proc`. Tools are made up
 //! and written straight into the tables, as followers and workers leave them.
-#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints, and goes by the machine's clock")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
-#[path = "../../../toolcrib-index/tests/support/crowd.rs"]
-mod crowd;
-#[path = "../../../toolcrib-store/tests/support/mod.rs"]
-mod databases;
 mod growth;
 mod load;
 mod peer;
 mod process;
 mod program;
-#[path = "../../../toolcrib-index/tests/support/mod.rs"]
-mod samples;
 
 fn main() {
     let workers = std::env::var("TOOLCRIB_WORKERS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);

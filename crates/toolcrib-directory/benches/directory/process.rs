@@ -4,12 +4,11 @@ use std::fmt;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
 use serde_json::{Map, Value as Json, json};
 use tokio::net::TcpListener;
-use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_directory::{Directory, Options, Rate, serve};
 use toolcrib_index::search::{Search, SearchOptions};
 use toolcrib_index::work::Queue;
@@ -17,21 +16,14 @@ use toolcrib_index::{Chains, Index};
 use toolcrib_store::{Database, Location};
 
 use crate::load;
-use crate::samples::{Sample, put};
+use toolcrib_fetch::SystemClock;
+use toolcrib_testkit::samples::{Sample, put};
 
 pub(crate) const CHILD: &str = "TOOLCRIB_DIRECTORY_CHILD";
 
 /// Where made-up tools are registered.
 pub(crate) const CHAIN: u64 = 8453;
 pub(crate) const REGISTRY: Address = Address::repeat_byte(0x82);
-
-struct Now;
-
-impl Clock for Now {
-    fn now(&self) -> UnixTime {
-        UnixTime::from_seconds(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64))
-    }
-}
 
 /// As many as nobody exceeds.
 const MANY: Rate = Rate::per_hour(u32::MAX);
@@ -62,7 +54,7 @@ pub(crate) async fn child(task: &str) {
 
 /// A tool with schemas of its fields, as real ones have.
 pub(crate) fn tool(id: u64) -> Sample {
-    let mut sample = crate::crowd::tool(id);
+    let mut sample = toolcrib_testkit::samples::crowd::tool(id);
     let fields = sample.fields.iter().map(|field| (field.clone(), json!({ "type": "string", "maxLength": 200 })));
     let fields: Map<String, Json> = fields.collect();
     sample.inputs =
@@ -100,7 +92,7 @@ async fn answer(index: Index, options: SearchOptions) {
         ..Options::default()
     };
     let queue = Queue::new(index.clone());
-    let directory = Directory::builder(index, search, queue, Chains::default(), Now).options(options).build().await;
+    let directory = Directory::builder(index, search, queue, Chains::default(), SystemClock).options(options).build().await;
     let directory = directory.expect("a directory");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     println!("{}", json!({ "port": listener.local_addr().expect("an address").port() }));
@@ -209,7 +201,10 @@ pub(crate) fn memory(process: &str, name: &str) -> u64 {
 
 /// Processor seconds of the PostgreSQL server, with those of its processes that run.
 pub(crate) fn server_cpu() -> f64 {
-    let Some(server) = crate::databases::Server::shared().and_then(crate::databases::Server::process) else { return 0.0 };
+    let Some(server) = toolcrib_testkit::databases::Server::shared().and_then(toolcrib_testkit::databases::Server::process)
+    else {
+        return 0.0;
+    };
     let children = std::fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap_or_default();
     cpu_seconds(&server) + children.split_whitespace().map(cpu_seconds).sum::<f64>()
 }

@@ -17,12 +17,13 @@ use alloy_primitives::{U256, hex};
 use serde_json::Value as Json;
 use tokio::runtime::Runtime;
 use toolcrib_core::clock::Clock as _;
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::listing::Verdict;
 use toolcrib_index::model::ToolKey;
 use toolcrib_store::database::Row;
 
-use self::stage::{Caller, Machine, Process, Stage, free_address, get};
-use crate::databases::{Backend, Place};
+use self::stage::{Caller, Process, Stage, free_address, get};
+use toolcrib_testkit::databases::{Backend, Place};
 
 /// Tools that are registered before anybody looks.
 const EARLY: u64 = 60;
@@ -92,7 +93,7 @@ fn keep_registering(stage: &Stage, until: u64, pause: Duration, is_done: &Atomic
 /// Nothing waits, nobody holds anything, and every event is in.
 fn is_settled(stage: &Stage) -> bool {
     let events = i64::try_from(stage.chain_events().len()).expect("small");
-    let now = Machine.now();
+    let now = SystemClock.now();
     let busy = stage.runtime.block_on(stage.index.queue_state(now)).expect("a state");
     events == stage.number("SELECT COUNT(*) FROM index_event") && (busy.due, busy.leased) == (0, 0) && {
         // A look that came while the chain was ahead of the index is made again after some seconds.

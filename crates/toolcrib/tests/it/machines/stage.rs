@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use alloy_primitives::{B256, U256};
 use serde_json::{Value as Json, json};
@@ -17,32 +17,20 @@ use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet};
-use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::finding::Mode;
 use toolcrib_core::tool::{TYPE_V1, ToolManifest};
 use toolcrib_devchain::Devchain;
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::Index;
 use toolcrib_store::{Database, Location};
 use toolcrib_x402::header;
 
 use crate::Sandbox;
-use crate::databases::Place;
-use crate::support::{Authority, Request, Script, Server, Step, answer, ok};
+use toolcrib_testkit::databases::Place;
+use toolcrib_testkit::servers::{Authority, Request, Script, Server, Step, answer, ok};
 
 /// How long the server of tools takes for an answer, so that a worker that is killed holds something.
 const SERVER_TIME: Duration = Duration::from_millis(800);
-
-/// The clock of the processes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Machine;
-
-impl Clock for Machine {
-    #[expect(clippy::disallowed_methods, reason = "processes have no other clock in common")]
-    fn now(&self) -> UnixTime {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-        UnixTime::from_seconds(i64::try_from(since.as_secs()).expect("a time"))
-    }
-}
 
 /// What the chain was told, and so what an index has to say in the end.
 #[derive(Clone, Debug)]
@@ -111,7 +99,7 @@ impl Stage {
         let (devchain, registry, server, index) = runtime.block_on(async {
             let steps = vec![Step::ReadRequest, Step::Sleep(SERVER_TIME), Step::answer(respond)];
             let server = Server::start(Script::tls(&authority.leaf(&["*.tool.localhost"]), steps)).await;
-            let devchain = Devchain::builder(Machine).spawn().await.expect("a chain");
+            let devchain = Devchain::builder(SystemClock).spawn().await.expect("a chain");
             let node = NodeUrl::parse(&devchain.http_url()).expect("a URL");
             let config = ChainConfig::new(Network::find("local").expect("listed"), vec![node]).expect("a node");
             let chain = Chain::connect(config).await.expect("an answer");

@@ -9,13 +9,14 @@ use std::time::Duration;
 use alloy_primitives::U256;
 use serde_json::Value as Json;
 use toolcrib_core::clock::Clock as _;
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_store::database::Value;
 
-use super::stage::{Machine, Stage, free_address, get};
+use super::stage::{Stage, free_address, get};
 use super::{is_settled, issue_key, stage};
-use crate::databases::Backend;
+use toolcrib_testkit::databases::Backend;
 
 /// Tools at the start: two of them are not good.
 const TOOLS: u64 = 10;
@@ -48,7 +49,7 @@ impl Stage {
             let mut transaction = self.index.database().begin().await.expect("a transaction");
             let bytes = key(id).id_bytes();
             assert_eq!(transaction.execute(sql, &[Value::Bytes(&bytes), Value::Text(text)]).await.expect("written"), 1, "{sql}");
-            feed::record(&mut transaction, &[(key(id), Kinds::FACTS)], Machine.now()).await.expect("recorded");
+            feed::record(&mut transaction, &[(key(id), Kinds::FACTS)], SystemClock.now()).await.expect("recorded");
             transaction.commit().await.expect("committed");
         });
     }
