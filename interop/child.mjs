@@ -1,4 +1,4 @@
-// What every server here does: listen on a free port of this machine, say which, and end with whoever started it.
+// What every server here does: listen on a free port of this machine, say which, and exit when standard input closes.
 // With TLS_CERT and TLS_KEY (PEM) it speaks https.
 import http from 'node:http';
 import https from 'node:https';

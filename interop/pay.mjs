@@ -1,7 +1,7 @@
 // What every client here does: pays for one POST and prints one line of JSON: status, body, receipt (decoded), header (the name
 // under which the receipt came), error.
 //
-// The URL is the argument; PRIVATE_KEY and BODY are in the environment. With `-` for the URL it goes on: each line of its input is a
+// The URL is the argument; PRIVATE_KEY and BODY are in the environment. With `-` for the URL it reads calls from its input: each line of its input is a
 // call {url, body, headers, id}, and each gets a line. `headers` go with both requests; `id` is for the extension payment-identifier.
 import { createInterface } from 'node:readline';
 

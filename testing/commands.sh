@@ -3,6 +3,8 @@
 # Crates without I/O, which compile to WebAssembly.
 pure_crates=(toolcrib-core toolcrib-x402 toolcrib-judge)
 
+typos_version=1.52.0
+
 # skip_step INPUT REASON: records the whole step as skipped.
 skip_step() {
     printf '%s\tstep\t%s\t%s\n' "$1" "${FUNCNAME[1]}" "$2" >>"$TOOLCRIB_SKIPPED"
@@ -81,6 +83,19 @@ install_embedding() {
     local status=$?
     rm -rf "$work"
     return "$status"
+}
+
+# PyPI carries the program; compiling it takes minutes.
+install_typos() {
+    [[ $("$target/typos/bin/typos" --version 2>/dev/null) = "typos-cli $typos_version" ]] && return
+    python3 -m pip install --quiet --disable-pip-version-check --no-input --no-deps --upgrade --target "$target/typos" "typos==$typos_version"
+}
+
+# Words of every text against a dictionary of common mistakes; typos.toml has the exceptions.
+spelling() {
+    local typos=$target/typos/bin/typos
+    [[ -x $typos ]] || { skip_step spelling-checker "not installed: ./test installs it from PyPI"; return 0; }
+    "$typos" --config typos.toml --format brief
 }
 
 # Modules of tests that wait for timers and foreign programs most of the time.

@@ -63,7 +63,7 @@ step() {
     report "$2" "$3"
 }
 
-# beside MODES NAME LIMIT COMMAND…: starts a step and goes on with the next.
+# beside MODES NAME LIMIT COMMAND…: starts a step and continues with the next.
 beside() {
     selected "$1" "$2" || return 0
     run "${@:2}" &

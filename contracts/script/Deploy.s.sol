@@ -5,7 +5,7 @@ import {Script, console} from "forge-std/Script.sol";
 
 /// @title Deploy
 /// @notice Puts every contract of deployments.json at its address, through the deterministic deployer. What is there already
-///         is left alone, so it can be run again after a failure, and by anybody.
+///         is left alone, so it can be run again after a failure, and by anyone.
 /// @dev forge script script/Deploy.s.sol --rpc-url URL --broadcast, with a wallet option. It deploys the committed bytes, not
 ///      what a compiler makes of the sources that day.
 contract Deploy is Script {

@@ -25,7 +25,7 @@ contract ToolRegistry is IToolRegistry, IERC165 {
     uint256 public toolCount;
 
     /// @dev Ids run from 1 to `toolCount` without gaps, and a creator is never zero. An entry without creator is
-    ///      therefore a removed tool if its id was ever given, which makes a tombstone of its own superfluous.
+    ///      therefore a removed tool if its id was ever given, so no separate tombstone is needed.
     mapping(uint256 toolId => ToolConfig) private _tools;
 
     /// @inheritdoc IToolRegistry

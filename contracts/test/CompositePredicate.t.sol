@@ -166,8 +166,8 @@ contract CompositePredicateTest is CompositeFixture {
     }
 
     function test_setComposition_revertsIfNotCreator() public {
-        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, stranger));
-        vm.prank(stranger);
+        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, outsider));
+        vm.prank(outsider);
         composite.setComposition(toolId, ALL, list(term(yes)));
     }
 
@@ -242,7 +242,7 @@ contract CompositePredicateTest is CompositeFixture {
         assertDenied(toolId, abi.encode(1));
     }
 
-    // Whoever shows nothing is denied by such a predicate, so its negation would be open to all.
+    // Such a predicate denies an account without a proof, so its negation would be open to all.
     function test_setComposition_revertsOnNegatedProofs() public {
         address[2] memory proofs =
             [address(new AccessProofPredicate(registry)), address(new MerkleAllowlistPredicate(registry))];
@@ -305,25 +305,25 @@ contract CompositePredicateTest is CompositeFixture {
         }
     }
 
-    function zoo() private returns (address[] memory animals) {
-        animals = new address[](9);
-        animals[0] = broken;
-        animals[1] = address(new BurningPredicate());
-        animals[2] = address(new RawPredicate(abi.encode(2)));
-        animals[3] = address(new LongPredicate(2));
-        animals[4] = address(new LongPredicate(31));
-        animals[5] = address(new LongPredicate(33));
-        animals[6] = address(new LongPredicate(1_000_000));
-        animals[7] = address(new InvalidOpcodePredicate());
-        animals[8] = address(new WritingPredicate());
+    function failingPredicates() private returns (address[] memory failing) {
+        failing = new address[](9);
+        failing[0] = broken;
+        failing[1] = address(new BurningPredicate());
+        failing[2] = address(new RawPredicate(abi.encode(2)));
+        failing[3] = address(new LongPredicate(2));
+        failing[4] = address(new LongPredicate(31));
+        failing[5] = address(new LongPredicate(33));
+        failing[6] = address(new LongPredicate(1_000_000));
+        failing[7] = address(new InvalidOpcodePredicate());
+        failing[8] = address(new WritingPredicate());
     }
 
     // The fault of other composites: a broken term counted as no, and its negation granted.
     function test_hasAccess_brokenTermsNeverGrant() public {
-        address[] memory animals = zoo();
-        for (uint256 i; i < animals.length; ++i) {
+        address[] memory failing = failingPredicates();
+        for (uint256 i; i < failing.length; ++i) {
             for (uint256 j; j < 2; ++j) {
-                ICompositePredicate.Term memory bad = ICompositePredicate.Term(animals[i], j == 1);
+                ICompositePredicate.Term memory bad = ICompositePredicate.Term(failing[i], j == 1);
                 set(ALL, list(bad));
                 assertMalfunction(toolId, "");
                 set(ANY, list(bad));
@@ -368,7 +368,7 @@ contract CompositePredicateTest is CompositeFixture {
         gate.allow(account);
         set(ALL, list(term(address(gate)), term(address(new OneToolPredicate(toolId)))));
         assertGranted(toolId, "");
-        assertFalse(registry.hasAccess(toolId, stranger, ""));
+        assertFalse(registry.hasAccess(toolId, outsider, ""));
         uint256 other = register(address(composite));
         assertDenied(other, "");
         ICompositePredicate.Term[] memory terms = composite.getTerms(toolId);
@@ -444,9 +444,9 @@ contract CompositePredicateTest is CompositeFixture {
 
     // Terms keep their own settings for each tool, so a composition of one tool says nothing about another.
     function test_setComposition_isForTheCreatorAloneAndOneTool() public {
-        vm.startPrank(stranger);
+        vm.startPrank(outsider);
         uint256 own = registry.registerTool(URI, HASH, address(composite));
-        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, stranger));
+        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, outsider));
         composite.setComposition(toolId, ALL, list(term(yes)));
         composite.setComposition(own, ANY, list(term(yes)));
         vm.stopPrank();
@@ -485,7 +485,7 @@ contract CompositePredicateTest is CompositeFixture {
         registry.tryHasAccess(toolId, account, "");
     }
 
-    // The registry's hasAccess says no for "cannot tell". Whoever builds a term on it gets a no, and a term that asks about
+    // The registry's hasAccess says no for "cannot tell". A term that is built on it gets false, and a term that asks about
     // its own tool never a yes.
     function test_hasAccess_recursionThroughTheRegistryNeverGrants() public {
         address recursing = address(new RecursingPredicate(registry));
@@ -639,7 +639,7 @@ contract CompositeRequirementsTest is CompositeFixture {
         }
     }
 
-    // A logic that is neither AND nor OR is no answer.
+    // A logic that is neither AND nor OR is not an answer.
     // req: PRED-003
     function test_sentinelForUnknownLogic() public {
         set(ALL, list(term(address(new RawPredicate(abi.encode(0x40, 2, 0))))));

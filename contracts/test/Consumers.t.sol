@@ -45,17 +45,17 @@ contract ConsumersTest is RegistryFixture {
 
     // The account that is asked about is the one that acts.
     // req: PRED-018, PRED-019
-    function test_somebodyElsesAccessIsOfNoUse() public {
+    function test_anotherAccountsAccessIsOfNoUse() public {
         SetPredicate gate = new SetPredicate(false);
         gate.allow(account);
         CarefulConsumer careful = consumer(address(gate), BUDGET);
         vm.prank(account);
         careful.act();
-        vm.expectRevert(abi.encodeWithSelector(CarefulConsumer.Denied.selector, stranger));
-        vm.prank(stranger);
+        vm.expectRevert(abi.encodeWithSelector(CarefulConsumer.Denied.selector, outsider));
+        vm.prank(outsider);
         careful.act();
         assertEq(careful.counts(account), 1);
-        assertEq(careful.counts(stranger), 0);
+        assertEq(careful.counts(outsider), 0);
     }
 
     // req: PRED-017
@@ -91,7 +91,7 @@ contract ConsumersTest is RegistryFixture {
         assertTrue(afterwards);
     }
 
-    // A predicate may read whoever asks. Asked before anything is written it sees books that balance.
+    // A predicate may read its caller. Called before any write, it sees a consistent state.
     // req: PRED-016
     function test_askingBeforeWritingShowsNoHalfWrittenState() public {
         AuditingPredicate gate = new AuditingPredicate();

@@ -68,7 +68,7 @@ contract DeploymentTest is Test {
         }
     }
 
-    // Somebody else may have been faster with some of them.
+    // Others may have deployed some of them before.
     function test_continuesWhereAnotherStopped() public {
         Deploy script = new Deploy();
         vm.etch(addressOf("CompositePredicate"), hex"00");

@@ -126,13 +126,13 @@ contract AccessProofPredicateTest is RegistryFixture {
 
     // req: PRED-019
     function test_otherSignerIsDenied() public {
-        (, uint256 otherKey) = makeAddrAndKey("somebody else");
+        (, uint256 otherKey) = makeAddrAndKey("another signer");
         bytes32 digest = predicate.proofDigest(toolId, account, deadline);
         assertDenied(toolId, abi.encode(deadline, sign(otherKey, digest)));
-        assertFalse(registry.hasAccess(toolId, stranger, proof()));
+        assertFalse(registry.hasAccess(toolId, outsider, proof()));
     }
 
-    // A signature that recovers to nobody must not make the zero address a principal.
+    // A signature that recovers to the zero address must not make the zero address a principal.
     function test_zeroAddressIsDenied() public {
         account = address(0);
         bytes memory bad = abi.encodePacked(bytes32(uint256(1)), bytes32(uint256(1)), uint8(99));
@@ -307,7 +307,7 @@ contract MerkleAllowlistPredicateTest is RegistryFixture {
     function test_listOfOne() public {
         setRoot(predicate.leafOf(account));
         assertGranted(toolId, abi.encode(new bytes32[](0)));
-        assertFalse(registry.hasAccess(toolId, stranger, abi.encode(new bytes32[](0))));
+        assertFalse(registry.hasAccess(toolId, outsider, abi.encode(new bytes32[](0))));
     }
 
     function testFuzz_pathsOfAllHeights(uint256 seed, uint256 height, address other) public {
@@ -359,7 +359,7 @@ contract MerkleAllowlistPredicateTest is RegistryFixture {
         assertFalse(granted);
     }
 
-    // An inner node is no leaf, since leaves are hashed twice.
+    // An inner node is not a leaf, since leaves are hashed twice.
     function testFuzz_innerNodesAreNoLeaves(address a, address b) public {
         bytes32 inner = pair(predicate.leafOf(a), predicate.leafOf(b));
         setRoot(inner);
@@ -376,8 +376,8 @@ contract MerkleAllowlistPredicateTest is RegistryFixture {
     }
 
     function test_setRoot_creatorOnly() public {
-        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, stranger));
-        vm.prank(stranger);
+        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, outsider));
+        vm.prank(outsider);
         predicate.setRoot(toolId, bytes32(uint256(1)));
         vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolNotFound.selector, 9));
         predicate.setRoot(9, bytes32(uint256(1)));
@@ -466,6 +466,6 @@ contract ProofsInCompositesTest is CompositeFixture {
         assertGranted(toolId, data);
         set(ALL, list(term(yes), term(yes), term(address(proofs))));
         assertGranted(toolId, data);
-        assertFalse(registry.hasAccess(toolId, stranger, data));
+        assertFalse(registry.hasAccess(toolId, outsider, data));
     }
 }

@@ -11,7 +11,7 @@ abstract contract RegistryFixture is Test {
 
     ToolRegistry internal registry;
     address internal creator = makeAddr("creator");
-    address internal stranger = makeAddr("stranger");
+    address internal outsider = makeAddr("outsider");
     address internal account = makeAddr("account");
 
     function setUp() public virtual {

@@ -144,7 +144,7 @@ contract ToolRegistryTest is RegistryFixture {
         assertEq(vm.stopAndReturnStateDiff().length, 1, "one call, that to the registry");
     }
 
-    // ── the ERC-165 ladder, through both doors ──
+    // ── the ERC-165 ladder, in both functions ──
 
     // req: REG-008, REG-011, REG-013
     function test_ladder_allAnswers() public {
@@ -248,8 +248,8 @@ contract ToolRegistryTest is RegistryFixture {
     // req: REG-022
     function test_updateToolMetadata_revertsIfNotCreator() public {
         uint256 toolId = register(address(0));
-        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.NotToolCreator.selector, toolId, stranger));
-        vm.prank(stranger);
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.NotToolCreator.selector, toolId, outsider));
+        vm.prank(outsider);
         registry.updateToolMetadata(toolId, "https://a.example/", OTHER);
         assertEq(registry.getToolConfig(toolId).metadataURI, URI);
     }
@@ -337,8 +337,8 @@ contract ToolRegistryTest is RegistryFixture {
         uint256 toolId = register(address(0));
         address[2] memory predicates = [address(0), address(new SetPredicate(false))];
         for (uint256 i; i < predicates.length; ++i) {
-            vm.expectRevert(abi.encodeWithSelector(IToolRegistry.NotToolCreator.selector, toolId, stranger));
-            vm.prank(stranger);
+            vm.expectRevert(abi.encodeWithSelector(IToolRegistry.NotToolCreator.selector, toolId, outsider));
+            vm.prank(outsider);
             registry.setAccessPredicate(toolId, predicates[i]);
             assertEq(registry.getToolConfig(toolId).accessPredicate, address(0));
         }
@@ -464,7 +464,7 @@ contract ToolRegistryTest is RegistryFixture {
             abi.encodeCall(registry.setAccessPredicate, (toolId, address(0))),
             abi.encodeCall(registry.deregisterTool, (toolId))
         ];
-        address[2] memory callers = [creator, stranger];
+        address[2] memory callers = [creator, outsider];
         for (uint256 i; i < calls.length; ++i) {
             for (uint256 j; j < callers.length; ++j) {
                 vm.prank(callers[j]);
@@ -478,8 +478,8 @@ contract ToolRegistryTest is RegistryFixture {
     // req: REG-022
     function test_deregisterTool_revertsIfNotCreator() public {
         uint256 toolId = register(address(0));
-        vm.expectRevert(abi.encodeWithSelector(bytes4(0xd594d2e7), toolId, stranger));
-        vm.prank(stranger);
+        vm.expectRevert(abi.encodeWithSelector(bytes4(0xd594d2e7), toolId, outsider));
+        vm.prank(outsider);
         registry.deregisterTool(toolId);
         registry.getToolConfig(toolId);
     }
@@ -491,13 +491,13 @@ contract ToolRegistryTest is RegistryFixture {
         registry.deregisterTool(1);
     }
 
-    // Nobody hears from a removed tool who its creator was.
+    // A removed tool does not reveal its creator.
     // req: REG-020
     function test_deregisterTool_removedComesBeforeNotCreator() public {
         uint256 toolId = register(address(0));
         vm.prank(creator);
         registry.deregisterTool(toolId);
-        address[2] memory callers = [creator, stranger];
+        address[2] memory callers = [creator, outsider];
         for (uint256 i; i < callers.length; ++i) {
             vm.startPrank(callers[i]);
             vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolIsDeregistered.selector, toolId));
@@ -525,22 +525,22 @@ contract ToolRegistryTest is RegistryFixture {
         assertEq(registry.getToolConfig(third).metadataURI, URI);
     }
 
-    // Whoever lost a key, or removed a tool, registers the same manifest again and gets another id.
+    // After losing a key or removing a tool, the same manifest can be registered again under another id.
     // req: REG-039
     function test_registerAgain_getsAFreshId() public {
         uint256 lost = register(address(0));
-        vm.prank(stranger);
+        vm.prank(outsider);
         uint256 fresh = registry.registerTool(URI, HASH, address(0));
         assertEq(fresh, lost + 1);
-        // Nobody but the old key can touch the old one, which goes on as it was.
-        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.NotToolCreator.selector, lost, stranger));
-        vm.prank(stranger);
+        // Only the old key can change the old tool, which stays as it was.
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.NotToolCreator.selector, lost, outsider));
+        vm.prank(outsider);
         registry.deregisterTool(lost);
         assertEq(registry.getToolConfig(lost).creator, creator);
 
-        vm.prank(stranger);
+        vm.prank(outsider);
         registry.deregisterTool(fresh);
-        vm.prank(stranger);
+        vm.prank(outsider);
         assertEq(registry.registerTool(URI, HASH, address(0)), fresh + 1);
         vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolIsDeregistered.selector, fresh));
         registry.getToolConfig(fresh);
@@ -602,12 +602,12 @@ contract ToolRegistryTest is RegistryFixture {
         vm.expectRevert(IToolRegistry.InvalidManifestHash.selector);
         registry.registerTool(URI, bytes32(0), wrong);
 
-        vm.startPrank(stranger);
+        vm.startPrank(outsider);
         vm.expectRevert(abi.encodeWithSelector(IToolRegistry.ToolNotFound.selector, 9));
         registry.updateToolMetadata(9, "", bytes32(0));
-        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.NotToolCreator.selector, toolId, stranger));
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.NotToolCreator.selector, toolId, outsider));
         registry.updateToolMetadata(toolId, "", bytes32(0));
-        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.NotToolCreator.selector, toolId, stranger));
+        vm.expectRevert(abi.encodeWithSelector(IToolRegistry.NotToolCreator.selector, toolId, outsider));
         registry.setAccessPredicate(toolId, wrong);
         vm.stopPrank();
 

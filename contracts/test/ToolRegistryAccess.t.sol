@@ -54,7 +54,7 @@ contract ToolRegistryAccessTest is RegistryFixture {
         uint256 toolId = register(address(gate));
         gate.allow(account);
         assertGranted(toolId, "");
-        assertFalse(registry.hasAccess(toolId, stranger, ""));
+        assertFalse(registry.hasAccess(toolId, outsider, ""));
     }
 
     function test_asksAboutTheTool() public {
@@ -176,7 +176,7 @@ contract ToolRegistryAccessTest is RegistryFixture {
         assertEq(granted, allowed);
     }
 
-    // What a predicate says in getRequirements binds nobody: the answer to hasAccess counts, both ways.
+    // What a predicate says in getRequirements is not binding: the answer of hasAccess counts, both ways.
     // req: PRED-009
     function test_requirementsAreOnlyAHint() public {
         SetPredicate gate = new SetPredicate(false);
@@ -202,7 +202,7 @@ contract ToolRegistryAccessTest is RegistryFixture {
         assertGranted(toolId, "");
     }
 
-    // Equal code is no equal predicate: what it stores decides too.
+    // Equal code does not make equal predicates: storage decides too.
     // req: PRED-027
     function test_sameCodeOtherStorage() public {
         SetPredicate open = new SetPredicate(true);
@@ -257,7 +257,7 @@ contract ToolRegistryAccessTest is RegistryFixture {
     function test_tooLittleGasNeverGrantsWrongly() public {
         uint256 toolId = register(address(new NearlyBurningPredicate(1_000, true)));
         for (uint256 budget = 10_000; budget <= 260_000; budget += 10_000) {
-            try registry.tryHasAccess{gas: budget}(toolId, stranger, "") returns (bool ok, bool granted) {
+            try registry.tryHasAccess{gas: budget}(toolId, outsider, "") returns (bool ok, bool granted) {
                 assertEq(ok, granted);
             } catch {}
         }

@@ -9,7 +9,7 @@ const path = require("path");
 const { keccak256 } = require("../node_modules/js-sha3");
 
 // The deterministic deployer (github.com/Arachnid/deterministic-deployment-proxy), at the same address on every chain. Where
-// it is missing: fund the signer, then send the transaction, which nobody has the key to alter.
+// it is missing: fund the signer, then send the transaction, for which no key exists.
 const FACTORY = {
   address: "0x4e59b44847b379578588920cA78FbF26c0B4956C",
   deployment: {

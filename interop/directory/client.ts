@@ -47,7 +47,7 @@ const key = await client.POST("/api/v2/auth/keys");
 check(key.data !== undefined && key.response.status === 201 && key.data.api_key.length > 0, "keys");
 const withKey = await client.GET("/api/v2/tools", { headers: { "x-api-key": key.data.api_key } });
 check(withKey.response.status === 200, "a key that was just given out");
-const unknown = await client.GET("/api/v2/tools", { headers: { "x-api-key": "somebody-elses-key" } });
+const unknown = await client.GET("/api/v2/tools", { headers: { "x-api-key": "key-of-another-directory" } });
 check(unknown.response.status === 401, "a key of another directory");
 
 const missing = await client.GET("/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}", {

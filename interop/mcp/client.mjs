@@ -1,7 +1,7 @@
 // Lists the tools of a server over stdio or HTTP and calls some, with an SDK for TypeScript:
 // `client.mjs 1|2-legacy|2-modern PROGRAM TOOL ARGUMENTS [TOOL ARGUMENTS]…`. PROGRAM may be a URL, or a configuration file (`.json`) with
 // `mcpServers.toolcrib`, as clients have them. The variable ANSWER says what a user answers to questions: `accept:DECISION`, `decline` or
-// `cancel`, or several with commas between them, of which the last one is repeated; without it the client cannot be asked. Prints a line of
+// `cancel`, or several, separated by commas, whose last one is repeated; without it the client cannot be asked. Prints a line of
 // JSON for the list and for each call; one that the SDK throws an error for has `threw`. Results are checked by the SDK against the schemas that were listed.
 import { readFile } from "node:fs/promises";
 

@@ -1,7 +1,7 @@
 // Puts the test USDC where the real one is on Base Sepolia: node usdc.mjs RPC_URL [ACCOUNT=UNITS…]
 //
 // The clients and servers of other people know tokens by chain and address, so a token of ours would be refused or need
-// settings that nobody has. The node must have chain id 84532 and the methods of anvil.
+// settings that they do not have. The node must have chain id 84532 and the methods of anvil.
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { createTestClient, encodeDeployData, hashDomain, http, publicActions, walletActions, zeroHash } from 'viem';

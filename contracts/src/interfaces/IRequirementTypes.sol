@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 pragma solidity ^0.8.24;
 
-// Marker interfaces. Nobody implements them: the id of each one is a value of `AccessRequirement.kind`, and its comment
-// lays down the layout of `AccessRequirement.data`. One function without arguments each, so that the id is its selector.
+// Marker interfaces. No contract implements them: the id of each one is a value of `AccessRequirement.kind`, and its comment
+// defines the layout of `AccessRequirement.data`. One function without arguments each, so that the id is its selector.
 
 /// @dev 0xbdf8c428. Hold any token of an ERC-721 collection: abi.encode(address collection).
 interface IERC721Holding {
@@ -46,13 +46,13 @@ interface IMerkleAllowlist {
     function merkleAllowlist() external;
 }
 
-/// @dev 0x6b5c567b. Nobody can satisfy it: no data.
+/// @dev 0x6b5c567b. No account can satisfy it: no data.
 interface IDenyAll {
     function denyAll() external;
 }
 
 /// @notice A claim by ERC-165, not a kind: the answer of the predicate depends on a proof in `data`.
-/// @dev 0x5eab8820. Such a predicate denies an account that shows nothing, so its negation would grant everybody access:
+/// @dev 0x5eab8820. Such a predicate denies an account that shows nothing, so its negation would grant all accounts access:
 ///      composites refuse to negate it. All terms of a composite get the same `data`, so composites also refuse to require
 ///      proofs of two kinds at once: no `data` is both.
 interface IProofBased {

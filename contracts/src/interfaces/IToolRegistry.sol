@@ -47,7 +47,7 @@ interface IToolRegistry {
     /// @notice The hash is zero, which no manifest has.
     error InvalidManifestHash();
 
-    /// @notice The predicate speaks ERC-165 but does not claim `IAccessPredicate`.
+    /// @notice The predicate supports ERC-165 but does not claim `IAccessPredicate`.
     error InvalidAccessPredicate(address predicate);
 
     /// @notice The tool was removed by its creator.

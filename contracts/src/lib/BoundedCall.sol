@@ -5,7 +5,7 @@ import {IAccessPredicate} from "../interfaces/IAccessPredicate.sol";
 import {IERC165} from "@openzeppelin/contracts/utils/introspection/IERC165.sol";
 
 /// @title BoundedCall
-/// @notice Questions to contracts that may be hostile: static, with a gas limit, and with no more than one word of the
+/// @notice Calls to contracts that may be hostile: static, with a gas limit, and with no more than one word of the
 ///         answer copied.
 /// @dev Assembly, because a Solidity call copies the whole answer into memory first: a callee that returns a megabyte
 ///      would make its caller pay for it.
@@ -14,7 +14,7 @@ library BoundedCall {
     ///         never misread. A creator who sends too little gas for it cannot finish the write that follows either.
     uint256 internal constant ERC165_GAS = 30_000;
 
-    /// @notice Asks for a bool and takes nothing else: the call must succeed and return exactly 32 bytes that say 0 or 1.
+    /// @notice Queries a bool, strictly: the call must succeed and return exactly 32 bytes that say 0 or 1.
     ///         A target without code returns nothing and thereby fails.
     /// @return ok     Whether there was a proper answer.
     /// @return answer The answer; false unless `ok`.
@@ -35,13 +35,13 @@ library BoundedCall {
         answer = ok && word == 1;
     }
 
-    /// @notice Whether `target` says by ERC-165 that it has `interfaceId`. Anything but a proper yes is a no.
+    /// @notice Whether `target` claims `interfaceId` by ERC-165. Anything but a well-formed true is false.
     function claims(address target, bytes4 interfaceId) internal view returns (bool yes) {
         (, yes) = tryBool(target, ERC165_GAS, abi.encodeCall(IERC165.supportsInterface, (interfaceId)));
     }
 
-    /// @notice ERC-8257 "Predicate Validation at Registration", steps 3 to 5: whoever speaks ERC-165 must claim
-    ///         `IAccessPredicate`; whoever does not gets the benefit of the doubt, code or no code.
+    /// @notice ERC-8257 "Predicate Validation at Registration", steps 3 to 5: a contract that supports ERC-165 must
+    ///         claim `IAccessPredicate`; any other address is accepted, with or without code.
     function mayBePredicate(address target) internal view returns (bool) {
         return !claims(target, type(IERC165).interfaceId) || claims(target, type(IAccessPredicate).interfaceId);
     }

@@ -2,20 +2,20 @@
 pragma solidity ^0.8.24;
 
 /// @title TokenCall
-/// @notice Questions to token contracts, which may be broken or hostile: static, with a gas limit, and with only as much
+/// @notice Calls to token contracts, which may be broken or hostile: static, with a gas limit, and with only as much
 ///         of the answer copied as was asked for.
 /// @dev A Solidity `try` hands on all gas, copies the whole answer, and reverts in the caller when it cannot decode it:
-///      three ways for a foreign contract to break a predicate.
+///      three ways for an untrusted contract to break a predicate.
 library TokenCall {
     /// @notice Kept back for the last steps of the predicate, whatever a token does: to answer, or to revert with an
     ///         error of its own. Measured at 658 at most.
     uint256 internal constant TAIL_GAS = 1_500;
 
-    /// @notice What the EVM charges to whoever first touches an account in a transaction, on top of the gas handed on.
+    /// @notice What the EVM charges for the first access to an account in a transaction, on top of the gas passed on.
     uint256 internal constant COLD_ACCOUNT_GAS = 2_600;
 
-    /// @notice Gas for the next of several questions: all there is, less what the later ones are promised. So a token in
-    ///         front cannot starve those behind it, and gas that one does not use is there for the next.
+    /// @notice Gas for the next of several calls: what is left, less the reserve of the later ones. So a token
+    ///         cannot starve those after it, and gas that one does not use is available to the next.
     /// @param promised What this question is promised. It is offered that much even if gas is short: the EVM then hands on
     ///                 what it has, and the question fails.
     /// @param reserved What the later questions are promised, with what the predicate spends on them itself.
@@ -28,7 +28,7 @@ library TokenCall {
         }
     }
 
-    /// @notice Asks for one word.
+    /// @notice Queries one word.
     /// @return ok   Whether the call succeeded and returned a word at least. A target without code returns nothing.
     /// @return word The first word; zero unless `ok`.
     function tryWord(address target, uint256 gasLimit, bytes memory input)
@@ -39,7 +39,7 @@ library TokenCall {
         (ok, word,) = tryWordOrReason(target, gasLimit, input);
     }
 
-    /// @notice Asks for one word where a standard lets the target say no by reverting.
+    /// @notice Queries one word where a standard lets the target deny by reverting.
     /// @return ok      Whether the call succeeded and returned a word at least.
     /// @return word    The first word; zero unless `ok`.
     /// @return refused Whether the target reverted and gave a reason. Running out of gas has none, nor has a missing
@@ -58,7 +58,7 @@ library TokenCall {
         }
     }
 
-    /// @notice Asks for `count` words.
+    /// @notice Queries `count` words.
     /// @return ok    Whether the call succeeded and returned that many at least.
     /// @return words The first `count` words; none unless `ok`.
     function tryWords(address target, uint256 gasLimit, bytes memory input, uint256 count)

@@ -19,7 +19,7 @@ import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
 ///      - by this contract: `REGISTRY`. The signed struct of the ERC has no field for a registry, and tool ids start at 1 in
 ///        every registry. So each registry has a deployment of its own, and `hasAccess` answers `REGISTRY` only, or a
 ///        predicate with the same `REGISTRY()`, such as a composite. Anyone else gets a revert: a tool of another registry
-///        that points here malfunctions for everybody.
+///        that points here malfunctions for all accounts.
 ///
 ///      What this contract cannot prevent: a tool of another registry may ask its users to sign for this contract and the
 ///      same tool id, and then show their proofs to `REGISTRY`. Wallets and clients must compare `REGISTRY()` with the
@@ -79,7 +79,7 @@ contract AccessProofPredicate is RegistryPredicate, IProofBased, EIP712 {
     }
 
     /// @notice The EIP-712 domain separator.
-    // The name is fixed by custom.
+    // The name is a convention.
     // forge-lint: disable-next-line(mixed-case-function)
     function DOMAIN_SEPARATOR() external view returns (bytes32) {
         return _domainSeparatorV4();
@@ -102,7 +102,7 @@ contract AccessProofPredicate is RegistryPredicate, IProofBased, EIP712 {
 
     /// @dev A composite asks as itself, so the caller may also be a predicate of the same registry. That is the caller's own
     ///      claim, which is enough: a creator who points a tool at a contract that lies about its registry could as well
-    ///      grant everybody access.
+    ///      grant all accounts access.
     function _requireRegistry() private view {
         if (msg.sender == address(REGISTRY)) return;
         bytes memory query = abi.encodeCall(RegistryPredicate(msg.sender).REGISTRY, ());
@@ -111,7 +111,7 @@ contract AccessProofPredicate is RegistryPredicate, IProofBased, EIP712 {
     }
 
     /// @dev The key comes first and the contract second, because an account may have both (EIP-7702). Keys sign 65 bytes with
-    ///      low s and v of 0, 1, 27 or 28; contracts take whatever they like.
+    ///      low s and v of 0, 1, 27 or 28; contracts define their own.
     function _signed(address account, bytes32 digest, bytes memory signature) private view returns (bool) {
         if (signature.length == 65) {
             bytes32 r;

@@ -9,7 +9,7 @@ import {TokenCall} from "../lib/TokenCall.sol";
 import {RegistryPredicate} from "./RegistryPredicate.sol";
 
 /// @title ICompositePredicate
-/// @notice What a composite can be told and asked beyond `IAccessPredicate`. Claimed by ERC-165, so that a composite
+/// @notice The functions of a composite beyond `IAccessPredicate`. Claimed by ERC-165, so that a composite
 ///         recognises another one among its terms.
 interface ICompositePredicate {
     /// @notice How terms combine: all must grant, or any one.
@@ -29,7 +29,7 @@ interface ICompositePredicate {
     /// @notice A tool has a new composition.
     event CompositionSet(uint256 indexed toolId, Op op, Term[] terms);
 
-    /// @notice Sets the composition of a tool; no terms deny everybody. Creator only.
+    /// @notice Sets the composition of a tool; no terms deny all accounts. Creator only.
     function setComposition(uint256 toolId, Op op, Term[] calldata terms) external;
 
     /// @notice How the terms of a tool combine.
@@ -47,8 +47,8 @@ interface ICompositePredicate {
 ///      - ALL: one no denies; otherwise one missing answer makes the composite revert; otherwise it grants.
 ///      - ANY: one yes grants; otherwise one missing answer makes the composite revert; otherwise it denies.
 ///
-///      So a broken term never grants anything. The registry reports the revert as a malfunction. A term that hides its own
-///      failures behind a clear no cannot be told from an honest one: negate only terms that revert when they cannot tell.
+///      So a broken term never grants anything. The registry reports the revert as a malfunction. A term that reports its own
+///      failures as a denial cannot be told from an honest one: negate only terms that revert when they cannot tell.
 ///
 ///      Terms are flat. Composites as terms are refused, because no slice of the gas is enough to slice again.
 ///
@@ -105,7 +105,7 @@ contract CompositePredicate is RegistryPredicate, ICompositePredicate {
     /// @notice The term is zero, has no code, is a composite, or is negated although it rests on proofs.
     error InvalidTerm(uint256 index, address predicate);
 
-    /// @notice The term speaks ERC-165 but does not claim `IAccessPredicate`.
+    /// @notice The term supports ERC-165 but does not claim `IAccessPredicate`.
     error InvalidAccessPredicate(address predicate);
 
     /// @notice Both terms must grant, and they need different `data`: the composition could never grant.
@@ -206,7 +206,7 @@ contract CompositePredicate is RegistryPredicate, ICompositePredicate {
     }
 
     /// @notice The requirements of another predicate, if they can be read within the limits; reverts otherwise.
-    /// @dev For `getRequirements`, which calls it on this very contract: decoding foreign bytes can fail or eat gas, and only
+    /// @dev For `getRequirements`, which calls it on this very contract: decoding untrusted bytes can fail or eat gas, and only
     ///      a call of its own can be given up.
     function readRequirements(address predicate, uint256 toolId) external view returns (AccessRequirement[] memory) {
         bytes memory input = abi.encodeCall(IAccessPredicate.getRequirements, (toolId));

@@ -6,7 +6,7 @@ import {IDenyAll} from "../interfaces/IRequirementTypes.sol";
 import {IERC165} from "@openzeppelin/contracts/utils/introspection/IERC165.sol";
 
 /// @title DenyAllPredicate
-/// @notice Denies everybody: what a paused tool points at (ERC-8257 §1, `setAccessPredicate`). No settings, no storage.
+/// @notice Denies all accounts: what a paused tool points at (ERC-8257 §1, `setAccessPredicate`). No settings, no storage.
 contract DenyAllPredicate is IAccessPredicate, IERC165 {
     /// @inheritdoc IAccessPredicate
     function hasAccess(uint256, address, bytes calldata) external pure returns (bool) {
@@ -14,7 +14,7 @@ contract DenyAllPredicate is IAccessPredicate, IERC165 {
     }
 
     /// @inheritdoc IAccessPredicate
-    /// @dev One requirement that nobody can satisfy: an empty list would read as "nothing is needed".
+    /// @dev One requirement that no account can satisfy: an empty list would read as "nothing is needed".
     function getRequirements(uint256)
         external
         pure

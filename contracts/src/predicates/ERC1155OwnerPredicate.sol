@@ -10,14 +10,14 @@ import {RegistryPredicate} from "./RegistryPredicate.sol";
 import {IERC1155} from "@openzeppelin/contracts/token/ERC1155/IERC1155.sol";
 
 /// @title ERC1155OwnerPredicate
-/// @notice Grants access to whoever holds any one of some tokens in some ERC-1155 collections.
+/// @notice Grants access to holders of any of the configured tokens of ERC-1155 collections.
 /// @dev Each collection is asked once, by `balanceOfBatch`. One that fails (reverts, burns its gas, has no code, answers
-///      something else than the right number of balances) is passed over, and a holding in a later one still grants. If
+///      something else than the right number of balances) is skipped, and a holding in a later one still grants. If
 ///      none grants and one failed, `hasAccess` reverts: the account may hold a token there. A tool without entries
-///      denies everybody, and the zero address is always denied: old collections revert for it, others count burnt
+///      denies all accounts, and the zero address is always denied: old collections revert for it, others count burnt
 ///      tokens as its own, and it is what a failed signature recovery yields.
 contract ERC1155OwnerPredicate is RegistryPredicate {
-    /// @notice A collection, and the tokens in it that open a tool.
+    /// @notice A collection, and the tokens in it that grant access to a tool.
     struct CollectionTokens {
         address collection;
         uint256[] tokenIds;
@@ -32,10 +32,10 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
     /// @dev How many token ids cost as much gas as a collection does apart from its ids.
     uint256 private constant COLLECTION_WEIGHT = 6;
 
-    /// @dev Promised to each `balanceOfBatch`, apart from its ids: enough behind a beacon proxy.
+    /// @dev Reserved for each `balanceOfBatch`, apart from its ids: enough behind a beacon proxy.
     uint256 private constant QUERY_GAS = 12_500;
 
-    /// @dev Promised to it for each id: a cold slot, 2,100, and what OpenZeppelin's code does around it.
+    /// @dev Reserved for each id: a cold slot, 2,100, and what OpenZeppelin's code does around it.
     uint256 private constant QUERY_GAS_PER_ID = 2_850;
 
     /// @dev What this contract spends on a collection itself: a cold account, 2,600, and the loop.
@@ -44,7 +44,7 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
     /// @dev Words of a question beside those for accounts and ids.
     uint256 private constant FIXED_WORDS = 4;
 
-    /// @dev Where the entries of a tool lie in a `CodeStore`; zero when there are none. Each entry is kept with the question
+    /// @dev Where the entries of a tool are stored in a `CodeStore`; zero when there are none. Each entry is kept with the question
     ///      to its collection ready but for the account, because taking apart and putting together is what costs most:
     ///      a word with the collection, a word with the length of the question, and the question. That is the call of
     ///      `balanceOfBatch`: a selector, two offsets, a length, zeros for the accounts, a length, the ids.
@@ -59,18 +59,18 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
     /// @notice More token ids, up to and with this entry, than can be asked for within the gas of an access check.
     error TooManyTokenIds(uint256 entryIndex, uint256 count, uint256 max);
 
-    /// @notice An entry without token ids can open nothing.
+    /// @notice An entry without token ids cannot grant access.
     error EmptyTokenIds(uint256 entryIndex);
 
     /// @notice There is no contract at this address.
     error CollectionNoCode(address collection);
 
-    /// @notice No collection grants access, and this one could not be asked.
+    /// @notice No collection grants access, and this one could not be queried.
     error CollectionUnavailable(address collection);
 
     constructor(IToolRegistry registry) RegistryPredicate(registry) {}
 
-    /// @notice Replaces the tokens that open a tool. An empty list closes it. Creator only.
+    /// @notice Replaces the tokens that grant access to a tool. An empty list denies all accounts. Creator only.
     function setCollectionTokens(uint256 toolId, CollectionTokens[] calldata entries) external onlyToolCreator(toolId) {
         uint256 count = entries.length;
         if (count > MAX_COLLECTIONS_PER_TOOL) revert TooManyCollections(count, MAX_COLLECTIONS_PER_TOOL);
@@ -91,7 +91,7 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
         emit CollectionTokensSet(toolId, entries);
     }
 
-    /// @notice The tokens that open a tool.
+    /// @notice The tokens that grant access to a tool.
     function getCollectionTokens(uint256 toolId) public view returns (CollectionTokens[] memory entries) {
         (uint256 cursor, uint256 end) = _load(toolId);
         entries = new CollectionTokens[](MAX_COLLECTIONS_PER_TOOL);
@@ -213,7 +213,7 @@ contract ERC1155OwnerPredicate is RegistryPredicate {
         }
     }
 
-    /// @dev What is promised to the entries from `cursor` on.
+    /// @dev Gas reserved for the entries from `cursor` on.
     function _reserved(uint256 cursor, uint256 end) private pure returns (uint256 reserved) {
         while (cursor < end) {
             bytes memory query;

@@ -9,12 +9,12 @@ import {RegistryPredicate} from "./RegistryPredicate.sol";
 import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 
 /// @title ERC20BalancePredicate
-/// @notice Grants access to whoever holds some amount of an ERC-20 token.
+/// @notice Grants access to holders of a minimum balance of an ERC-20 token.
 /// @dev A token that fails (reverts, burns its gas, has no code, answers less than a word) makes `hasAccess` revert: the
-///      account may well hold enough. A tool without a token denies everybody, and the zero address is always denied:
+///      account may well hold enough. A tool without a token denies all accounts, and the zero address is always denied:
 ///      it "holds" burnt tokens, and it is what a failed signature recovery yields.
 contract ERC20BalancePredicate is RegistryPredicate {
-    /// @notice What opens a tool.
+    /// @notice The configuration of a tool.
     /// @param token      The ERC-20 token.
     /// @param minBalance The least balance, in the token's smallest unit.
     struct ToolERC20Config {
@@ -24,10 +24,10 @@ contract ERC20BalancePredicate is RegistryPredicate {
 
     mapping(uint256 toolId => ToolERC20Config) private _configs;
 
-    /// @notice The gate of a tool was replaced.
+    /// @notice The configuration of a tool was replaced.
     event ToolERC20Configured(uint256 indexed toolId, address indexed token, uint256 minBalance);
 
-    /// @notice The zero address is no token.
+    /// @notice The zero address is not a token.
     error ZeroToken();
 
     /// @notice There is no contract at this address.
@@ -36,12 +36,12 @@ contract ERC20BalancePredicate is RegistryPredicate {
     /// @notice A least balance of zero would be an open tool that looks gated.
     error ZeroMinBalance();
 
-    /// @notice The token could not be asked.
+    /// @notice The token could not be queried.
     error TokenUnavailable(address token);
 
     constructor(IToolRegistry registry) RegistryPredicate(registry) {}
 
-    /// @notice Replaces the token and the amount that open a tool. Creator only.
+    /// @notice Replaces the token and the amount that grant access to a tool. Creator only.
     function configureToolERC20(uint256 toolId, address token, uint256 minBalance) external onlyToolCreator(toolId) {
         if (token == address(0)) revert ZeroToken();
         if (token.code.length == 0) revert TokenNoCode(token);
@@ -50,7 +50,7 @@ contract ERC20BalancePredicate is RegistryPredicate {
         emit ToolERC20Configured(toolId, token, minBalance);
     }
 
-    /// @notice What opens a tool; zeros when nothing does.
+    /// @notice The configuration of a tool; zeros if it has none.
     function getToolERC20Config(uint256 toolId) external view returns (ToolERC20Config memory) {
         return _configs[toolId];
     }

@@ -10,10 +10,10 @@ import {RegistryPredicate} from "./RegistryPredicate.sol";
 import {IERC721} from "@openzeppelin/contracts/token/ERC721/IERC721.sol";
 
 /// @title ERC721OwnerPredicate
-/// @notice Grants access to whoever holds a token of any one of some ERC-721 collections.
-/// @dev A collection that fails (reverts, burns its gas, has no code, answers less than a word) is passed over, and a
+/// @notice Grants access to holders of a token of any of the configured ERC-721 collections.
+/// @dev A collection that fails (reverts, burns its gas, has no code, answers less than a word) is skipped, and a
 ///      holding in a later one still grants. If none grants and one failed, `hasAccess` reverts: the account may hold a
-///      token there. A tool without collections denies everybody. The zero address holds nothing: ERC-721 makes
+///      token there. A tool without collections denies all accounts. The zero address holds nothing: ERC-721 makes
 ///      `balanceOf` revert for it, and it is what a failed signature recovery yields.
 contract ERC721OwnerPredicate is RegistryPredicate {
     /// @notice Most collections of one tool.
@@ -22,13 +22,13 @@ contract ERC721OwnerPredicate is RegistryPredicate {
     ///      that charge more for first access to accounts and slots may take fewer.
     uint256 public constant MAX_COLLECTIONS_PER_TOOL = 3;
 
-    /// @dev Promised to each `balanceOf`: enough behind a beacon proxy.
+    /// @dev Reserved for each `balanceOf`: enough behind a beacon proxy.
     uint256 private constant QUERY_GAS = 13_500;
 
     /// @dev What this contract spends on a collection itself: a cold account, 2,600, and the loop.
     uint256 private constant STEP_GAS = 3_300;
 
-    /// @dev Where the collections of a tool lie in a `CodeStore`, ABI-encoded. Zero when there are none.
+    /// @dev Where the collections of a tool are stored in a `CodeStore`, ABI-encoded. Zero when there are none.
     mapping(uint256 toolId => address) private _collections;
 
     /// @notice The collections of a tool were replaced; none means that all are denied.
@@ -40,12 +40,12 @@ contract ERC721OwnerPredicate is RegistryPredicate {
     /// @notice There is no contract at this address.
     error CollectionNoCode(address collection);
 
-    /// @notice No collection grants access, and this one could not be asked.
+    /// @notice No collection grants access, and this one could not be queried.
     error CollectionUnavailable(address collection);
 
     constructor(IToolRegistry registry) RegistryPredicate(registry) {}
 
-    /// @notice Replaces the collections that open a tool. An empty list closes it. Creator only.
+    /// @notice Replaces the collections that grant access to a tool. An empty list denies all accounts. Creator only.
     function setCollections(uint256 toolId, address[] calldata collections) external onlyToolCreator(toolId) {
         uint256 count = collections.length;
         if (count > MAX_COLLECTIONS_PER_TOOL) revert TooManyCollections(count, MAX_COLLECTIONS_PER_TOOL);
@@ -56,7 +56,7 @@ contract ERC721OwnerPredicate is RegistryPredicate {
         emit CollectionsSet(toolId, collections);
     }
 
-    /// @notice The collections that open a tool.
+    /// @notice The collections that grant access to a tool.
     function getCollections(uint256 toolId) external view returns (address[] memory) {
         return _load(toolId);
     }

@@ -8,7 +8,7 @@ import {RegistryPredicate} from "./RegistryPredicate.sol";
 import {MerkleProof} from "@openzeppelin/contracts/utils/cryptography/MerkleProof.sol";
 
 /// @title MerkleAllowlistPredicate
-/// @notice Lets in the accounts of a list of any length, of which only the Merkle root is stored.
+/// @notice Grants access to the accounts of a list of any length. Only the Merkle root of the list is stored.
 /// @dev Trees are those of OpenZeppelin's StandardMerkleTree with leaves ["address"]: a leaf is hashed twice, pairs are
 ///      hashed in sorted order. `data` is abi.encode(bytes32[] proof).
 ///
@@ -24,7 +24,7 @@ contract MerkleAllowlistPredicate is RegistryPredicate, IProofBased {
 
     mapping(uint256 toolId => bytes32) private _roots;
 
-    /// @notice A tool has a new list; zero means none.
+    /// @notice The list of a tool was replaced; zero means none.
     event RootSet(uint256 indexed toolId, bytes32 root);
 
     /// @notice The proof is longer than that of any tree.
@@ -32,7 +32,7 @@ contract MerkleAllowlistPredicate is RegistryPredicate, IProofBased {
 
     constructor(IToolRegistry registry) RegistryPredicate(registry) {}
 
-    /// @notice Sets the list of a tool by its Merkle root; zero denies everybody. Creator only.
+    /// @notice Sets the list of a tool by its Merkle root; zero denies all accounts. Creator only.
     function setRoot(uint256 toolId, bytes32 root) external onlyToolCreator(toolId) {
         _roots[toolId] = root;
         emit RootSet(toolId, root);

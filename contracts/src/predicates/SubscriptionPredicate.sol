@@ -9,15 +9,15 @@ import {TokenCall} from "../lib/TokenCall.sol";
 import {RegistryPredicate} from "./RegistryPredicate.sol";
 
 /// @title SubscriptionPredicate
-/// @notice Grants access to whoever has a running subscription, of some tier or higher, in an NFT of the kind of
+/// @notice Grants access to accounts with an active subscription of a minimum tier, in an NFT with the interface
 ///         `ISubscriptionNFT` (ERC-5643 with one token for each account).
 /// @dev A collection that fails (reverts, burns its gas, has no code, answers a time or a tier out of range) makes
 ///      `hasAccess` and `getSubscriptionStatus` revert: the account may well have subscribed. A tool without a
-///      collection denies everybody, and the zero address is always denied.
+///      collection denies all accounts, and the zero address is always denied.
 ///      A tool must point at this predicate while it is configured. For use in a composite, configure first and point
 ///      the tool at the composite afterwards: the configuration stays.
 contract SubscriptionPredicate is RegistryPredicate {
-    /// @notice What opens a tool.
+    /// @notice The configuration of a tool.
     /// @param collection The subscription NFT.
     /// @param minTier    The least tier; 0 takes any.
     struct ToolGatingConfig {
@@ -33,16 +33,16 @@ contract SubscriptionPredicate is RegistryPredicate {
 
     mapping(uint256 toolId => ToolGatingConfig) private _configs;
 
-    /// @notice The gate of a tool was replaced.
+    /// @notice The configuration of a tool was replaced.
     event ToolGatingConfigured(uint256 indexed toolId, address indexed collection, uint8 minTier);
 
-    /// @notice Only the creator of a tool may configure its gate.
+    /// @notice Only the creator of a tool may configure it.
     error NotToolCreator(uint256 toolId, address caller);
 
     /// @notice The tool points at another predicate, or at none.
     error ToolDoesNotUseThisPredicate(uint256 toolId);
 
-    /// @notice The zero address is no collection.
+    /// @notice The zero address is not a collection.
     error ZeroCollection();
 
     /// @notice There is no contract at this address.
@@ -51,12 +51,12 @@ contract SubscriptionPredicate is RegistryPredicate {
     /// @notice The contract does not answer `tokenOfOwner`.
     error CollectionNotSubscriptionNFT(address collection);
 
-    /// @notice The collection could not be asked, or answered nonsense.
+    /// @notice The collection could not be queried, or returned invalid data.
     error CollectionUnavailable(address collection);
 
     constructor(IToolRegistry registry_) RegistryPredicate(registry_) {}
 
-    /// @notice Replaces the collection and the tier that open a tool. Creator only.
+    /// @notice Replaces the collection and the tier that grant access to a tool. Creator only.
     function configureToolGating(uint256 toolId, address collection, uint8 minTier) external {
         ToolConfig memory tool = REGISTRY.getToolConfig(toolId);
         if (tool.creator != msg.sender) revert NotToolCreator(toolId, msg.sender);
@@ -70,12 +70,12 @@ contract SubscriptionPredicate is RegistryPredicate {
         emit ToolGatingConfigured(toolId, collection, minTier);
     }
 
-    /// @notice What opens a tool; zeros when nothing does.
+    /// @notice The configuration of a tool; zeros if it has none.
     function getToolGatingConfig(uint256 toolId) external view returns (ToolGatingConfig memory) {
         return _configs[toolId];
     }
 
-    /// @notice How an account stands towards a tool.
+    /// @notice The subscription of an account, seen from a tool.
     /// @return hasNft       Whether it has a subscription, running or not.
     /// @return tier         Tier of that, or 0.
     /// @return requiredTier Least tier that the tool asks for.
@@ -131,7 +131,7 @@ contract SubscriptionPredicate is RegistryPredicate {
         return "SubscriptionPredicate";
     }
 
-    /// @return The token of the account, or 0 when it has none, or when there is nothing to ask or nobody to ask for.
+    /// @return The token of the account, or 0 when it has none, or if the collection or the account is zero.
     function _tokenOf(address collection, address account) private view returns (uint256) {
         if (collection == address(0) || account == address(0)) return 0;
         return _ask(collection, abi.encodeCall(ISubscriptionNFT.tokenOfOwner, (account)), type(uint256).max);

@@ -19,7 +19,7 @@ import {IERC721} from "@openzeppelin/contracts/token/ERC721/IERC721.sol";
 ///      address. Since the caller chooses the token, the opposite of this predicate means nothing: it claims
 ///      `IProofBased`, so that composites refuse to negate it.
 contract TraitGatedPredicate is RegistryPredicate, IProofBased {
-    /// @notice What opens a tool.
+    /// @notice The configuration of a tool.
     /// @param collection     The ERC-721 contract that knows the owner.
     /// @param traitsContract The ERC-7496 contract that knows the trait; often the same.
     /// @param traitKey       The trait.
@@ -32,13 +32,13 @@ contract TraitGatedPredicate is RegistryPredicate, IProofBased {
     }
 
     /// @notice Most values of one tool.
-    /// @dev The values lie together in a `CodeStore`, so that even this many cost little: see `HoldingLimits.t.sol`.
+    /// @dev The values are stored together in a `CodeStore`, so that even this many cost little: see `HoldingLimits.t.sol`.
     uint256 public constant MAX_ALLOWED_VALUES = 32;
 
-    /// @dev Where the configuration of a tool lies in a `CodeStore`, ABI-encoded. Zero when there is none.
+    /// @dev Where the configuration of a tool is stored in a `CodeStore`, ABI-encoded. Zero when there is none.
     mapping(uint256 toolId => address) private _configs;
 
-    /// @notice The gate of a tool was replaced.
+    /// @notice The configuration of a tool was replaced.
     event ToolTraitConfigured(
         uint256 indexed toolId,
         address indexed collection,
@@ -47,7 +47,7 @@ contract TraitGatedPredicate is RegistryPredicate, IProofBased {
         bytes32[] allowedValues
     );
 
-    /// @notice The zero address is no collection.
+    /// @notice The zero address is not a collection.
     error ZeroCollection();
 
     /// @notice The zero address has no traits.
@@ -59,7 +59,7 @@ contract TraitGatedPredicate is RegistryPredicate, IProofBased {
     /// @notice There is no contract at the traits contract's address.
     error TraitsContractNoCode(address traitsContract);
 
-    /// @notice No value would open the tool.
+    /// @notice Without values all accounts would be denied.
     error EmptyAllowedValues();
 
     /// @notice More values than can be compared within the gas of an access check.
@@ -68,15 +68,15 @@ contract TraitGatedPredicate is RegistryPredicate, IProofBased {
     /// @notice Zero is what many contracts answer for a trait that was never set.
     error ZeroValueInAllowedValues(uint256 index);
 
-    /// @notice The collection could not be asked.
+    /// @notice The collection could not be queried.
     error CollectionUnavailable(address collection);
 
-    /// @notice The traits contract could not be asked.
+    /// @notice The traits contract could not be queried.
     error TraitsUnavailable(address traitsContract);
 
     constructor(IToolRegistry registry) RegistryPredicate(registry) {}
 
-    /// @notice Replaces what opens a tool. Creator only.
+    /// @notice Replaces the configuration of a tool. Creator only.
     function configureToolTrait(
         uint256 toolId,
         address collection,
@@ -99,7 +99,7 @@ contract TraitGatedPredicate is RegistryPredicate, IProofBased {
         emit ToolTraitConfigured(toolId, collection, traitsContract, traitKey, allowedValues);
     }
 
-    /// @notice What opens a tool; zeros when nothing does.
+    /// @notice The configuration of a tool; zeros if it has none.
     function getToolTraitConfig(uint256 toolId) external view returns (ToolTraitConfig memory) {
         return _load(toolId);
     }

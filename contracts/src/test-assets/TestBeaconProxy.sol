@@ -6,7 +6,7 @@ import {Proxy} from "@openzeppelin/contracts/proxy/Proxy.sol";
 import {IBeacon} from "@openzeppelin/contracts/proxy/beacon/IBeacon.sol";
 
 /// @title TestBeacon
-/// @notice An upgradeable beacon for tests: anybody upgrades it.
+/// @notice An upgradeable beacon for tests: anyone can upgrade it.
 contract TestBeacon is IBeacon {
     /// @inheritdoc IBeacon
     address public implementation;

@@ -26,7 +26,7 @@ contract TestDelegateRegistry {
         uint256 amount;
     }
 
-    /// @dev By hash. One that was taken back stays with type NONE, and with an amount of zero.
+    /// @dev By hash. A revoked delegation stays with type NONE, and with an amount of zero.
     mapping(bytes32 hash => Delegation) private _delegations;
     mapping(address from => bytes32[]) private _outgoing;
     mapping(address to => bytes32[]) private _incoming;

@@ -4,7 +4,7 @@ pragma solidity ^0.8.24;
 import {ERC20} from "@openzeppelin/contracts/token/ERC20/ERC20.sol";
 
 /// @title TestERC20
-/// @notice A token for tests: anybody mints and burns anything.
+/// @notice A token for tests: anyone can mint and burn.
 contract TestERC20 is ERC20 {
     uint8 private immutable DECIMALS;
 

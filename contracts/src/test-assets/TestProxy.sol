@@ -5,7 +5,7 @@ import {ERC1967Proxy} from "@openzeppelin/contracts/proxy/ERC1967/ERC1967Proxy.s
 import {ERC1967Utils} from "@openzeppelin/contracts/proxy/ERC1967/ERC1967Utils.sol";
 
 /// @title TestProxy
-/// @notice An ERC-1967 proxy for tests: anybody upgrades it.
+/// @notice An ERC-1967 proxy for tests: anyone can upgrade it.
 contract TestProxy is ERC1967Proxy {
     constructor(address implementation) ERC1967Proxy(implementation, "") {}
 
@@ -18,7 +18,7 @@ contract TestProxy is ERC1967Proxy {
         ERC1967Utils.upgradeToAndCall(implementation, "");
     }
 
-    /// @dev There is nothing to initialise in a contract that anybody may change anyway.
+    /// @dev There is nothing to initialise in a contract that anyone may change anyway.
     function _unsafeAllowUninitialized() internal pure override returns (bool) {
         return true;
     }

@@ -17,7 +17,7 @@ interface IERC5643 {
 }
 
 /// @title TestSubscriptionNFT
-/// @notice A subscription collection for tests: anybody subscribes anybody, at no price. One token for each account, which
+/// @notice A subscription collection for tests: anyone can subscribe any account, for free. One token for each account, which
 ///         cannot be passed on; ids start at 1.
 contract TestSubscriptionNFT is ERC721, IERC5643, ISubscriptionNFT {
     mapping(address owner => uint256) private _tokens;
@@ -30,7 +30,7 @@ contract TestSubscriptionNFT is ERC721, IERC5643, ISubscriptionNFT {
 
     constructor(string memory name_, string memory symbol_) ERC721(name_, symbol_) {}
 
-    /// @notice Gives an account a subscription that ends at `expiration`, in the past if so wished.
+    /// @notice Gives an account a subscription that ends at `expiration`, which may be in the past.
     function subscribe(address account, uint8 tier, uint64 expiration) external returns (uint256 tokenId) {
         if (_tokens[account] != 0) revert AlreadySubscribed(account);
         tokenId = ++_lastToken;

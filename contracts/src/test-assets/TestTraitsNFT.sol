@@ -5,7 +5,7 @@ import {IERC7496} from "../interfaces/IERC7496.sol";
 import {ERC721} from "@openzeppelin/contracts/token/ERC721/ERC721.sol";
 
 /// @title TestTraitsNFT
-/// @notice A collection with ERC-7496 traits for tests: anybody mints, burns, defines traits and sets them.
+/// @notice A collection with ERC-7496 traits for tests: anyone can mint, burn, define traits and set them.
 contract TestTraitsNFT is ERC721, IERC7496 {
     mapping(bytes32 traitKey => bool) private _defined;
     mapping(uint256 tokenId => mapping(bytes32 traitKey => bytes32)) private _traits;

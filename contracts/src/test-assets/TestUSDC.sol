@@ -7,7 +7,7 @@ import {EIP712} from "@openzeppelin/contracts/utils/cryptography/EIP712.sol";
 
 /// @title TestUSDC
 /// @notice A token for tests that takes EIP-3009 authorizations as USDC does since its version 2.2: same typed data, same
-///         checks in the same order, same revert reasons. Anybody mints. There is no permit, no list of the blocked, no
+///         checks in the same order, same revert reasons. Anyone can mint. There is no permit, no list of the blocked, no
 ///         pause, and no role of any kind.
 /// @dev Who signs decides the way of checking: an account without code by ECDSA, one with code by ERC-1271 alone.
 contract TestUSDC is ERC20, EIP712 {
@@ -46,7 +46,7 @@ contract TestUSDC is ERC20, EIP712 {
         _mint(to, amount);
     }
 
-    /// @notice Moves `value` as `from` has signed. Anybody may send it in.
+    /// @notice Moves `value` as `from` has signed. Anyone may submit it.
     function transferWithAuthorization(
         address from,
         address to,
@@ -74,7 +74,7 @@ contract TestUSDC is ERC20, EIP712 {
         _transferWithAuthorization(from, to, value, validAfter, validBefore, nonce, signature);
     }
 
-    /// @notice Moves `value` as `from` has signed. Only the payee may send it in.
+    /// @notice Moves `value` as `from` has signed. Only the recipient may submit it.
     function receiveWithAuthorization(
         address from,
         address to,

@@ -46,7 +46,7 @@ contract TestDelegateRegistryTest is Test {
         _assertChecks("", true, true, true, ALL, ALL);
         // No rights given means all of them.
         _assertChecks(RIGHTS, true, true, true, ALL, ALL);
-        // It goes one way only, and to nobody else.
+        // It goes one way only, and to no other account.
         assertFalse(delegates.checkDelegateForAll(vault, hot, ""));
         assertFalse(delegates.checkDelegateForAll(other, vault, ""));
         delegates.delegateAll(hot, "", false);

@@ -305,7 +305,7 @@ contract TestUSDCTest is Test {
         (uint8 v, bytes32 r, bytes32 s) = vm.sign(key, _digest(TRANSFER, a));
         token.transferWithAuthorization(a.from, a.to, a.value, a.validAfter, a.validBefore, a.nonce, v, r, s);
         assertEq(token.balanceOf(payee), 2 * a.value);
-        // A stranger does not.
+        // An outsider does not.
         a.nonce = keccak256("third");
         (, uint256 other) = makeAddrAndKey("other");
         bytes memory signature = _signWith(other, _digest(TRANSFER, a));

@@ -4,7 +4,7 @@ pragma solidity ^0.8.24;
 import {IToolRegistry} from "src/interfaces/IToolRegistry.sol";
 
 /// @title GatedLedger
-/// @notice How a contract of one's own asks a registry for access. An example to copy from; it is not deployed.
+/// @notice Shows how a contract asks a registry for access. An example to copy; it is not deployed.
 /// @dev - `msg.sender` is the account asked about. A yes for an address says nothing about who sends it.
 ///      - The question has a gas budget. A registry bounds its predicates, but need not be the registry that it claims to be.
 ///      - Asking comes before all writes, and behind a guard: a predicate runs foreign code, and must not see a half-written

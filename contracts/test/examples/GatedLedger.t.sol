@@ -14,7 +14,7 @@ contract BurningRegistry {
     }
 }
 
-/// @dev A "registry" that comes back to whoever asks it, which a static question does not allow it to do.
+/// @dev A "registry" that calls its caller back, which a static call prevents.
 contract ReturningRegistry {
     fallback() external {
         GatedLedger(msg.sender).add(new string[](1));
@@ -76,7 +76,7 @@ contract GatedLedgerTest is RegistryFixture {
 
     // req: PRED-016
     function test_aMalfunctionIsNeitherYesNorNo() public {
-        GatedLedger ledger = new GatedLedger(registry, register(makeAddr("nobody")));
+        GatedLedger ledger = new GatedLedger(registry, register(makeAddr("account without code")));
         vm.expectRevert(GatedLedger.Unavailable.selector);
         ledger.add(new string[](1));
     }

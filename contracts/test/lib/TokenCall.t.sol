@@ -37,7 +37,7 @@ contract TokenCallTest is Test {
         _assertWord(address(new SilentlyRevertingToken()), false, 0, false);
         _assertWord(address(new GasBurnerToken()), false, 0, false);
         _assertWord(address(new RevertingToken()), false, 0, true);
-        _assertWord(makeAddr("nobody"), false, 0, false);
+        _assertWord(makeAddr("account without code"), false, 0, false);
     }
 
     function test_tryWord_boundsGas() public {

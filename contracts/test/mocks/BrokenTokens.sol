@@ -31,7 +31,7 @@ contract NotAToken {
     uint256 public nothing;
 }
 
-/// @dev Returns `size` bytes, each of them 1, or 0 if so wished.
+/// @dev Returns `size` bytes, each of them 1, or 0.
 contract SizedAnswerToken {
     uint256 private immutable SIZE;
 

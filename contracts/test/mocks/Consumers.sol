@@ -3,7 +3,7 @@ pragma solidity ^0.8.24;
 
 import {IToolRegistry} from "src/interfaces/IToolRegistry.sol";
 
-/// @dev A contract that lets whoever may use a tool count, in the way that ERC-8257 advises: it asks for its own caller,
+/// @dev A contract that lets accounts with access to a tool count, in the way that ERC-8257 advises: it asks for its own caller,
 ///      with a gas limit, before it writes anything, behind a lock, and asks once in a transaction.
 contract CarefulConsumer {
     error Denied(address caller);

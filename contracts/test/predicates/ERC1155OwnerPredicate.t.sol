@@ -50,7 +50,7 @@ contract ERC1155OwnerPredicateTest is HoldingFixture {
         return address(new ERC1155OwnerPredicate(tools));
     }
 
-    /// @dev So many entries for `first` and `second` in turn, with ids from `base` up.
+    /// @dev `count` entries for `first` and `second` in turn, with ids from `base` up.
     function _entries(uint256 count, uint256 ids, uint256 base)
         private
         view
@@ -111,8 +111,8 @@ contract ERC1155OwnerPredicateTest is HoldingFixture {
     }
 
     function test_setCollectionTokens_revertsIfNotCreator() public {
-        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, stranger));
-        vm.prank(stranger);
+        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, outsider));
+        vm.prank(outsider);
         predicate.setCollectionTokens(toolId, _entries(1, 1, 7));
     }
 
@@ -160,8 +160,8 @@ contract ERC1155OwnerPredicateTest is HoldingFixture {
         entries[0].collection = address(0);
         vm.expectRevert(abi.encodeWithSelector(ERC1155OwnerPredicate.CollectionNoCode.selector, address(0)));
         _set(entries);
-        entries[0].collection = stranger;
-        vm.expectRevert(abi.encodeWithSelector(ERC1155OwnerPredicate.CollectionNoCode.selector, stranger));
+        entries[0].collection = outsider;
+        vm.expectRevert(abi.encodeWithSelector(ERC1155OwnerPredicate.CollectionNoCode.selector, outsider));
         _set(entries);
     }
 
@@ -206,7 +206,7 @@ contract ERC1155OwnerPredicateTest is HoldingFixture {
 
     function test_hasAccess_falseWhenOwnsNothing() public {
         _set(_entries(2, 2, 7));
-        first.mint(stranger, 7, 1);
+        first.mint(outsider, 7, 1);
         assertDenied(toolId, "");
     }
 

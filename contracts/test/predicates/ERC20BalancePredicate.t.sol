@@ -87,8 +87,8 @@ contract ERC20BalancePredicateTest is HoldingFixture {
     }
 
     function test_configure_notCreator() public {
-        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, stranger));
-        vm.prank(stranger);
+        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, outsider));
+        vm.prank(outsider);
         predicate.configureToolERC20(toolId, address(token), 1);
     }
 
@@ -98,8 +98,8 @@ contract ERC20BalancePredicateTest is HoldingFixture {
     }
 
     function test_configure_EOA() public {
-        vm.expectRevert(abi.encodeWithSelector(ERC20BalancePredicate.TokenNoCode.selector, stranger));
-        _set(stranger, 1);
+        vm.expectRevert(abi.encodeWithSelector(ERC20BalancePredicate.TokenNoCode.selector, outsider));
+        _set(outsider, 1);
     }
 
     function test_configure_zeroMin() public {
@@ -167,7 +167,7 @@ contract ERC20BalancePredicateTest is HoldingFixture {
         assertGranted(toolId, "whatever");
     }
 
-    /// @dev Tokens sent there to burn them must not let in whoever recovers to the zero address.
+    /// @dev Tokens that were burnt to the zero address must not grant access to a failed signature recovery.
     function test_hasAccess_zeroAddressIsDenied() public {
         _set(address(token), 1);
         bytes32 slot = keccak256(abi.encode(address(0), uint256(0)));

@@ -98,8 +98,8 @@ contract ERC721OwnerPredicateTest is HoldingFixture {
     }
 
     function test_setCollections_revertsIfNotCreator() public {
-        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, stranger));
-        vm.prank(stranger);
+        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, outsider));
+        vm.prank(outsider);
         predicate.setCollections(toolId, _list(address(first)));
     }
 
@@ -122,14 +122,14 @@ contract ERC721OwnerPredicateTest is HoldingFixture {
     }
 
     function test_setCollections_revertsOnEOA() public {
-        vm.expectRevert(abi.encodeWithSelector(ERC721OwnerPredicate.CollectionNoCode.selector, stranger));
-        _set(_list(stranger));
+        vm.expectRevert(abi.encodeWithSelector(ERC721OwnerPredicate.CollectionNoCode.selector, outsider));
+        _set(_list(outsider));
     }
 
     function test_setCollections_failureKeepsTheOldGate() public {
         _set(_list(address(first)));
-        vm.expectRevert(abi.encodeWithSelector(ERC721OwnerPredicate.CollectionNoCode.selector, stranger));
-        _set(_list(address(second), stranger));
+        vm.expectRevert(abi.encodeWithSelector(ERC721OwnerPredicate.CollectionNoCode.selector, outsider));
+        _set(_list(address(second), outsider));
         assertEq(predicate.getCollections(toolId), _list(address(first)));
     }
 
@@ -155,7 +155,7 @@ contract ERC721OwnerPredicateTest is HoldingFixture {
 
     function test_hasAccess_falseWhenHoldsNone() public {
         _set(_list(address(first), address(second)));
-        first.mint(stranger, 1);
+        first.mint(outsider, 1);
         assertDenied(toolId, "");
     }
 
@@ -181,7 +181,7 @@ contract ERC721OwnerPredicateTest is HoldingFixture {
         assertFalse(asks(toolId, address(0), ""));
     }
 
-    /// @dev A broken collection in front does not hide a holding behind it; without one, nobody can tell.
+    /// @dev A broken collection in front does not hide a holding behind it; without one, the answer is unknown.
     function test_hasAccess_skipsBrokenCollections() public {
         address[6] memory broken = [
             address(new NotAToken()),

@@ -48,7 +48,7 @@ abstract contract HoldingFixture is RegistryFixture {
         deploy(IToolRegistry(address(0)));
     }
 
-    /// @dev A tool that nobody configured is closed, and asks for nothing that could be had.
+    /// @dev A tool without configuration denies all accounts, and lists a requirement that cannot be met.
     // req: PRED-003
     function test_unconfigured() public view {
         assertDenied(toolId, "");
@@ -58,13 +58,13 @@ abstract contract HoldingFixture is RegistryFixture {
         assertEq(uint8(logic), uint8(expectedLogic()));
     }
 
-    /// @dev The registry alone decides who the creator is: the creator of another tool is a stranger here, and what a
-    ///      stranger tried leaves nothing behind.
+    /// @dev The registry alone decides who the creator is: the creator of another tool is an outsider here, and what a
+    ///      outsider tried leaves nothing behind.
     function test_configure_isForTheCreatorAlone() public {
         bytes memory data = qualify(account);
-        vm.startPrank(stranger);
+        vm.startPrank(outsider);
         uint256 own = registry.registerTool(URI, HASH, deployed);
-        vm.expectRevert(notCreator(toolId, stranger));
+        vm.expectRevert(notCreator(toolId, outsider));
         configure(toolId);
         configure(own);
         vm.stopPrank();
@@ -87,11 +87,11 @@ abstract contract HoldingFixture is RegistryFixture {
 
     /// @dev Ids of two registries have nothing to do with each other.
     // req: REG-041
-    function test_configure_creatorInAnotherRegistryIsAStranger() public {
+    function test_configure_creatorInAnotherRegistryIsAnOutsider() public {
         ToolRegistry elsewhere = new ToolRegistry();
-        vm.startPrank(stranger);
+        vm.startPrank(outsider);
         assertEq(elsewhere.registerTool(URI, HASH, deployed), toolId);
-        vm.expectRevert(notCreator(toolId, stranger));
+        vm.expectRevert(notCreator(toolId, outsider));
         configure(toolId);
         vm.stopPrank();
     }
@@ -106,10 +106,10 @@ abstract contract HoldingFixture is RegistryFixture {
         assertDenied(toolId, "");
         bytes memory data = qualify(account);
         assertGranted(toolId, data);
-        (bool ok, bool granted) = registry.tryHasAccess(toolId, stranger, data);
+        (bool ok, bool granted) = registry.tryHasAccess(toolId, outsider, data);
         assertTrue(ok);
         assertFalse(granted);
-        assertFalse(registry.hasAccess(toolId, stranger, data));
+        assertFalse(registry.hasAccess(toolId, outsider, data));
     }
 
     /// @dev One predicate serves any number of tools, each by its own configuration.
@@ -126,7 +126,7 @@ abstract contract HoldingFixture is RegistryFixture {
         assertGranted(otherTool, data);
     }
 
-    /// @dev Whoever qualifies for a removed tool hears that it is removed.
+    /// @dev An account that qualifies for a removed tool gets the error that it is removed.
     // req: REG-020, REG-027
     function test_throughTheRegistry_removedTool() public {
         bytes memory data = qualify(account);
@@ -159,10 +159,10 @@ abstract contract HoldingFixture is RegistryFixture {
         return abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, tool, caller);
     }
 
-    /// @dev Configures a tool with one call, as whoever is pranked.
+    /// @dev Configures a tool with one call, as the pranked account.
     function configure(uint256 tool) internal virtual;
 
-    /// @dev Gives somebody what `configure` asks for.
+    /// @dev Gives an account what `configure` asks for.
     /// @return data What shows it.
     function qualify(address who) internal virtual returns (bytes memory data);
 

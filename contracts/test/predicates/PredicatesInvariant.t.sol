@@ -19,7 +19,7 @@ contract PredicatesHandler is Test {
     uint256 public constant PEOPLE = 3;
 
     /// @dev A term's answer.
-    enum Answer {
+    enum Verdict {
         No,
         Yes,
         None
@@ -188,43 +188,45 @@ contract PredicatesHandler is Test {
     }
 
     /// @dev What each predicate should say, from the model alone.
-    function expected721(uint256 toolId, address who) public view returns (Answer) {
+    function expected721(uint256 toolId, address who) public view returns (Verdict) {
         uint256 bits = _models[toolId].collections;
         bool first = bits & 1 != 0 && _held721[who][0] != 0;
         bool second = bits & 2 != 0 && _held721[who][1] != 0;
-        return first || second ? Answer.Yes : Answer.No;
+        return first || second ? Verdict.Yes : Verdict.No;
     }
 
-    function expected1155(uint256 toolId, address who) public view returns (Answer) {
+    function expected1155(uint256 toolId, address who) public view returns (Verdict) {
         for (uint256 id; id < 3; ++id) {
-            if (_models[toolId].ids & (1 << id) != 0 && _held1155[who][id] != 0) return Answer.Yes;
+            if (_models[toolId].ids & (1 << id) != 0 && _held1155[who][id] != 0) return Verdict.Yes;
         }
-        return Answer.No;
+        return Verdict.No;
     }
 
-    function expected20(uint256 toolId, address who) public view returns (Answer) {
+    function expected20(uint256 toolId, address who) public view returns (Verdict) {
         uint256 min = _models[toolId].minBalance;
-        if (min == 0) return Answer.No;
-        if (token.broken()) return Answer.None;
-        return _held20[who] >= min ? Answer.Yes : Answer.No;
+        if (min == 0) return Verdict.No;
+        if (token.broken()) return Verdict.None;
+        return _held20[who] >= min ? Verdict.Yes : Verdict.No;
     }
 
-    function expected(uint256 toolId, address who) external view returns (Answer) {
+    function expected(uint256 toolId, address who) external view returns (Verdict) {
         Model storage held = _models[toolId];
-        if (held.terms.length == 0) return Answer.No;
+        if (held.terms.length == 0) return Verdict.No;
         uint256[3] memory seen;
         for (uint256 i; i < held.terms.length; ++i) {
             address predicate = held.terms[i].predicate;
-            Answer answer = predicate == address(BY721)
+            Verdict answer = predicate == address(BY721)
                 ? expected721(toolId, who)
                 : predicate == address(BY1155) ? expected1155(toolId, who) : expected20(toolId, who);
-            if (held.terms[i].negate && answer != Answer.None) answer = answer == Answer.Yes ? Answer.No : Answer.Yes;
+            if (held.terms[i].negate && answer != Verdict.None) {
+                answer = answer == Verdict.Yes ? Verdict.No : Verdict.Yes;
+            }
             ++seen[uint8(answer)];
         }
         if (held.op == ICompositePredicate.Op.ALL) {
-            return seen[uint8(Answer.No)] > 0 ? Answer.No : seen[uint8(Answer.None)] > 0 ? Answer.None : Answer.Yes;
+            return seen[uint8(Verdict.No)] > 0 ? Verdict.No : seen[uint8(Verdict.None)] > 0 ? Verdict.None : Verdict.Yes;
         }
-        return seen[uint8(Answer.Yes)] > 0 ? Answer.Yes : seen[uint8(Answer.None)] > 0 ? Answer.None : Answer.No;
+        return seen[uint8(Verdict.Yes)] > 0 ? Verdict.Yes : seen[uint8(Verdict.None)] > 0 ? Verdict.None : Verdict.No;
     }
 
     function _pick(uint256 who, uint256 which) private pure returns (address, uint256) {
@@ -232,7 +234,7 @@ contract PredicatesHandler is Test {
     }
 
     function _accepted(address caller, uint256 toolId) private view {
-        assertEq(caller, _models[toolId].creator, "a stranger configured");
+        assertEq(caller, _models[toolId].creator, "an outsider configured");
     }
 
     function _refused(address caller, uint256 toolId) private view {
@@ -262,20 +264,20 @@ contract PredicatesInvariantTest is StdInvariant, Test {
 
     // The actions reach every answer, so that the invariants say something.
     function test_theModelReachesEveryAnswer() public {
-        address somebody = handler.person(2);
-        assertEq(uint8(handler.expected(1, somebody)), uint8(PredicatesHandler.Answer.No));
+        address account = handler.person(2);
+        assertEq(uint8(handler.expected(1, account)), uint8(PredicatesHandler.Verdict.No));
         // Tool 1 of person 0: not enough of the token, alone.
         handler.setBalance(0, 0, 1);
         handler.compose(0, 0, 2 | (0x11 << 8));
         assertEq(abi.encode(handler.model(1).terms).length, 64 + 64);
         assertTrue(handler.model(1).terms[0].negate);
-        assertEq(uint8(handler.expected(1, somebody)), uint8(PredicatesHandler.Answer.Yes));
+        assertEq(uint8(handler.expected(1, account)), uint8(PredicatesHandler.Verdict.Yes));
         invariant_accessFollowsFromHoldings();
         handler.hold20(2, 2);
-        assertEq(uint8(handler.expected(1, somebody)), uint8(PredicatesHandler.Answer.No));
+        assertEq(uint8(handler.expected(1, account)), uint8(PredicatesHandler.Verdict.No));
         invariant_accessFollowsFromHoldings();
         handler.breakOrMend(0);
-        assertEq(uint8(handler.expected(1, somebody)), uint8(PredicatesHandler.Answer.None));
+        assertEq(uint8(handler.expected(1, account)), uint8(PredicatesHandler.Verdict.None));
         invariant_accessFollowsFromHoldings();
         // Another creator's tool is out of reach, and out of mind.
         handler.setBalance(1, 0, 3);
@@ -311,15 +313,15 @@ contract PredicatesInvariantTest is StdInvariant, Test {
         }
     }
 
-    function _assertAnswer(IAccessPredicate predicate, uint256 toolId, address who, PredicatesHandler.Answer expected)
+    function _assertAnswer(IAccessPredicate predicate, uint256 toolId, address who, PredicatesHandler.Verdict expected)
         private
         view
     {
         try predicate.hasAccess(toolId, who, "") returns (bool granted) {
-            assertEq(granted, expected == PredicatesHandler.Answer.Yes, predicate.name());
-            assertTrue(expected != PredicatesHandler.Answer.None, "a broken token is no answer");
+            assertEq(granted, expected == PredicatesHandler.Verdict.Yes, predicate.name());
+            assertTrue(expected != PredicatesHandler.Verdict.None, "a broken token is not an answer");
         } catch {
-            assertEq(uint8(expected), uint8(PredicatesHandler.Answer.None), predicate.name());
+            assertEq(uint8(expected), uint8(PredicatesHandler.Verdict.None), predicate.name());
         }
     }
 
@@ -330,10 +332,10 @@ contract PredicatesInvariantTest is StdInvariant, Test {
     function invariant_accessFollowsFromHoldings() public view {
         for (uint256 toolId = 1; toolId <= handler.TOOLS(); ++toolId) {
             for (uint256 i; i < handler.PEOPLE(); ++i) {
-                PredicatesHandler.Answer expected = handler.expected(toolId, handler.person(i));
+                PredicatesHandler.Verdict expected = handler.expected(toolId, handler.person(i));
                 (bool ok, bool granted) = handler.REGISTRY().tryHasAccess(toolId, handler.person(i), "");
-                assertEq(ok, expected != PredicatesHandler.Answer.None, "ok");
-                assertEq(granted, expected == PredicatesHandler.Answer.Yes, "granted");
+                assertEq(ok, expected != PredicatesHandler.Verdict.None, "ok");
+                assertEq(granted, expected == PredicatesHandler.Verdict.Yes, "granted");
             }
         }
     }

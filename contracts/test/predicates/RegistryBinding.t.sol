@@ -123,7 +123,7 @@ contract RegistryBindingTest is CompositeFixture {
         vm.expectRevert(abi.encodeWithSelector(problem, address(this)));
         proofs.hasAccess(proofTool, account, data);
         // An account without code, a contract without REGISTRY(), one that answers nonsense.
-        address[3] memory callers = [stranger, yes, address(new RawPredicate(abi.encode(type(uint256).max)))];
+        address[3] memory callers = [outsider, yes, address(new RawPredicate(abi.encode(type(uint256).max)))];
         for (uint256 i; i < callers.length; ++i) {
             vm.expectRevert(abi.encodeWithSelector(problem, callers[i]));
             vm.prank(callers[i]);

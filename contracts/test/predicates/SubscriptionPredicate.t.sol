@@ -84,8 +84,8 @@ contract SubscriptionPredicateTest is HoldingFixture {
     }
 
     function test_configureToolGating_notCreator() public {
-        vm.expectRevert(abi.encodeWithSelector(SubscriptionPredicate.NotToolCreator.selector, toolId, stranger));
-        vm.prank(stranger);
+        vm.expectRevert(abi.encodeWithSelector(SubscriptionPredicate.NotToolCreator.selector, toolId, outsider));
+        vm.prank(outsider);
         predicate.configureToolGating(toolId, address(nft), 1);
     }
 
@@ -146,8 +146,8 @@ contract SubscriptionPredicateTest is HoldingFixture {
     }
 
     function test_configureToolGating_EOA() public {
-        vm.expectRevert(abi.encodeWithSelector(SubscriptionPredicate.CollectionNotAContract.selector, stranger));
-        _set(stranger, 1);
+        vm.expectRevert(abi.encodeWithSelector(SubscriptionPredicate.CollectionNotAContract.selector, outsider));
+        _set(outsider, 1);
     }
 
     function test_configureToolGating_nonSubscriptionNFT() public {
@@ -233,7 +233,7 @@ contract SubscriptionPredicateTest is HoldingFixture {
         assertGranted(otherTool, "");
     }
 
-    /// @dev Nobody can tell whether the account has subscribed, so this is not a denial.
+    /// @dev Whether the account has subscribed is unknown, so this is not a denial.
     function test_hasAccess_brokenCollectionIsMalfunction() public {
         _set(address(nft), 1);
         uint256 token = nft.subscribe(account, 1, NOW + 1);
@@ -248,7 +248,7 @@ contract SubscriptionPredicateTest is HoldingFixture {
             vm.clearMockedCalls();
             assertGranted(toolId, "");
         }
-        // A time that is no uint64 and a tier that is no uint8, which decoding would refuse too.
+        // A time beyond uint64 and a tier beyond uint8, which decoding would refuse too.
         vm.mockCall(address(nft), abi.encodeCall(ISubscriptionNFT.expiresAt, (token)), abi.encode(uint256(1) << 64));
         _assertUnavailable();
         vm.clearMockedCalls();

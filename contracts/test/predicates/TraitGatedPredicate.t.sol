@@ -126,8 +126,8 @@ contract TraitGatedPredicateTest is HoldingFixture {
     }
 
     function test_configure_notCreator() public {
-        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, stranger));
-        vm.prank(stranger);
+        vm.expectRevert(abi.encodeWithSelector(RegistryPredicate.CallerIsNotToolCreator.selector, toolId, outsider));
+        vm.prank(outsider);
         predicate.configureToolTrait(toolId, address(nft), address(nft), KEY, _values());
     }
 
@@ -137,8 +137,8 @@ contract TraitGatedPredicateTest is HoldingFixture {
     }
 
     function test_configure_EOA() public {
-        vm.expectRevert(abi.encodeWithSelector(TraitGatedPredicate.CollectionNoCode.selector, stranger));
-        _set(stranger, address(nft));
+        vm.expectRevert(abi.encodeWithSelector(TraitGatedPredicate.CollectionNoCode.selector, outsider));
+        _set(outsider, address(nft));
     }
 
     function test_configure_zeroTraits() public {
@@ -147,8 +147,8 @@ contract TraitGatedPredicateTest is HoldingFixture {
     }
 
     function test_configure_EOATraits() public {
-        vm.expectRevert(abi.encodeWithSelector(TraitGatedPredicate.TraitsContractNoCode.selector, stranger));
-        _set(address(nft), stranger);
+        vm.expectRevert(abi.encodeWithSelector(TraitGatedPredicate.TraitsContractNoCode.selector, outsider));
+        _set(address(nft), outsider);
     }
 
     function test_configure_emptyValues() public {
@@ -193,7 +193,7 @@ contract TraitGatedPredicateTest is HoldingFixture {
 
     function test_hasAccess_nonOwner() public {
         _set(address(nft), address(nft));
-        nft.mint(stranger, 8);
+        nft.mint(outsider, 8);
         nft.setTrait(8, KEY, GOLD);
         assertDenied(toolId, abi.encode(8));
     }
@@ -217,12 +217,12 @@ contract TraitGatedPredicateTest is HoldingFixture {
         collection.mint(account, 3);
         TestTraitsNFT traits = new TestTraitsNFT("Traits", "T");
         traits.defineTrait(KEY);
-        traits.mint(stranger, 3);
+        traits.mint(outsider, 3);
         traits.setTrait(3, KEY, SILVER);
         _set(address(collection), address(traits));
         assertGranted(toolId, abi.encode(3));
         // The owner in the traits contract does not count.
-        assertFalse(asks(toolId, stranger, abi.encode(3)));
+        assertFalse(asks(toolId, outsider, abi.encode(3)));
     }
 
     /// @dev ERC-7496 says "no such trait" by reverting.
@@ -242,7 +242,7 @@ contract TraitGatedPredicateTest is HoldingFixture {
         assertDenied(toolId, abi.encode(TOKEN));
     }
 
-    /// @dev Failing without a reason is no answer.
+    /// @dev Failing without a reason is not an answer.
     function test_hasAccess_brokenContractsAreMalfunctions() public {
         address[5] memory broken = [
             address(new NotAToken()),
@@ -262,11 +262,11 @@ contract TraitGatedPredicateTest is HoldingFixture {
             vm.expectRevert(abi.encodeWithSelector(TraitGatedPredicate.TraitsUnavailable.selector, broken[i]));
             asks(toolId, account, abi.encode(TOKEN));
             // Who does not own the token is denied before anybody asks for its traits.
-            assertFalse(asks(toolId, stranger, abi.encode(TOKEN)));
+            assertFalse(asks(toolId, outsider, abi.encode(TOKEN)));
         }
     }
 
-    /// @dev An owner with something in the upper bytes is nobody's account.
+    /// @dev An owner with non-zero upper bytes is not an account.
     function test_hasAccess_dirtyOwner() public {
         bytes memory dirty = abi.encode(uint256(uint160(account)) | (1 << 160));
         _set(address(new FixedAnswerToken(dirty)), address(nft));
@@ -305,9 +305,9 @@ contract TraitGatedPredicateTest is HoldingFixture {
         nft.setTrait(TOKEN, KEY, SILVER);
         assertGranted(toolId, abi.encode(TOKEN));
         vm.prank(account);
-        IERC721(address(nft)).transferFrom(account, stranger, TOKEN);
+        IERC721(address(nft)).transferFrom(account, outsider, TOKEN);
         assertDenied(toolId, abi.encode(TOKEN));
-        assertTrue(asks(toolId, stranger, abi.encode(TOKEN)));
+        assertTrue(asks(toolId, outsider, abi.encode(TOKEN)));
         nft.burn(TOKEN);
         assertDenied(toolId, abi.encode(TOKEN));
     }
@@ -338,15 +338,15 @@ contract TraitGatedPredicateTest is HoldingFixture {
         assertDenied(toolId, abi.encode(TOKEN));
     }
 
-    /// @dev Traits stay with the number of the token; access goes to whoever owns it now.
+    /// @dev Traits stay with the number of the token; access goes to its current owner.
     function test_dynamicTraits_burnedAndMintedAgain() public {
         _set(address(nft), address(nft));
         nft.setTrait(TOKEN, KEY, GOLD);
         nft.burn(TOKEN);
         assertDenied(toolId, abi.encode(TOKEN));
-        nft.mint(stranger, TOKEN);
+        nft.mint(outsider, TOKEN);
         assertDenied(toolId, abi.encode(TOKEN));
-        assertTrue(asks(toolId, stranger, abi.encode(TOKEN)));
+        assertTrue(asks(toolId, outsider, abi.encode(TOKEN)));
     }
 
     function test_dynamicTraits_interfaceId_pinned() public view {

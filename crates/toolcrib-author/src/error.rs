@@ -1,5 +1,7 @@
 //! Why a tool could not be registered or changed.
 
+use std::path::PathBuf;
+
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_core::codes::{self, Code};
 
@@ -13,6 +15,20 @@ pub enum Error {
     /// The journal cannot be read or written.
     #[error("the journal cannot be used: {0}")]
     Journal(#[from] std::io::Error),
+    /// The file about a paused tool cannot be read or written.
+    #[error("cannot use {}: {source}", .path.display())]
+    PauseFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file about a paused tool does not name its former predicate.
+    #[error("{} is damaged", .path.display())]
+    PauseFileDamaged {
+        /// The file.
+        path: PathBuf,
+    },
     /// The user said no.
     #[error("nothing was signed")]
     Declined,
@@ -108,7 +124,7 @@ impl Error {
     pub const fn code(&self) -> Code {
         match self {
             Self::Chain(error) => error.code(),
-            Self::Journal(_) => codes::author::JOURNAL,
+            Self::Journal(_) | Self::PauseFile { .. } | Self::PauseFileDamaged { .. } => codes::author::JOURNAL,
             Self::Declined => codes::author::DECLINED,
             Self::OtherWork { .. } => codes::author::OTHER_WORK,
             Self::NoRegistration { .. } => codes::author::NO_REGISTRATION,

@@ -5,12 +5,13 @@
 //! could register a second tool.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 use toolcrib_chain::transaction::Signed;
+use toolcrib_files::AtomicFile;
 
 use crate::Error;
 use crate::plan::Step;
@@ -105,23 +106,8 @@ impl Journal {
     /// Writes an entry, whole or not at all, and waits until the disk has it.
     pub fn save(&self, entry: &Entry) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        let path = self.path(&entry.id)?;
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        // Signed transactions are no secrets once sent, but nobody else's business before.
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let written = options.open(&temporary).and_then(|mut file| {
-            file.write_all(&serde_json::to_vec_pretty(entry)?)?;
-            file.sync_all()
-        });
-        let renamed = written.and_then(|()| fs::rename(&temporary, &path)).and_then(|()| File::open(&self.folder)?.sync_all());
-        if renamed.is_err() {
-            // The reason matters more than a file that cannot be removed either.
-            let _ = fs::remove_file(&temporary);
-        }
-        renamed
+        // Signed transactions are no secrets once sent, and private before.
+        AtomicFile::new(self.path(&entry.id)?).replace(&serde_json::to_vec_pretty(entry)?)
     }
 
     /// Reads an entry; `None` when there is none of that name.

@@ -3,6 +3,7 @@
 mod error;
 pub mod gas;
 pub mod journal;
+pub mod pause;
 pub mod plan;
 pub mod preflight;
 pub mod publish;

@@ -3,7 +3,10 @@
 //! The bytes come from whoever may fetch. A registration whose URL serves something else costs gas and never verifies, so
 //! this is looked at before anything is signed, and the difference is explained.
 
+use std::time::Duration;
+
 use alloy_primitives::B256;
+use tokio::time::{Instant, sleep};
 use toolcrib_core::canon::Canonical;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Mode, Severity};
@@ -13,6 +16,9 @@ use toolcrib_judge::evidence::Exchange;
 use toolcrib_judge::explain::{Case, Diff, diff};
 
 use crate::preflight::Ready;
+
+/// Pause between two requests to a server that is waited for: a deployment takes seconds at the least.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// Why what is served must not be committed to.
 #[derive(Clone, Debug)]
@@ -67,6 +73,31 @@ pub fn compare(exchange: &Exchange, ready: &Ready, committed: Option<B256>) -> R
     Err(refusal(findings, bytes, ready))
 }
 
+/// Compares what a server sends with the manifest, again and again for at most `wait`, as while it is being deployed.
+///
+/// `fetch` asks the server once; `waits` is told of the first refusal, if there is time left.
+pub async fn wait_until_served(
+    ready: &Ready,
+    committed: Option<B256>,
+    wait: Duration,
+    fetch: impl AsyncFn() -> Exchange,
+    waits: impl FnOnce(&Refusal),
+) -> Result<(), Refusal> {
+    let end = Instant::now() + wait;
+    let mut waits = Some(waits);
+    loop {
+        let Err(refusal) = compare(&fetch().await, ready, committed) else { return Ok(()) };
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(refusal);
+        }
+        if let Some(waits) = waits.take() {
+            waits(&refusal);
+        }
+        sleep(PAUSE.min(left)).await;
+    }
+}
+
 fn hashes(finding: Finding, wanted: B256, served: Option<B256>) -> Finding {
     finding.expected(wanted.to_string()).got(served.map_or_else(|| "nothing that has a hash".to_owned(), |hash| hash.to_string()))
 }
@@ -79,6 +110,8 @@ fn refusal(findings: Vec<Finding>, served: &[u8], ready: &Ready) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use toolcrib_core::clock::UnixTime;
     use toolcrib_judge::evidence::{Body, Failure, Method, Response};
 
@@ -117,6 +150,27 @@ mod tests {
         compare(&exchange(ready.manifest.canonical().as_bytes()), &ready, None).expect("another layout");
         let diff = check(MANIFEST.replace("Tides.", "Tides!"), None, &["author.served_differs"]).expect("two documents");
         assert_eq!((diff.total, diff.changes[0].pointer.as_str()), (1, "/description"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deployment_is_waited_for_and_told_of_once() {
+        let ready = ready(MANIFEST);
+        let asked = Cell::new(0);
+        let fetch = async || {
+            asked.set(asked.get() + 1);
+            exchange(if asked.get() < 4 { "not yet" } else { MANIFEST })
+        };
+        let told = Cell::new(0);
+        let tells = |_: &Refusal| told.set(told.get() + 1);
+        let began = Instant::now();
+        let short = wait_until_served(&ready, None, Duration::from_secs(3), fetch, tells).await;
+        assert_eq!(short.expect_err("not deployed").findings[0].code, codes::author::SERVED_DIFFERS);
+        assert_eq!((asked.get(), told.get(), began.elapsed()), (3, 1, Duration::from_secs(3)));
+        wait_until_served(&ready, None, Duration::from_secs(3), fetch, tells).await.expect("deployed");
+        assert_eq!((asked.get(), told.get()), (4, 1), "at once");
+        asked.set(0);
+        wait_until_served(&ready, None, Duration::ZERO, fetch, tells).await.expect_err("one request");
+        assert_eq!((asked.get(), told.get()), (1, 1));
     }
 
     #[test]

@@ -19,13 +19,13 @@ pub const MAX_FOREIGN_CHARS: usize = 300;
 #[non_exhaustive]
 pub enum Error {
     /// No network has this name.
-    #[error("no network is called `{}`; known are {}", escape_for_display(.text), known_networks())]
+    #[error("unknown network `{}`; known networks: {}", escape_for_display(.text), known_networks())]
     UnknownNetwork {
         /// What was asked for.
         text: String,
     },
     /// Several networks of the settings are of this chain.
-    #[error("chain {chain_id} has several networks in the settings: {}", names.join(", "))]
+    #[error("several networks in the settings have chain id {chain_id}: {}", names.join(", "))]
     AmbiguousNetwork {
         /// The number that was asked for.
         chain_id: u64,
@@ -33,13 +33,13 @@ pub enum Error {
         names: Vec<&'static str>,
     },
     /// Nobody said which node to use.
-    #[error("no node is known for {network}: pass --rpc-url or set RPC_URL")]
+    #[error("no RPC node is configured for {network}: pass --rpc-url or set RPC_URL")]
     NoRpc {
         /// The network.
         network: String,
     },
     /// A URL that is none, or has an unusable scheme.
-    #[error("the node's URL cannot be used: {reason}")]
+    #[error("the RPC node's URL is not allowed: {reason}")]
     RpcUrl {
         /// What is wrong with it. The URL itself may hold a key and is not shown.
         reason: &'static str,
@@ -53,7 +53,7 @@ pub enum Error {
         attempts: u32,
     },
     /// The node understood and refused.
-    #[error("the node refused: {message} ({rpc_code})")]
+    #[error("the RPC node returned an error: {message} ({rpc_code})")]
     Refused {
         /// The JSON-RPC error number.
         rpc_code: i64,
@@ -61,7 +61,7 @@ pub enum Error {
         message: String,
     },
     /// The node is on another chain.
-    #[error("the node {node} is on chain {got}, not {expected}")]
+    #[error("the RPC node {node} has chain id {got}, expected {expected}")]
     WrongChain {
         /// The node, without what its URL may hide.
         node: String,
@@ -71,7 +71,7 @@ pub enum Error {
         got: u64,
     },
     /// Too few nodes gave the same answer.
-    #[error("only {agreeing} of {asked} nodes agree, {needed} are needed")]
+    #[error("only {agreeing} of {asked} RPC nodes agree, {needed} are required")]
     NoQuorum {
         /// Nodes that were asked.
         asked: usize,
@@ -81,25 +81,25 @@ pub enum Error {
         needed: usize,
     },
     /// The chain replaced the block that reads were made at.
-    #[error("block {number} was replaced while it was read")]
+    #[error("block {number} was replaced during the reads (reorg)")]
     Reorg {
         /// The number of the block.
         number: u64,
     },
     /// No registry is known.
-    #[error("no tool registry is known on {network}; name its address")]
+    #[error("no tool registry is known on {network}; set its address with --registry")]
     NoRegistry {
         /// The network.
         network: String,
     },
     /// The factory for deterministic addresses is missing.
-    #[error("there is no deployment factory at {factory}")]
+    #[error("the deployment factory {factory} has no code on this chain")]
     NoFactory {
         /// Where it belongs.
         factory: Address,
     },
     /// The factory was called, and there is still no code.
-    #[error("{name} did not come to be at {address}")]
+    #[error("{name} has no code at {address} after its deployment")]
     NotDeployed {
         /// The contract.
         name: &'static str,
@@ -107,7 +107,7 @@ pub enum Error {
         address: Address,
     },
     /// There is other code at the address of one of our contracts.
-    #[error("{name} at {address} has code with hash {got}, expected is {expected}")]
+    #[error("{name} at {address} has code hash {got}, expected {expected}")]
     OtherCode {
         /// The contract.
         name: &'static str,
@@ -127,7 +127,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// The registry's code differs from the pin.
-    #[error("the code of the registry {address} has hash {got}, pinned is {expected}")]
+    #[error("the registry {address} has code hash {got}, pinned {expected}")]
     RegistryCode {
         /// The address.
         address: Address,
@@ -137,7 +137,7 @@ pub enum Error {
         got: B256,
     },
     /// The predicate serves another registry.
-    #[error("the predicate {predicate} serves the registry {stated}, and the tool is in the registry {registry}")]
+    #[error("the predicate {predicate} belongs to the registry {stated}, but the tool is in the registry {registry}")]
     OtherRegistry {
         /// The predicate.
         predicate: Address,
@@ -147,13 +147,13 @@ pub enum Error {
         registry: Address,
     },
     /// The predicate checks proofs and is not bound to a registry.
-    #[error("the predicate {predicate} states no registry, so a proof for it is good for every registry")]
+    #[error("the predicate {predicate} has no REGISTRY(), so a proof for it is valid in every registry")]
     UnboundProof {
         /// The predicate.
         predicate: Address,
     },
     /// No tool was ever registered under this id.
-    #[error("no tool {id} was ever registered at {registry}")]
+    #[error("no tool with id {id} was ever registered at {registry}")]
     ToolNotFound {
         /// The registry.
         registry: Address,
@@ -161,7 +161,7 @@ pub enum Error {
         id: U256,
     },
     /// The creator removed the tool.
-    #[error("tool {id} at {registry} was removed by its creator")]
+    #[error("tool {id} at {registry} was deregistered by its creator")]
     ToolDeregistered {
         /// The registry.
         registry: Address,
@@ -169,10 +169,10 @@ pub enum Error {
         id: U256,
     },
     /// A contract refused a call.
-    #[error("the contract refused: {0}")]
+    #[error("the contract reverted: {0}")]
     Reverted(Revert),
     /// A contract answered with bytes that do not decode.
-    #[error("{contract} answered {function} with {length} bytes that do not decode")]
+    #[error("{contract} returned {length} bytes for {function} that do not decode")]
     Undecodable {
         /// The contract.
         contract: Address,
@@ -182,7 +182,7 @@ pub enum Error {
         length: usize,
     },
     /// A log has a registry topic but not its layout.
-    #[error("log {index} of transaction {transaction} is not the event that its topic names")]
+    #[error("log {index} of transaction {transaction} does not decode as the event of its topic")]
     EventMalformed {
         /// The transaction.
         transaction: B256,
@@ -190,7 +190,7 @@ pub enum Error {
         index: u64,
     },
     /// The account cannot pay.
-    #[error("{account} cannot pay for the transaction: {message}")]
+    #[error("the balance of {account} is too low for the transaction: {message}")]
     NoFunds {
         /// The account.
         account: Address,
@@ -198,7 +198,7 @@ pub enum Error {
         message: String,
     },
     /// The number of the transaction is used up.
-    #[error("transaction number {nonce} of {account} was already used")]
+    #[error("nonce {nonce} of {account} was already used")]
     NonceTooLow {
         /// The account.
         account: Address,
@@ -212,7 +212,7 @@ pub enum Error {
         message: String,
     },
     /// Another transaction took the number.
-    #[error("transaction {hash} was replaced: number {nonce} of {account} was used by another one")]
+    #[error("transaction {hash} was replaced: nonce {nonce} of {account} was used by another transaction")]
     Replaced {
         /// The transaction that will never be mined.
         hash: B256,
@@ -230,7 +230,7 @@ pub enum Error {
         seconds: u64,
     },
     /// The transaction was mined and failed.
-    #[error("transaction {hash} was mined and failed")]
+    #[error("transaction {hash} was mined and reverted")]
     Failed {
         /// The transaction.
         hash: B256,
@@ -239,7 +239,7 @@ pub enum Error {
     #[error(transparent)]
     Signature(#[from] SignatureError),
     /// The token's own domain separator differs from the pinned one.
-    #[error("the token {token} has domain separator {got}, the built-in table gives {expected}")]
+    #[error("the token {token} has domain separator {got}, expected {expected} from the built-in table")]
     DomainMismatch {
         /// The token.
         token: Address,

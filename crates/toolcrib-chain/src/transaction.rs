@@ -121,7 +121,7 @@ impl Chain {
         // Estimates are made without a price, so nodes do not look at the balance.
         let balance = provider.get_balance(from).await.map_err(Error::from_rpc)?;
         if balance < prepared.most_cost() {
-            let message = format!("it has {balance} wei and may need {}", prepared.most_cost());
+            let message = format!("the balance is {balance} wei, up to {} wei are needed", prepared.most_cost());
             return Err(Error::NoFunds { account: from, message });
         }
         Ok(prepared)

@@ -276,11 +276,6 @@ impl AssetId {
         (self.is_evm() && is_token).then(|| self.asset_reference().parse().ok()).flatten()
     }
 
-    /// Whether the asset and an account name the same chain, compared byte by byte (ERC-8257 §3 Constraints).
-    pub fn same_chain(&self, account: &AccountId) -> bool {
-        self.chain() == account.chain()
-    }
-
     /// The identifier as written.
     pub fn as_str(&self) -> &str {
         &self.text

@@ -71,7 +71,7 @@ pub struct UnknownKind;
 
 impl fmt::Display for UnknownKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a kind of manifest is tool, agent or local")
+        f.write_str("the manifest kind must be tool, agent or local")
     }
 }
 

@@ -1,4 +1,6 @@
 //! The grammar of Semantic Versioning 2.0.0, and nothing more: no ranges, no ordering, no lenient forms.
+//!
+//! Not `semver`, which refuses numbers above 64 bits: the standard sets no bound.
 
 /// Whether `text` is a version after Semantic Versioning 2.0.0: three numbers without leading zeros, then optionally
 /// `-` with pre-release identifiers and `+` with build identifiers.

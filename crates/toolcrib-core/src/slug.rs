@@ -110,8 +110,8 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("the slug is empty"),
-            Self::TooLong(count) => write!(f, "the slug has {count} characters, {MAX_CHARS} are allowed"),
-            Self::Character(c) => write!(f, "the slug has {c:?}, which is no lowercase letter, digit or hyphen"),
+            Self::TooLong(count) => write!(f, "the slug has {count} characters, the limit is {MAX_CHARS}"),
+            Self::Character(c) => write!(f, "the slug has {c:?}, which is not a lowercase letter, digit or hyphen"),
             Self::OuterHyphen => f.write_str("the slug starts or ends with a hyphen"),
         }
     }

@@ -51,7 +51,7 @@ pub(crate) struct ErrorBody {
     pub(crate) code: &'static str,
     /// The same with codes.
     pub(crate) details: Vec<Detail>,
-    /// With the codes `index.cursor_ahead` and `index.forgotten` (status 410): where the change feed goes on after everything was read
+    /// With the codes `index.cursor_ahead` and `index.cursor_expired` (status 410): where the change feed goes on after everything was read
     /// again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cursor: Option<String>,
@@ -185,11 +185,11 @@ impl From<toolcrib_index::Error> for Refusal {
                 return Self::new(StatusCode::SERVICE_UNAVAILABLE, error.code()).retry_after(OBJECT_RETRY_SECONDS);
             }
             toolcrib_index::Error::Forgotten { .. } => {
-                return Self::new(StatusCode::GONE, codes::index::FORGOTTEN).message(error.to_string());
+                return Self::new(StatusCode::GONE, codes::index::CURSOR_EXPIRED).message(error.to_string());
             }
             _ => {}
         }
-        tracing::warn!(code = %error.code(), error = %escape_for_display(&error.to_string()), "the index could not tell");
+        tracing::warn!(code = %error.code(), error = %escape_for_display(&error.to_string()), "index error");
         if error.code() == codes::store::DISK {
             return Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::DISK)
                 .retry_after(DISK_RETRY_SECONDS)

@@ -50,7 +50,7 @@ pub(crate) fn search(results: &SearchResults) -> String {
         }
     }
     if results.partial {
-        out.push_str("\nPartial: not every candidate was looked at.\n");
+        out.push_str("\nPartial: not every candidate was checked.\n");
     }
     end(&mut out, results.results.is_empty(), results.next.as_deref());
     out
@@ -63,8 +63,8 @@ fn bazaar(out: &mut String, resource: &Resource) {
     }
     for claim in &resource.claims {
         let agrees = match claim.agrees_with_probe {
-            Some(true) => "; the resource says the same",
-            Some(false) => "; the resource says something else",
+            Some(true) => "; the resource itself asks for the same",
+            Some(false) => "; the resource itself asks for other terms",
             None => "; not confirmed",
         };
         let prices: Vec<String> = claim.prices.iter().map(price_text).collect();

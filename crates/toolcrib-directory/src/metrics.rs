@@ -3,7 +3,6 @@
 //! Labels are few and bounded: a route, a status, a code of the vocabulary. Nothing of a caller is among them.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,6 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::Code;
+use toolcrib_http::{Histogram, MetricsPage};
 use toolcrib_index::RegistryRow;
 use toolcrib_index::agents::AgentCensus;
 use toolcrib_index::bazaar::{BazaarCensus, FacilitatorState};
@@ -57,12 +57,17 @@ pub(crate) struct Metrics {
     bazaar: Mutex<Option<BazaarCensus>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct RouteMetrics {
     /// By the first digit of the status.
     statuses: [AtomicU64; 6],
-    times: [AtomicU64; BUCKETS.len() + 1],
-    micros: AtomicU64,
+    times: Histogram,
+}
+
+impl Default for RouteMetrics {
+    fn default() -> Self {
+        Self { statuses: <[AtomicU64; 6]>::default(), times: Histogram::new(&BUCKETS) }
+    }
 }
 
 /// What a request is for, as far as counts go.
@@ -171,9 +176,7 @@ impl Metrics {
     pub(crate) fn answered(&self, route: Route, status: u16, took: Duration) {
         let route = &self.routes[route as usize];
         route.statuses[usize::from(status / 100).min(5)].fetch_add(1, Ordering::Relaxed);
-        let bucket = BUCKETS.iter().position(|end| took.as_secs_f64() <= *end).unwrap_or(BUCKETS.len());
-        route.times[bucket].fetch_add(1, Ordering::Relaxed);
-        route.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        route.times.observe(took);
     }
 
     /// A request was refused.
@@ -227,117 +230,116 @@ impl Metrics {
         let Some((_, state)) = self.queue() else { return Vec::new() };
         let waits = state.oldest_due.map_or(0, |since| u64::try_from(now.seconds() - since.seconds()).unwrap_or_default());
         vec![
-            ("queue_waiting", "Verifications that wait for a worker, counted up to 10000.", state.due),
-            ("queue_leased", "Verifications that workers are at, counted up to 10000.", state.leased),
-            ("queue_oldest_seconds", "How long the oldest of those that wait has been due.", waits),
+            ("queue_waiting", "Queued verifications, counted up to 10000.", state.due),
+            ("queue_leased", "Running verifications, counted up to 10000.", state.leased),
+            ("queue_oldest_seconds", "Time that the oldest queued item is overdue.", waits),
         ]
     }
 
     /// The page.
     pub(crate) fn page(&self, gauges: &[(&str, &str, u64)], replicas: &[ReplicaReport], now: UnixTime) -> String {
-        let mut page = String::with_capacity(8 * 1024);
-        family(&mut page, "toolcrib_directory_requests_total", "counter", "Requests that were answered.");
+        let mut page = MetricsPage::default();
+        page.family("toolcrib_directory_requests_total", "counter", "Answered requests.");
         for route in Route::ALL {
             for (class, count) in self.routes[route as usize].statuses.iter().enumerate() {
                 let count = count.load(Ordering::Relaxed);
                 if count > 0 {
                     let name = route.name();
-                    let _ = writeln!(page, "toolcrib_directory_requests_total{{route=\"{name}\",status=\"{class}xx\"}} {count}");
+                    page.sample(
+                        "toolcrib_directory_requests_total",
+                        &[("route", &name), ("status", &format_args!("{class}xx"))],
+                        count,
+                    );
                 }
             }
         }
-        family(&mut page, "toolcrib_directory_seconds", "histogram", "How long answers took.");
+        page.family("toolcrib_directory_seconds", "histogram", "Response time.");
         for route in Route::ALL {
-            self.histogram(&mut page, route);
+            let times = &self.routes[route as usize].times;
+            if !times.is_empty() {
+                page.histogram("toolcrib_directory_seconds", &[("route", &route.name())], times);
+            }
         }
-        family(&mut page, "toolcrib_directory_refused_total", "counter", "Requests that were refused, by code.");
+        page.family("toolcrib_directory_refused_total", "counter", "Refused requests, by code.");
         for (code, count) in self.refused.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let _ = writeln!(page, "toolcrib_directory_refused_total{{code=\"{code}\"}} {count}");
+            page.sample("toolcrib_directory_refused_total", &[("code", code)], count);
         }
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         for (name, help, count) in [
-            ("cache_hits_total", "Answers that were kept.", load(&self.hits)),
-            ("cache_misses_total", "Answers that had to be made.", load(&self.misses)),
-            ("image_hits_total", "Images that were kept, failures included.", load(&self.image_hits)),
-            ("image_misses_total", "Images that were not kept.", load(&self.image_misses)),
-            ("images_failed_total", "Images that could not be fetched, or are not served.", load(&self.images_failed)),
-            ("images_limited_total", "Images that a limit kept from being fetched.", load(&self.images_limited)),
-            ("stale_answers_total", "Answers given out of date because the database did not answer.", load(&self.stale)),
-            (
-                "replica_failures_total",
-                "Requests that a read replica was given and did not answer.",
-                load(&self.replica_failures),
-            ),
-            ("poll_failures_total", "Looks at the change feed that failed.", load(&self.poll_failures)),
-            ("keys_issued_total", "Keys that were given out.", load(&self.keys_issued)),
-            ("looks_asked_total", "Verifications that were asked for.", load(&self.looks_asked)),
-            ("listings_expired_total", "Listings that this process ended because their time was over.", load(&self.expired)),
-            ("usage_reports_unproven_total", "Usage reports that proved nothing.", load(&self.reports[0])),
-            ("usage_reports_proven_total", "Usage reports that proved a call.", load(&self.reports[1])),
+            ("cache_hits_total", "Responses served from the cache.", load(&self.hits)),
+            ("cache_misses_total", "Responses not found in the cache.", load(&self.misses)),
+            ("image_hits_total", "Images served from the cache, including cached failures.", load(&self.image_hits)),
+            ("image_misses_total", "Images not found in the cache.", load(&self.image_misses)),
+            ("images_failed_total", "Images that could not be fetched or have an unsupported format.", load(&self.images_failed)),
+            ("images_limited_total", "Images not fetched because of a limit.", load(&self.images_limited)),
+            ("stale_answers_total", "Stale responses served because the database did not answer.", load(&self.stale)),
+            ("replica_failures_total", "Requests that a read replica did not answer.", load(&self.replica_failures)),
+            ("poll_failures_total", "Failed reads of the change feed.", load(&self.poll_failures)),
+            ("keys_issued_total", "Issued API keys.", load(&self.keys_issued)),
+            ("looks_asked_total", "Requested verifications.", load(&self.looks_asked)),
+            ("listings_expired_total", "Listings that this process expired.", load(&self.expired)),
+            ("usage_reports_unproven_total", "Rejected usage reports.", load(&self.reports[0])),
+            ("usage_reports_proven_total", "Accepted usage reports.", load(&self.reports[1])),
         ] {
-            family(&mut page, &format!("toolcrib_directory_{name}"), "counter", help);
-            let _ = writeln!(page, "toolcrib_directory_{name} {count}");
+            page.single(&format!("toolcrib_directory_{name}"), "counter", help, count);
         }
         let streams = u64::try_from(self.streams.load(Ordering::Relaxed)).unwrap_or_default();
         let held = load(&self.expiry_held);
         let own = [
-            ("streams", "Streams and exports that are open.", streams),
-            ("expiry_held", "Listings whose end is held back as a mass expiry, counted up to 10000.", held),
+            ("streams", "Open streams and exports.", streams),
+            ("expiry_held", "Listings whose expiry is held back as a mass expiry, counted up to 10000.", held),
         ];
         for (name, help, value) in gauges.iter().copied().chain(own) {
-            family(&mut page, &format!("toolcrib_directory_{name}"), "gauge", help);
-            let _ = writeln!(page, "toolcrib_directory_{name} {value}");
+            page.single(&format!("toolcrib_directory_{name}"), "gauge", help, value);
         }
         self.replicas(&mut page, replicas);
         self.chains(&mut page);
         self.agents(&mut page, now);
         self.bazaar(&mut page, now);
-        page
+        page.into_text()
     }
 
     /// How the checks of agents are doing, where the index has any.
-    fn agents(&self, page: &mut String, now: UnixTime) {
+    fn agents(&self, page: &mut MetricsPage, now: UnixTime) {
         let census = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(census) = census.as_ref().filter(|census| !census.states.is_empty()) else { return };
-        family(page, "toolcrib_directory_agents", "gauge", "Listed names by the state of their last verdict.");
+        page.family("toolcrib_directory_agents", "gauge", "Listed names by the state of their last verdict.");
         for (state, count) in &census.states {
             // Our own words, unless a later program wrote them.
             let is_word = state.len() <= 32 && state.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
             let state = if is_word { state } else { "other" };
-            let _ = writeln!(page, "toolcrib_directory_agents{{state=\"{state}\"}} {count}");
+            page.sample("toolcrib_directory_agents", &[("state", &state)], count);
         }
         let help = "Names whose last check could not be completed, by code.";
-        family(page, "toolcrib_directory_agents_unreachable", "gauge", help);
+        page.family("toolcrib_directory_agents_unreachable", "gauge", help);
         for (code, count) in &census.unreachable {
             let code = Code::find(code).map_or("other", |code| code.id());
-            let _ = writeln!(page, "toolcrib_directory_agents_unreachable{{code=\"{code}\"}} {count}");
+            page.sample("toolcrib_directory_agents_unreachable", &[("code", &code)], count);
         }
         let waits = census.oldest_due.map_or(0, |since| u64::try_from(now.seconds() - since.seconds()).unwrap_or_default());
         for (name, help, value) in [
-            ("agents_verified", "Names that are verified and conformant now.", census.good),
-            ("agents_due", "Names that wait for a check.", census.due),
-            ("agents_leased", "Names that workers are at.", census.leased),
-            ("agents_oldest_seconds", "How long the oldest of those that wait has been due.", waits),
+            ("agents_verified", "Names that are currently verified and conformant.", census.good),
+            ("agents_due", "Names queued for verification.", census.due),
+            ("agents_leased", "Names being verified.", census.leased),
+            ("agents_oldest_seconds", "Time that the oldest queued item is overdue.", waits),
         ] {
-            family(page, &format!("toolcrib_directory_{name}"), "gauge", help);
-            let _ = writeln!(page, "toolcrib_directory_{name} {value}");
+            page.single(&format!("toolcrib_directory_{name}"), "gauge", help, value);
         }
     }
 
     /// How the read replicas are, where there are any. An operator names them, so there are few.
-    fn replicas(&self, page: &mut String, replicas: &[ReplicaReport]) {
+    fn replicas(&self, page: &mut MetricsPage, replicas: &[ReplicaReport]) {
         if replicas.is_empty() {
             return;
         }
         let reads = self.database_reads.lock().unwrap_or_else(PoisonError::into_inner);
-        family(
-            page,
+        page.family(
             "toolcrib_directory_database_reads_total",
             "counter",
             "Requests answered from each database; replica 0 is the primary.",
         );
         for (number, count) in reads.iter() {
-            let _ = writeln!(page, "toolcrib_directory_database_reads_total{{replica=\"{number}\"}} {count}");
+            page.sample("toolcrib_directory_database_reads_total", &[("replica", number)], count);
         }
         drop(reads);
         type Number = fn(&ReplicaReport) -> f64;
@@ -345,124 +347,101 @@ impl Metrics {
             ("replica_usable", "1 if requests are answered from the replica.", |report| {
                 f64::from(u8::from(report.state == ReplicaState::Usable))
             }),
-            ("replica_watermark", "The last change that the replica has.", |report| report.watermark as f64),
-            ("replica_age_seconds", "How old the state of the replica is.", |report| report.age.as_secs_f64()),
+            ("replica_watermark", "Last change that the replica has replayed.", |report| report.watermark as f64),
+            ("replica_age_seconds", "Replication lag of the replica.", |report| report.age.as_secs_f64()),
         ];
         for (name, help, number) in gauges {
-            family(page, &format!("toolcrib_directory_{name}"), "gauge", help);
+            let name = format!("toolcrib_directory_{name}");
+            page.family(&name, "gauge", help);
             for report in replicas {
-                let _ = writeln!(page, "toolcrib_directory_{name}{{replica=\"{}\"}} {}", report.number, number(report));
+                page.sample(&name, &[("replica", &report.number)], number(report));
             }
         }
-        family(page, "toolcrib_directory_replica_fault", "gauge", "Why a replica is not used, by code.");
+        page.family("toolcrib_directory_replica_fault", "gauge", "Reason why a replica is not used, by code.");
         for report in replicas {
             if let Some(code) = report.state.code() {
-                let _ = writeln!(page, "toolcrib_directory_replica_fault{{replica=\"{}\",code=\"{code}\"}} 1", report.number);
+                page.sample("toolcrib_directory_replica_fault", &[("replica", &report.number), ("code", &code)], 1);
             }
         }
     }
 
     /// How following the Bazaar is doing, where a facilitator is configured.
-    fn bazaar(&self, page: &mut String, now: UnixTime) {
+    fn bazaar(&self, page: &mut MetricsPage, now: UnixTime) {
         let census = self.bazaar.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(census) = census.as_ref().filter(|census| !census.facilitators.is_empty()) else { return };
         for (name, help, value) in [
             ("bazaar_resources", "Resources that facilitators list.", census.listed),
-            ("bazaar_probed", "Resources among them that were asked what they cost.", census.probed),
-            ("bazaar_due", "Resources that wait for a probe.", census.due),
+            ("bazaar_probed", "Listed resources that were probed for their price.", census.probed),
+            ("bazaar_due", "Resources queued for a probe.", census.due),
         ] {
-            family(page, &format!("toolcrib_directory_{name}"), "gauge", help);
-            let _ = writeln!(page, "toolcrib_directory_{name} {value}");
+            page.single(&format!("toolcrib_directory_{name}"), "gauge", help, value);
         }
         let ago = |at: Option<UnixTime>| at.and_then(|at| u64::try_from(now.since(at)).ok());
         type Value = fn(&FacilitatorState, &dyn Fn(Option<UnixTime>) -> Option<u64>) -> Option<u64>;
         let families: [(&str, &str, Value); 5] = [
             ("bazaar_facilitator_resources", "Resources that a facilitator lists.", |state, _| Some(state.resources)),
-            ("bazaar_facilitator_items", "Items of the last walk through its catalogue.", |state, _| Some(state.items)),
-            ("bazaar_facilitator_skipped", "Items of the last walk that were skipped.", |state, _| Some(state.skipped)),
-            ("bazaar_facilitator_failed", "Whether the last walk was not complete.", |state, _| {
+            ("bazaar_facilitator_items", "Items in the last crawl of its catalogue.", |state, _| Some(state.items)),
+            ("bazaar_facilitator_skipped", "Items skipped in the last crawl.", |state, _| Some(state.skipped)),
+            ("bazaar_facilitator_failed", "1 if the last crawl was incomplete.", |state, _| {
                 Some(u64::from(!state.outcome.is_empty()))
             }),
-            ("bazaar_facilitator_complete_seconds", "How long ago a walk was last complete.", |state, ago| {
-                ago(state.completed_at)
-            }),
+            ("bazaar_facilitator_complete_seconds", "Time since the last complete crawl.", |state, ago| ago(state.completed_at)),
         ];
         for (name, help, value) in families {
-            family(page, &format!("toolcrib_directory_{name}"), "gauge", help);
+            let name = format!("toolcrib_directory_{name}");
+            page.family(&name, "gauge", help);
             for (number, state) in census.facilitators.iter().enumerate() {
-                // Two may have one origin. Origins have no characters that a label could not have.
-                let labels = format!("number=\"{}\",facilitator=\"{}\"", number + 1, state.facilitator);
                 if let Some(value) = value(state, &ago) {
-                    let _ = writeln!(page, "toolcrib_directory_{name}{{{labels}}} {value}");
+                    // Two may have one origin.
+                    page.sample(&name, &[("number", &(number + 1)), ("facilitator", &state.facilitator)], value);
                 }
             }
         }
     }
 
     /// How far each registry is followed. An operator names them, so there are few.
-    fn chains(&self, page: &mut String) {
+    fn chains(&self, page: &mut MetricsPage) {
         let rows = self.registries.lock().unwrap_or_else(PoisonError::into_inner);
         type Block = fn(&RegistryRow) -> i64;
         let gauges: [(&str, &str, Block); 2] = [
-            ("registry_block", "The last block whose events are in the index.", |row| row.state.checkpoint),
-            ("registry_head", "The newest block that a follower has seen.", |row| row.state.head),
+            ("registry_block", "Last indexed block.", |row| row.state.checkpoint),
+            ("registry_head", "Chain head as seen by the follower.", |row| row.state.head),
         ];
         for (name, help, block) in gauges {
-            family(page, &format!("toolcrib_directory_{name}"), "gauge", help);
+            let name = format!("toolcrib_directory_{name}");
+            page.family(&name, "gauge", help);
             for row in rows.iter() {
                 // Before the first look there is no block, which is -1.
-                let (chain, registry, block) = (row.chain, row.address, block(row).max(0));
-                let _ = writeln!(page, "toolcrib_directory_{name}{{chain=\"{chain}\",registry=\"{registry:#x}\"}} {block}");
+                let registry = format_args!("{:#x}", row.address);
+                page.sample(&name, &[("chain", &row.chain), ("registry", &registry)], block(row).max(0));
             }
         }
         let known = self.completeness.lock().unwrap_or_else(PoisonError::into_inner);
         type Count = fn(&Completeness) -> u64;
         let counts: [(&str, &str, &str, Count); 5] = [
-            ("registry_incomplete", "gauge", "1 while logs are missing that no node gives.", |known| {
+            ("registry_incomplete", "gauge", "1 while logs are missing that no RPC node returns.", |known| {
                 u64::from(known.incomplete_since.is_some())
             }),
-            ("registry_wrong_tools", "gauge", "Tools that are not what the registry says.", |known| known.wrong_tools),
-            ("registry_rescanning", "gauge", "1 while logs are read again.", |known| u64::from(known.rescan_from.is_some())),
-            (
-                "registry_omitted_logs_total",
-                "counter",
-                "Logs that a node left out of an answer and that another answer had.",
-                |known| known.omitted,
-            ),
-            ("registry_doubtful_blocks_total", "counter", "Blocks whose headers promise events that no node gives.", |known| {
-                known.doubtful
+            ("registry_wrong_tools", "gauge", "Tools that differ from the registry.", |known| known.wrong_tools),
+            ("registry_rescanning", "gauge", "1 while logs are rescanned.", |known| u64::from(known.rescan_from.is_some())),
+            ("registry_omitted_logs_total", "counter", "Logs that an RPC node omitted and another response had.", |known| {
+                known.omitted
             }),
+            (
+                "registry_doubtful_blocks_total",
+                "counter",
+                "Blocks whose bloom filter matches events that no RPC node returns.",
+                |known| known.doubtful,
+            ),
         ];
         for (name, kind, help, count) in counts {
-            family(page, &format!("toolcrib_directory_{name}"), kind, help);
+            let name = format!("toolcrib_directory_{name}");
+            page.family(&name, kind, help);
             for row in rows.iter() {
                 let count = known.iter().find(|known| known.registry == row.id).map_or(0, count);
-                let (chain, registry) = (row.chain, row.address);
-                let _ = writeln!(page, "toolcrib_directory_{name}{{chain=\"{chain}\",registry=\"{registry:#x}\"}} {count}");
+                let registry = format_args!("{:#x}", row.address);
+                page.sample(&name, &[("chain", &row.chain), ("registry", &registry)], count);
             }
         }
     }
-
-    fn histogram(&self, page: &mut String, route: Route) {
-        let metrics = &self.routes[route as usize];
-        let counts: Vec<u64> = metrics.times.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-        let total: u64 = counts.iter().sum();
-        if total == 0 {
-            return;
-        }
-        let name = route.name();
-        let mut below = 0;
-        for (end, count) in BUCKETS.iter().zip(&counts) {
-            below += count;
-            let _ = writeln!(page, "toolcrib_directory_seconds_bucket{{route=\"{name}\",le=\"{end}\"}} {below}");
-        }
-        let _ = writeln!(page, "toolcrib_directory_seconds_bucket{{route=\"{name}\",le=\"+Inf\"}} {total}");
-        let seconds = metrics.micros.load(Ordering::Relaxed) as f64 / 1e6;
-        let _ = writeln!(page, "toolcrib_directory_seconds_sum{{route=\"{name}\"}} {seconds}");
-        let _ = writeln!(page, "toolcrib_directory_seconds_count{{route=\"{name}\"}} {total}");
-    }
-}
-
-fn family(page: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }

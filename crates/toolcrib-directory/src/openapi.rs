@@ -31,7 +31,7 @@ pub fn document() -> Value {
             "title": "Toolcrib directory",
             "version": "2.0.0",
             "summary": "Discovery of ERC-8257 tools, with the verdict of all four checks.",
-            "description": "Answers may grow fields. Clients of the public tools API work by base URL alone.",
+            "description": "Responses may gain fields. Clients of the public tools API work with this base URL.",
             "license": { "name": "MIT OR Apache-2.0" },
         },
         "paths": paths,
@@ -97,7 +97,7 @@ impl Answered {
                 "text/markdown": { "schema": { "type": "string" } },
             }),
             Self::Lines(of) => {
-                json!({ "application/x-ndjson": { "schema": { "type": "string", "description": "One object a line." }, "itemSchema": of(generator) } })
+                json!({ "application/x-ndjson": { "schema": { "type": "string", "description": "One JSON object per line." }, "itemSchema": of(generator) } })
             }
             Self::Feed(of) => json!({
                 "application/json": { "schema": of(generator) },
@@ -126,7 +126,7 @@ impl Operation {
         let parameters = if at.contains("{tool_id}") {
             tool_path()
         } else if at.contains("{domain}") {
-            vec![path("domain", "A .agt name, in any spelling that people use.", text().max_length(Some(1024)))]
+            vec![path("domain", "A .agt name, in Unicode or xn-- form.", text().max_length(Some(1024)))]
         } else if at.contains("{report}") {
             let number = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(i64::MAX));
             vec![path("report", "The number of the report.", number)]
@@ -197,7 +197,7 @@ impl Operation {
         responses.insert(self.success.to_string(), done);
         if self.id == "verify_tool" {
             let mut queued = responses[&self.success.to_string()].clone();
-            queued["description"] = "Queued: the report will be at Location.".into();
+            queued["description"] = "Queued: the report will be available at Location.".into();
             responses.insert("202".to_owned(), queued);
         }
         // Parts of a tool are not shown while the operator blocks it; the tool itself says so, and a report about it is taken.
@@ -222,26 +222,27 @@ impl Operation {
 
 const fn reason(status: u16) -> &'static str {
     match status {
-        400 => "A parameter or the body cannot be read.",
+        400 => "A parameter or the body is not valid.",
         401 => {
-            "This directory needs a key (directory.key_missing), or the key is unknown, revoked or expired (directory.key_unknown)."
+            "This directory requires an API key (directory.key_missing), or the key is unknown, revoked or expired \
+             (directory.key_unknown)."
         }
-        404 => "There is no such tool or agent.",
-        405 => "The address does not take that method.",
-        403 => "The key may not moderate.",
+        404 => "The tool or agent does not exist.",
+        405 => "The method is not allowed for this path.",
+        403 => "The key lacks the permission to moderate.",
         451 => "The operator blocked the tool: the message is the notice.",
         409 => "The tool is deregistered.",
         410 => {
-            "The changes after this cursor are no longer kept (index.forgotten), or the cursor is beyond the last change \
-             (index.cursor_ahead): read everything again, then go on from `cursor` of this answer."
+            "The changes after this cursor are no longer kept (index.cursor_expired), or the cursor is beyond the last change \
+             (index.cursor_ahead): read all data again, then continue from the `cursor` of this response."
         }
         413 => "The body is too large.",
         429 => "Too many requests: see Retry-After.",
         503 => {
-            "It cannot be told at the moment: see Retry-After. Search answers so with the code index.not_ready until its words are built. \
-             Without Retry-After this directory runs without that part."
+            "Temporarily unavailable: see Retry-After. Search returns index.not_ready until its index is built. Without Retry-After \
+             this directory runs without that function."
         }
-        _ => "A fault of the directory.",
+        _ => "Internal server error.",
     }
 }
 
@@ -257,7 +258,7 @@ fn text() -> ObjectBuilder {
 fn tool_path() -> Vec<Parameter> {
     let of = |pattern: &str| text().pattern(Some(pattern));
     vec![
-        path("registry_chain", "The number of the registry's chain.", of("^(0|[1-9][0-9]{0,18})$")),
+        path("registry_chain", "The chain id of the registry.", of("^(0|[1-9][0-9]{0,18})$")),
         path(
             "registry_addr",
             "The registry, or x402_bazaar for a resource that a facilitator lists.",
@@ -275,7 +276,7 @@ fn operations() -> Vec<Operation> {
             "get",
             "/api/v2/tools",
             "list_tools",
-            "Tools by the time of their registration",
+            "List tools by registration time",
             Answered::Both(of::<api::tools::ToolList>),
         )
         .reads::<api::tools::ListParameters>()
@@ -293,7 +294,7 @@ fn operations() -> Vec<Operation> {
             "get",
             "/api/v2/tools/search",
             "search_tools",
-            "Tools by words and filters",
+            "Search tools by words and filters",
             Answered::Both(of::<api::search::SearchResults>),
         )
         .reads::<api::search::SearchParameters>()
@@ -311,7 +312,7 @@ fn operations() -> Vec<Operation> {
             "get",
             tool,
             "get_tool",
-            "Everything about a tool, and why it is shown or not",
+            "Get all data of a tool, and why it is listed or not",
             Answered::Both(of::<Tool>),
         )
         .leads("activity", "get_tool_activity", OF_TOOL)
@@ -325,7 +326,7 @@ fn operations() -> Vec<Operation> {
             "get",
             "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/activity",
             "get_tool_activity",
-            "Calls that were proven",
+            "List the proven calls of a tool",
             Answered::Json(of::<api::activity::ActivityList>),
         )
         .reads::<api::activity::ActivityParameters>(),
@@ -333,21 +334,21 @@ fn operations() -> Vec<Operation> {
             "get",
             "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/report",
             "get_tool_report",
-            "What the last look concluded",
+            "Get the report of the last verification",
             Answered::Anything,
         ),
         Operation::new(
             "get",
             "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/evidence",
             "get_tool_evidence",
-            "What the last look saw, to be judged again by anybody",
+            "Get the evidence of the last verification, which anyone can check again",
             Answered::Anything,
         ),
         Operation::new(
             "get",
             "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/history",
             "get_tool_history",
-            "What the registry said about a tool",
+            "List the registry events of a tool",
             Answered::Json(of::<api::history::History>),
         )
         .reads::<api::history::HistoryParameters>()
@@ -356,7 +357,7 @@ fn operations() -> Vec<Operation> {
             "get",
             "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/can_call",
             "can_call_tool",
-            "Whether an account may use a tool, and whether a budget is enough",
+            "Check whether an account may call a tool, and whether a budget suffices",
             Answered::Json(of::<api::can_call::CanCall>),
         )
         .reads::<api::can_call::CanCallParameters>(),
@@ -364,7 +365,7 @@ fn operations() -> Vec<Operation> {
             "post",
             "/api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}/verify",
             "verify_tool",
-            "Another look at a tool, now",
+            "Verify a tool now",
             Answered::Json(of::<api::verify::Verification>),
         )
         .refuses(&[400, 401, 404, 409, 413, 429, 500, 503]),
@@ -372,7 +373,7 @@ fn operations() -> Vec<Operation> {
             "post",
             "/api/v2/tools/usage",
             "report_tool_usage",
-            "What a tool says about a call",
+            "Report the use of a tool",
             Answered::Json(of::<api::usage::UsageReceipt>),
         )
         .body(usage_request())
@@ -381,7 +382,7 @@ fn operations() -> Vec<Operation> {
             "get",
             "/api/v2/agents",
             "list_agents",
-            "Agents of the operator's list, by words and filters",
+            "Search the agents of the operator's list by words and filters",
             Answered::Json(of::<api::agents::AgentList>),
         )
         .reads::<api::agents::AgentsParameters>()
@@ -391,7 +392,7 @@ fn operations() -> Vec<Operation> {
             "get",
             "/api/v2/agents/{domain}",
             "get_agent",
-            "Everything about an agent, and why it is shown or not",
+            "Get all data of an agent, and why it is listed or not",
             Answered::Json(of::<Agent>),
         )
         .leads("report", "get_agent_report", &[("domain", "/domain")]),
@@ -399,7 +400,7 @@ fn operations() -> Vec<Operation> {
             "get",
             "/api/v2/agents/{domain}/report",
             "get_agent_report",
-            "What the last resolution of a name concluded",
+            "Get the report of the last resolution of a name",
             Answered::Anything,
         ),
         accepted(
@@ -420,7 +421,7 @@ fn operations() -> Vec<Operation> {
             "get",
             "/api/v2/admin/moderation",
             "list_moderation_rules",
-            "What is blocked and hidden. For keys that may moderate",
+            "List what is blocked and hidden (moderators)",
             Answered::Json(of::<api::admin::Rules>),
         )
         .refuses(ADMIN),
@@ -428,17 +429,17 @@ fn operations() -> Vec<Operation> {
             "post",
             "/api/v2/admin/moderation",
             "moderate",
-            "Block or hide a tool, a resource or all tools of a creator, or undo it. For keys that may moderate",
+            "Block or hide a tool, a resource or all tools of a creator, or undo it (moderators)",
             Answered::Json(of::<api::admin::Decided>),
         )
         .body(json!({
             "type": "object", "required": ["action"], "additionalProperties": false,
             "properties": {
                 "action": { "enum": ["block", "unblock", "hide", "unhide"] },
-                "tool": { "type": ["string", "null"], "description": "eip155:<chain>/erc8257:<registry>/<id>, or x402_bazaar/<number>. This or a creator." },
-                "creator": { "type": ["string", "null"], "description": "The account whose tools are meant, those that come later included." },
-                "reason": { "type": "string", "maxLength": 1000, "description": "Why, for the public. Needed to block or hide." },
-                "notice": { "type": "string", "maxLength": 1000, "description": "What is shown in place of the content." },
+                "tool": { "type": ["string", "null"], "description": "eip155:<chain>/erc8257:<registry>/<id>, or x402_bazaar/<number>. Either this or `creator`." },
+                "creator": { "type": ["string", "null"], "description": "The account whose tools are affected, including later ones." },
+                "reason": { "type": "string", "maxLength": 1000, "description": "The public reason. Required to block or hide." },
+                "notice": { "type": "string", "maxLength": 1000, "description": "The notice shown instead of the content." },
             },
         }))
         .refuses(&[400, 401, 403, 404, 413, 429, 500, 503]),
@@ -446,7 +447,7 @@ fn operations() -> Vec<Operation> {
             "get",
             "/api/v2/admin/log",
             "list_moderation_log",
-            "Every decision, the newest first. For keys that may moderate",
+            "List all decisions, newest first (moderators)",
             Answered::Json(of::<api::admin::Log>),
         )
         .reads::<api::admin::LogParameters>()
@@ -456,7 +457,7 @@ fn operations() -> Vec<Operation> {
             "get",
             "/api/v2/admin/reports",
             "list_abuse_reports",
-            "Reports of abuse, the newest first. For keys that may moderate",
+            "List abuse reports, newest first (moderators)",
             Answered::Json(of::<api::admin::Reports>),
         )
         .reads::<api::admin::ReportsParameters>()
@@ -467,7 +468,7 @@ fn operations() -> Vec<Operation> {
             "post",
             "/api/v2/admin/reports/{report}/close",
             "close_abuse_report",
-            "Close a report. For keys that may moderate",
+            "Close an abuse report (moderators)",
             Answered::Json(of::<api::admin::Decided>),
         )
         .refuses(&[400, 401, 403, 413, 429, 500, 503]),
@@ -476,7 +477,7 @@ fn operations() -> Vec<Operation> {
                 "post",
                 "/api/v2/auth/keys",
                 "create_instant_api_key",
-                "A key",
+                "Create an API key",
                 Answered::Json(of::<api::keys::InstantKey>),
             )
             .refuses(&[413, 429, 500, 503]),
@@ -491,13 +492,13 @@ fn operations() -> Vec<Operation> {
         .reads::<api::changes::ChangesParameters>()
         .refuses(&[400, 401, 410, 429, 500, 503])
         .continues(NEXT),
-        Operation::new("get", "/api/v2/stats", "get_stats", "Counts of everything", Answered::Json(of::<api::stats::Stats>))
+        Operation::new("get", "/api/v2/stats", "get_stats", "Get counts", Answered::Json(of::<api::stats::Stats>))
             .refuses(&[401, 429, 500, 503]),
         Operation::new(
             "get",
             "/api/v2/registries",
             "list_registries",
-            "Registries that are followed, their code, and how far",
+            "List the followed registries, with code hash and progress",
             Answered::Json(of::<api::registries::Registries>),
         )
         .refuses(&[401, 429, 500, 503]),
@@ -505,21 +506,21 @@ fn operations() -> Vec<Operation> {
             "get",
             "/api/v2/export",
             "export_tools",
-            "All tools as lines of JSON",
+            "Export all tools as JSON Lines",
             Answered::Lines(of::<api::export::ExportLine>),
         )
         .reads::<api::export::ExportParameters>(),
-        Operation::new("get", "/health", "get_health", "Whether the process lives", Answered::Json(of::<api::health::Alive>))
+        Operation::new("get", "/health", "get_health", "Check that the process is alive", Answered::Json(of::<api::health::Alive>))
             .refuses(&[]),
         Operation::new(
             "get",
             "/ready",
             "get_ready",
-            "Whether answers are right and new",
+            "Check that the directory is ready and up to date",
             Answered::Json(of::<api::health::Ready>),
         )
         .refuses(&[]),
-        Operation::new("get", "/metrics", "get_metrics", "Counts for Prometheus", Answered::Text).refuses(&[404]),
+        Operation::new("get", "/metrics", "get_metrics", "Get Prometheus metrics", Answered::Text).refuses(&[404]),
     ]
 }
 
@@ -548,7 +549,7 @@ fn usage_request() -> Value {
             "tool_chain_id": { "type": "integer" },
             "tool_registry_address": address,
             "tool_onchain_id": digits,
-            "tool_endpoint": { "type": "string", "description": "Instead of chain, registry and id. Refused where several tools have it." },
+            "tool_endpoint": { "type": "string", "description": "Instead of chain, registry and id. Refused if several tools have this endpoint." },
             "latency_ms": { "type": "integer", "minimum": 0 },
             "eip3009": { "type": "object", "properties": {
                 "caller_address": address, "signature": text, "chain_id": { "type": "integer" }, "from": address, "to": address,

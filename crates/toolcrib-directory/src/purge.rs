@@ -133,7 +133,7 @@ impl<T: TellCache> Purger<T> {
             let changes = match self.index.changes(cursor, feed::MAX_PAGE).await {
                 Ok(changes) => changes,
                 Err(Error::Forgotten { .. }) => {
-                    tracing::warn!(cursor, "changes are no longer kept, the whole cache is purged");
+                    tracing::warn!(cursor, "changes no longer kept, purging the whole cache");
                     return Ok(Some((self.index.last_change().await?, BTreeSet::from([ALL.to_owned()]))));
                 }
                 Err(error) => return Err(error),

@@ -32,17 +32,17 @@ pub(crate) async fn keep_looking(app: &App) {
             expired = Some(Instant::now());
             match app.queue.expire().await {
                 Ok(expired) => app.metrics.saw_expired(expired),
-                Err(error) => tracing::warn!(code = %error.code(), "listings could not be ended"),
+                Err(error) => tracing::warn!(code = %error.code(), "listings could not be expired"),
             }
         }
         if let Err(error) = look(app).await {
             app.metrics.poll_failures.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(code = %error.code(), "the change feed could not be read");
+            tracing::warn!(code = %error.code(), "change feed could not be read");
         }
         if forgot.is_none_or(|at| at.elapsed() >= FORGET_EVERY) {
             forgot = Some(Instant::now());
             if let Err(error) = app.keys.forget_expired(app.now()).await {
-                tracing::warn!(code = %error.code(), "expired keys could not be dropped");
+                tracing::warn!(code = %error.code(), "expired keys could not be deleted");
             }
         }
         sleep(Duration::from_millis(app.options.poll_millis.max(10))).await;
@@ -59,7 +59,7 @@ pub(crate) async fn look(app: &App) -> Result<(), Error> {
         shown = show(app, &observation, seen) => shown,
         // The next look reads from another one.
         () = replica.broken() => {
-            Err(toolcrib_store::Error::Lost { detail: "the read replica failed meanwhile".to_owned() }.into())
+            Err(toolcrib_store::Error::Lost { detail: "read replica failed".to_owned() }.into())
         }
     }
 }
@@ -97,23 +97,23 @@ async fn look_around(app: &App) {
     }
     match app.primary.queue_state(app.now()).await {
         Ok(state) => app.metrics.saw_queue(state),
-        Err(error) => tracing::warn!(code = %error.code(), "the verification queue could not be counted"),
+        Err(error) => tracing::warn!(code = %error.code(), "verification queue could not be counted"),
     }
     match app.primary.agent_census(app.now()).await {
         Ok(census) => app.metrics.saw_agents(census),
-        Err(error) => tracing::warn!(code = %error.code(), "the agents could not be counted"),
+        Err(error) => tracing::warn!(code = %error.code(), "agents could not be counted"),
     }
     match app.primary.bazaar_census(app.now()).await {
         Ok(census) => app.metrics.saw_bazaar(census),
-        Err(error) => tracing::warn!(code = %error.code(), "the resources of the Bazaar could not be counted"),
+        Err(error) => tracing::warn!(code = %error.code(), "Bazaar resources could not be counted"),
     }
     match app.primary.registries().await {
         Ok(rows) => app.metrics.saw_registries(rows),
-        Err(error) => tracing::warn!(code = %error.code(), "the registries could not be read"),
+        Err(error) => tracing::warn!(code = %error.code(), "registries could not be read"),
     }
     match app.primary.completeness().await {
         Ok(rows) => app.metrics.saw_completeness(rows),
-        Err(error) => tracing::warn!(code = %error.code(), "the completeness of registries could not be read"),
+        Err(error) => tracing::warn!(code = %error.code(), "completeness of registries could not be read"),
     }
 }
 

@@ -7,6 +7,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use toolcrib_core::clock::Clock;
@@ -62,7 +63,7 @@ impl ConfiguredUrl {
         let target = path.split('#').next().unwrap_or_default().to_owned();
         let url = Self { secure, host, port, target };
         if !secure && !url.is_loopback() {
-            return refuse("plain http is only for this machine");
+            return refuse("plain http is allowed only for this machine");
         }
         Ok(url)
     }
@@ -92,17 +93,17 @@ impl ConfiguredUrl {
         let mut target = base.trim_end_matches('/').to_owned();
         for segment in segments {
             if matches!(segment.as_str(), "" | "." | "..") {
-                return Err(Error::ConfiguredUrl { reason: "a segment of a path is empty or goes up" });
+                return Err(Error::ConfiguredUrl { reason: "a path segment is empty, `.` or `..`" });
             }
             target.push('/');
-            encode(segment, &mut target);
+            target.extend(utf8_percent_encode(segment, RESERVED));
         }
         target.push_str(kept);
         for (name, value) in query {
             target.push(if target.contains('?') { '&' } else { '?' });
-            encode(name, &mut target);
+            target.extend(utf8_percent_encode(name, RESERVED));
             target.push('=');
-            encode(value, &mut target);
+            target.extend(utf8_percent_encode(value, RESERVED));
         }
         Ok(Self { target, ..self.clone() })
     }
@@ -136,18 +137,8 @@ impl ConfiguredUrl {
     }
 }
 
-/// Percent-encoding of everything but the unreserved characters of RFC 3986.
-fn encode(text: &str, out: &mut String) {
-    use fmt::Write as _;
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-}
+/// All but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 impl fmt::Display for ConfiguredUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -48,7 +48,7 @@ impl PortPolicy {
         if self.allows(port) {
             Ok(())
         } else {
-            Err(Failure::new(codes::fetch::PORT_REFUSED, format!("port {port} is not connected to")))
+            Err(Failure::new(codes::fetch::PORT_REFUSED, format!("connections to port {port} are blocked")))
         }
     }
 }
@@ -80,10 +80,10 @@ pub(crate) fn way(url: &HttpsUrl, chain: Option<u64>, dev: bool) -> Result<Way, 
         return Ok(Way::Dev);
     }
     let why = match chain {
-        _ if !host.contains('.') => "the name `localhost` itself is never used".to_owned(),
-        Some(DEV_CHAIN) => "the development world does not run here".to_owned(),
-        Some(chain) => format!("`{host}` is the reader's own machine, and chain {chain} is not the development chain"),
-        None => format!("`{host}` is the reader's own machine"),
+        _ if !host.contains('.') => "the name `localhost` itself is not allowed".to_owned(),
+        Some(DEV_CHAIN) => "the development environment is not running".to_owned(),
+        Some(chain) => format!("`{host}` resolves to this machine, and chain {chain} is not the development chain"),
+        None => format!("`{host}` resolves to this machine"),
     };
     Err(Failure::new(codes::fetch::LOCALHOST_REFUSED, why))
 }
@@ -96,16 +96,18 @@ pub(crate) async fn lookup(resolver: &dyn Resolve, host: &str, until: Instant) -
     let fail = |code, detail: &str| Failure::new(code, format!("`{host}`: {detail}"));
     let addresses = match timeout_at(until, resolver.resolve(host)).await {
         Err(_) => return Err(fail(codes::fetch::DNS_FAILED, "no name server answered in time")),
-        Ok(Err(ResolveError::NoSuchHost)) => return Err(fail(codes::fetch::NO_SUCH_HOST, "there is no such name")),
+        Ok(Err(ResolveError::NoSuchHost)) => {
+            return Err(fail(codes::fetch::NO_SUCH_HOST, "the host name does not exist (NXDOMAIN)"));
+        }
         Ok(Err(ResolveError::Failed(reason))) => return Err(fail(codes::fetch::DNS_FAILED, &reason)),
         Ok(Err(ResolveError::NoAddresses)) => Vec::new(),
         Ok(Ok(addresses)) => addresses,
     };
     if addresses.is_empty() {
-        return Err(fail(codes::fetch::NO_ADDRESSES, "the name has neither IPv4 nor IPv6 addresses"));
+        return Err(fail(codes::fetch::NO_ADDRESSES, "the host name has neither IPv4 nor IPv6 addresses"));
     }
     if addresses.len() > MAX_ADDRESSES {
-        let detail = format!("{} addresses, at most {MAX_ADDRESSES} are looked at", addresses.len());
+        let detail = format!("{} addresses, the limit is {MAX_ADDRESSES}", addresses.len());
         return Err(fail(codes::fetch::TOO_MANY_ADDRESSES, &detail));
     }
     Ok(addresses)
@@ -115,7 +117,7 @@ pub(crate) async fn lookup(resolver: &dyn Resolve, host: &str, until: Instant) -
 pub(crate) fn check(addresses: &[IpAddr]) -> Result<(), Failure> {
     let Some(bad) = addresses.iter().find(|address| !ip::is_public(**address)) else { return Ok(()) };
     if addresses.iter().any(|address| ip::is_public(*address)) {
-        let detail = format!("{bad} stands among public addresses: {}", range(*bad));
+        let detail = format!("non-public address {bad} among public ones: {}", range(*bad));
         return Err(Failure::new(codes::fetch::MIXED_ADDRESSES, detail));
     }
     public(*bad)

@@ -7,19 +7,19 @@ use toolcrib_core::codes::{self, Code};
 #[non_exhaustive]
 pub enum Error {
     /// A certificate authority is not an X.509 certificate.
-    #[error("the certificate authority cannot be read: {reason}")]
+    #[error("the certificate authority cannot be parsed: {reason}")]
     Authority {
         /// What is wrong with it.
         reason: String,
     },
     /// A URL in the settings. Its text is not repeated: it may hold a secret.
-    #[error("the URL in the settings cannot be used: {reason}")]
+    #[error("the URL in the settings is not allowed: {reason}")]
     ConfiguredUrl {
         /// What is wrong with it.
         reason: &'static str,
     },
     /// A header that cannot be sent. Its value is not repeated: it may hold a secret.
-    #[error("the header `{name}` cannot be sent: {reason}")]
+    #[error("the header `{name}` is not allowed: {reason}")]
     Header {
         /// The name of the header, escaped.
         name: String,

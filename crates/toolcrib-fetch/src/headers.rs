@@ -42,17 +42,17 @@ impl Headers {
     pub fn with(mut self, name: &str, value: &str) -> Result<Self, Error> {
         let refuse = |reason| Err(Error::Header { name: text::escape_for_display(&bounded(name)), reason });
         if name.is_empty() || !name.bytes().all(is_token) {
-            return refuse("its name is not one");
+            return refuse("its name is not a valid header name");
         }
         let name = name.to_ascii_lowercase();
         if OWN.contains(&name.as_str()) {
-            return refuse("the client sets it itself");
+            return refuse("only the HTTP client may set it");
         }
         if value.len() > MAX_VALUE_BYTES {
             return refuse("its value is too long");
         }
         if !value.bytes().all(|b| matches!(b, b'\t' | b' '..=b'~')) || value.trim() != value {
-            return refuse("its value has a character that headers cannot have");
+            return refuse("its value has an invalid character");
         }
         self.0.push((name, value.to_owned()));
         Ok(self)

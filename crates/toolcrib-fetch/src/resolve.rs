@@ -25,10 +25,10 @@ pub trait Resolve: fmt::Debug + Send + Sync {
 #[non_exhaustive]
 pub enum ResolveError {
     /// The name does not exist, says whoever is responsible for it.
-    #[error("there is no such name")]
+    #[error("the host name does not exist")]
     NoSuchHost,
     /// The name exists, without addresses.
-    #[error("the name has no addresses")]
+    #[error("the host name has no addresses")]
     NoAddresses,
     /// Nobody could tell.
     #[error("{0}")]

@@ -57,7 +57,7 @@ pub(crate) fn server_name(host: &str, literal: Option<IpAddr>) -> Result<ServerN
     match literal {
         Some(address) => Ok(ServerName::from(address)),
         None => ServerName::try_from(host.to_owned())
-            .map_err(|_| Failure::new(codes::fetch::CERTIFICATE_WRONG_HOST, format!("no certificate can name `{host}`"))),
+            .map_err(|_| Failure::new(codes::fetch::CERTIFICATE_WRONG_HOST, format!("`{host}` is not a valid TLS server name"))),
     }
 }
 
@@ -111,14 +111,14 @@ pub(crate) enum Stage {
 pub(crate) fn failure(error: &io::Error, stage: Stage) -> Failure {
     let inner = error.get_ref();
     if inner.is_some_and(|inner| inner.is::<WireLimit>()) {
-        return Failure::new(codes::fetch::WIRE_TOO_LARGE, "the limit of the connection is reached");
+        return Failure::new(codes::fetch::WIRE_TOO_LARGE, "the byte limit of the connection is reached");
     }
     if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         return Failure::new(code(error), bounded(&error.to_string()));
     }
     match stage {
         Stage::Handshake => Failure::new(codes::fetch::CLOSED_EARLY, format!("during the TLS handshake: {error}")),
-        Stage::Head => Failure::new(codes::fetch::CLOSED_EARLY, format!("before the answer was complete: {error}")),
+        Stage::Head => Failure::new(codes::fetch::CLOSED_EARLY, format!("before the response was complete: {error}")),
         Stage::Body => Failure::new(codes::fetch::TRUNCATED, format!("in the body: {error}")),
     }
 }
@@ -229,7 +229,7 @@ impl AsyncWrite for Stream {
 
 /// More bytes came than the connection may carry.
 #[derive(Debug, thiserror::Error)]
-#[error("more bytes than the connection may carry")]
+#[error("the connection exceeded its byte limit")]
 struct WireLimit;
 
 impl AsyncRead for Counted {

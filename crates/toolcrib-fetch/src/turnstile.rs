@@ -40,14 +40,14 @@ impl Turnstile {
     pub(crate) async fn enter(&self, host: &str, until: Instant) -> Result<Place<'_>, Failure> {
         let (host, semaphore) = self.host(host);
         let mut place = Place { _all: None, host };
-        let busy = |what: &str| Failure::new(codes::fetch::BUSY, format!("no place became free among the requests {what}"));
+        let busy = |what: &str| Failure::new(codes::fetch::BUSY, format!("the limit of concurrent requests {what} is reached"));
         match timeout_at(until, semaphore.acquire_owned()).await {
             Ok(Ok(permit)) => place.host.permit = Some(permit),
             _ => return Err(busy("to this host")),
         }
         match timeout_at(until, self.all.clone().acquire_owned()).await {
             Ok(Ok(permit)) => place._all = Some(permit),
-            _ => return Err(busy("under way")),
+            _ => return Err(busy("in total")),
         }
         Ok(place)
     }

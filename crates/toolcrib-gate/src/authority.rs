@@ -5,8 +5,8 @@
 //! it is opened. It is never added to any root store: whoever wants to trust it names its file. The key is on disk for its owner alone;
 //! the keys of the certificates that it issues never are.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes::{self, Code};
+use toolcrib_files::{AtomicFile, create_private_folder};
 use toolcrib_http::{Tls, TlsError};
 use zeroize::Zeroizing;
 
@@ -61,7 +62,7 @@ impl Authority {
     pub fn open(folder: &Path, clock: &dyn Clock) -> Result<Self, AuthorityError> {
         let now = clock.now();
         let (path, key_path) = (folder.join(CERTIFICATE_FILE), folder.join(KEY_FILE));
-        private_folder(folder).map_err(|error| AuthorityError::unwritable(folder, &error))?;
+        create_private_folder(folder).map_err(|error| AuthorityError::unwritable(folder, &error))?;
         let _lock = lock(&folder.join(LOCK_FILE)).map_err(|error| AuthorityError::unwritable(folder, &error))?;
         let (certificate, key) = (read(&path)?, read(&key_path)?);
         let unusable = |what: &str| AuthorityError::Unusable { path: path.clone(), reason: what.to_owned() };
@@ -248,19 +249,8 @@ fn read(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, AuthorityError> {
 
 /// Writes a file for its owner alone, whole or not at all.
 fn write(path: &Path, text: &str) -> Result<(), AuthorityError> {
-    let partial = path.with_extension("partial");
-    let write = || {
-        // Left over from a process that was killed; whoever holds the lock is the only one who writes.
-        match fs::remove_file(&partial) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&partial)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
-    };
-    write().map_err(|error| AuthorityError::unwritable(path, &error))
+    let replaced = AtomicFile::new(path).under_lock().replace(text.as_bytes());
+    replaced.map_err(|error| AuthorityError::unwritable(path, &error))
 }
 
 fn lock(path: &Path) -> io::Result<File> {
@@ -278,12 +268,4 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 #[cfg(not(unix))]
 fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
-}
-
-fn private_folder(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
 }

@@ -4,7 +4,6 @@
 mod admitted;
 mod answer;
 mod authority;
-mod clock;
 mod endpoint;
 mod error;
 mod gate;
@@ -26,7 +25,6 @@ mod well_known;
 
 pub use admitted::SETTLEMENT_SECONDS;
 pub use authority::{AUTHORITY_DAYS, Authority, AuthorityError, CERTIFICATE_DAYS};
-pub use clock::SystemClock;
 pub use endpoint::BODY_TIME;
 pub use error::{SetupError, SetupErrors};
 pub use gate::{
@@ -45,7 +43,7 @@ pub use settle::{
 };
 pub use standing::Discord;
 pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Paid, Tool, ToolError};
-pub use toolcrib_fetch::{Configured, ConfiguredUrl, Headers};
+pub use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, SystemClock};
 pub use toolcrib_http::{Rate, Tls, TlsError};
 pub use tools::{Fault, MAX_BODY_BYTES, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};
 pub use usage::{MAX_REPORTS, USAGE_TIME, Usage};

@@ -4,18 +4,17 @@
 //! The page belongs on a listener of its own ([`Server::metrics_router`]); no route of a tool leads there.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use alloy_primitives::U256;
 use axum::Router;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::IntoResponse as _;
 use axum::routing::get;
 use tokio::time::{Instant, timeout};
 use toolcrib_core::codes::Code;
+use toolcrib_http::{Histogram, MetricsPage, metrics_response};
 use toolcrib_store::replay::{Counts, Limits};
 use toolcrib_x402::Offer;
 
@@ -37,7 +36,7 @@ pub(crate) struct Metrics {
 }
 
 /// What is counted for a tool.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ToolMetrics {
     calls: Mutex<BTreeMap<(u16, &'static str), u64>>,
     pub(crate) handler: Histogram,
@@ -65,6 +64,19 @@ impl End {
             Self::Refused => "refused",
             Self::Unknown => "unknown",
             Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+impl Default for ToolMetrics {
+    fn default() -> Self {
+        Self {
+            calls: Mutex::default(),
+            handler: Histogram::new(&BUCKETS),
+            settlement: Histogram::new(&BUCKETS),
+            ends: <[AtomicU64; End::ALL.len()]>::default(),
+            reports: <[AtomicU64; 2]>::default(),
+            settled: Mutex::default(),
         }
     }
 }
@@ -99,21 +111,6 @@ impl ToolMetrics {
     }
 }
 
-/// How long something took.
-#[derive(Debug, Default)]
-pub(crate) struct Histogram {
-    counts: [AtomicU64; BUCKETS.len() + 1],
-    micros: AtomicU64,
-}
-
-impl Histogram {
-    pub(crate) fn observe(&self, took: Duration) {
-        let bucket = BUCKETS.iter().position(|end| took.as_secs_f64() <= *end).unwrap_or(BUCKETS.len());
-        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
-        self.micros.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-}
-
 impl Server {
     /// What the server has done, as Prometheus reads it.
     pub async fn metrics(&self) -> String {
@@ -123,21 +120,26 @@ impl Server {
         page.histogram("toolcrib_settlement_seconds", "How long settlements took.", &self.tools, |tool| &tool.settlement);
         page.payments(&self.tools);
         page.skews(&self.tools);
-        page.family("toolcrib_running_calls", "gauge", "Calls that are running.");
-        page.sample("toolcrib_running_calls", &[], MAX_RUNNING.saturating_sub(self.shared.running.available_permits()));
-        page.family("toolcrib_body_bytes", "gauge", "Bytes of inputs that are held before their calls run.");
-        page.sample("toolcrib_body_bytes", &[], self.shared.bodies.used());
+        page.0.single(
+            "toolcrib_running_calls",
+            "gauge",
+            "Calls that are running.",
+            MAX_RUNNING.saturating_sub(self.shared.running.available_permits()),
+        );
+        page.0.single(
+            "toolcrib_body_bytes",
+            "gauge",
+            "Bytes of inputs that are held before their calls run.",
+            self.shared.bodies.used(),
+        );
         page.store(self.counts().await, &self.shared.used.store(self.shared.clock.now()).limits());
-        page.0
+        page.0.into_text()
     }
 
     /// The page at `/metrics`, for a listener that callers do not reach.
     pub fn metrics_router(&self) -> Router {
         let server = self.clone();
-        let page = move || async move {
-            let kind = "text/plain; version=0.0.4; charset=utf-8";
-            ([(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-store")], server.metrics().await).into_response()
-        };
+        let page = move || async move { metrics_response(server.metrics().await) };
         Router::new().route("/metrics", get(page))
     }
 
@@ -156,44 +158,40 @@ impl Server {
 
 /// A page that is being written. The samples of a family stand together, behind what they are.
 #[derive(Default)]
-struct Page(String);
+struct Page(MetricsPage);
 
 impl Page {
     fn calls(&mut self, tools: &[std::sync::Arc<Served>]) {
-        self.family("toolcrib_calls_total", "counter", "Answers of endpoints by status and code.");
+        self.0.family("toolcrib_calls_total", "counter", "Answers of endpoints by status and code.");
         for tool in tools {
             let calls = tool.metrics.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
             for ((status, code), count) in calls {
-                self.sample(
-                    "toolcrib_calls_total",
-                    &[("tool", &tool.slug), ("status", &status.to_string()), ("code", code)],
-                    count,
-                );
+                self.0.sample("toolcrib_calls_total", &[("tool", &tool.slug), ("status", &status), ("code", &code)], count);
             }
         }
-        self.family("toolcrib_usage_reports_total", "counter", "Usage reports by what became of them.");
+        self.0.family("toolcrib_usage_reports_total", "counter", "Usage reports by what became of them.");
         for tool in tools {
             for (outcome, count) in ["failed", "taken"].into_iter().zip(&tool.metrics.reports) {
-                let labels = [("tool", &*tool.slug), ("outcome", outcome)];
-                self.sample("toolcrib_usage_reports_total", &labels, count.load(Ordering::Relaxed));
+                let labels = [("tool", &tool.slug as &dyn Display), ("outcome", &outcome)];
+                self.0.sample("toolcrib_usage_reports_total", &labels, count.load(Ordering::Relaxed));
             }
         }
     }
 
     fn payments(&mut self, tools: &[std::sync::Arc<Served>]) {
         let paid = || tools.iter().filter(|tool| tool.gate.charge.is_some());
-        self.family("toolcrib_payments_total", "counter", "Payments by how they ended.");
+        self.0.family("toolcrib_payments_total", "counter", "Payments by how they ended.");
         for tool in paid() {
             for (end, count) in End::ALL.into_iter().zip(&tool.metrics.ends) {
-                let labels = [("tool", &*tool.slug), ("outcome", end.name())];
-                self.sample("toolcrib_payments_total", &labels, count.load(Ordering::Relaxed));
+                let labels = [("tool", &tool.slug as &dyn Display), ("outcome", &end.name())];
+                self.0.sample("toolcrib_payments_total", &labels, count.load(Ordering::Relaxed));
             }
         }
-        self.family("toolcrib_settled_units_total", "counter", "Money that moved, in the smallest units of each asset.");
+        self.0.family("toolcrib_settled_units_total", "counter", "Money that moved, in the smallest units of each asset.");
         for tool in paid() {
             let settled = tool.metrics.settled.lock().unwrap_or_else(PoisonError::into_inner).clone();
             for (asset, sum) in settled {
-                self.sample("toolcrib_settled_units_total", &[("tool", &tool.slug), ("asset", &asset)], sum);
+                self.0.sample("toolcrib_settled_units_total", &[("tool", &tool.slug), ("asset", &asset)], sum);
             }
         }
     }
@@ -203,24 +201,30 @@ impl Page {
             tools.iter().filter_map(|tool| tool.gate.charge.as_ref()).flat_map(|charge| charge.settle.clock_skews()).collect();
         let help =
             "Seconds that the machine's clock is ahead of a chain's newest block; more than 30 either way needs attention.";
-        self.family("toolcrib_clock_skew_seconds", "gauge", help);
+        self.0.family("toolcrib_clock_skew_seconds", "gauge", help);
         for (chain, ahead) in skews {
-            self.sample("toolcrib_clock_skew_seconds", &[("chain", &format!("eip155:{chain}"))], ahead);
+            self.0.sample("toolcrib_clock_skew_seconds", &[("chain", &format_args!("eip155:{chain}"))], ahead);
         }
     }
 
     fn store(&mut self, counts: Option<Counts>, limits: &Limits) {
-        self.family("toolcrib_replay_up", "gauge", "Whether the replay store answers.");
-        self.sample("toolcrib_replay_up", &[], u8::from(counts.is_some()));
-        self.family("toolcrib_replay_entries_limit", "gauge", "Signatures and payments that the replay store takes.");
-        self.sample("toolcrib_replay_entries_limit", &[], limits.entries);
+        self.0.single("toolcrib_replay_up", "gauge", "Whether the replay store answers.", u8::from(counts.is_some()));
+        self.0.single(
+            "toolcrib_replay_entries_limit",
+            "gauge",
+            "Signatures and payments that the replay store takes.",
+            limits.entries,
+        );
         let help = "What kept results may count for before delivered ones are dropped.";
-        self.family("toolcrib_replay_result_bytes_limit", "gauge", help);
-        self.sample("toolcrib_replay_result_bytes_limit", &[], limits.result_bytes);
-        self.family("toolcrib_replay_one_result_bytes_limit", "gauge", "Largest result of a paid call in bytes.");
-        self.sample("toolcrib_replay_one_result_bytes_limit", &[], limits.largest_result());
+        self.0.single("toolcrib_replay_result_bytes_limit", "gauge", help, limits.result_bytes);
+        self.0.single(
+            "toolcrib_replay_one_result_bytes_limit",
+            "gauge",
+            "Largest result of a paid call in bytes.",
+            limits.largest_result(),
+        );
         let Some(counts) = counts else { return };
-        self.family("toolcrib_replay_entries", "gauge", "Signatures and payments in the replay store by state.");
+        self.0.family("toolcrib_replay_entries", "gauge", "Signatures and payments in the replay store by state.");
         let states = [
             ("reserved", counts.reserved),
             ("settling", counts.settling),
@@ -228,70 +232,20 @@ impl Page {
             ("unknown", counts.unknown),
         ];
         for (state, count) in states {
-            self.sample("toolcrib_replay_entries", &[("state", state)], count);
+            self.0.sample("toolcrib_replay_entries", &[("state", &state)], count);
         }
-        self.family("toolcrib_replay_result_bytes", "gauge", "What kept results count for in the replay store.");
-        self.sample("toolcrib_replay_result_bytes", &[], counts.result_bytes);
+        self.0.single(
+            "toolcrib_replay_result_bytes",
+            "gauge",
+            "What kept results count for in the replay store.",
+            counts.result_bytes,
+        );
     }
 
     fn histogram(&mut self, name: &str, help: &str, tools: &[std::sync::Arc<Served>], of: impl Fn(&ToolMetrics) -> &Histogram) {
-        self.family(name, "histogram", help);
+        self.0.family(name, "histogram", help);
         for tool in tools {
-            let histogram = of(&tool.metrics);
-            let mut count = 0;
-            let ends = BUCKETS.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
-            for (end, bucket) in ends.zip(&histogram.counts) {
-                count += bucket.load(Ordering::Relaxed);
-                self.sample(&format!("{name}_bucket"), &[("tool", &tool.slug), ("le", &end)], count);
-            }
-            let seconds = Duration::from_micros(histogram.micros.load(Ordering::Relaxed)).as_secs_f64();
-            self.sample(&format!("{name}_sum"), &[("tool", &tool.slug)], seconds);
-            self.sample(&format!("{name}_count"), &[("tool", &tool.slug)], count);
+            self.0.histogram(name, &[("tool", &tool.slug)], of(&tool.metrics));
         }
-    }
-
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a String does not fail.
-        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl fmt::Display) {
-        self.0.push_str(name);
-        for (at, (label, text)) in labels.iter().enumerate() {
-            self.0.push(if at == 0 { '{' } else { ',' });
-            let _ = write!(self.0, "{label}=\"{}\"", escaped(text));
-        }
-        if !labels.is_empty() {
-            self.0.push('}');
-        }
-        let _ = writeln!(self.0, " {value}");
-    }
-}
-
-/// A label's value between quotation marks.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_are_escaped() {
-        let mut page = Page::default();
-        page.sample("a", &[("b", "\\ \" \n é"), ("c", "")], 1);
-        page.sample("a", &[], 2);
-        assert_eq!(page.0, "a{b=\"\\\\ \\\" \\n é\",c=\"\"} 1\na 2\n");
-    }
-
-    #[test]
-    fn a_time_is_in_the_first_bucket_that_holds_it() {
-        let histogram = Histogram::default();
-        for millis in [0, 1, 2, 60_000, 60_001, u64::MAX] {
-            histogram.observe(Duration::from_millis(millis));
-        }
-        let counts: Vec<_> = histogram.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-        assert_eq!(counts, [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
     }
 }

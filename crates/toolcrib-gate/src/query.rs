@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use axum::http::StatusCode;
 use serde_json::{Map, Number, Value};
 use toolcrib_core::codes::{self, Code};
+use toolcrib_http::form_decode;
 
 use crate::answer::Refusal;
 
@@ -57,7 +58,9 @@ impl Parameters {
         let mut input = Map::new();
         for (at, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (Some(name), Some(value)) = (decoded(name), decoded(value)) else { return Err(refused(codes::gate::QUERY)) };
+            let (Some(name), Some(value)) = (form_decode(name), form_decode(value)) else {
+                return Err(refused(codes::gate::QUERY));
+            };
             if at == MAX_PARAMETERS {
                 return Err(refused(codes::gate::QUERY));
             }
@@ -135,24 +138,6 @@ fn converted(kind: Scalar, text: String) -> Value {
         Scalar::Text => None,
     };
     value.unwrap_or(Value::String(text))
-}
-
-/// A name or value as it was before it was encoded. `None` for a percent sign without two digits, and for bytes that are not UTF-8.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => digit(rest.next()?)? << 4 | digit(rest.next()?)?,
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok()
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 
 mod address;
 mod body;
+mod form;
 pub mod framing;
 mod io;
 mod limits;
+mod metrics;
 mod network;
 mod quota;
 mod rate;
@@ -15,7 +17,9 @@ mod tls;
 
 pub use address::client_address;
 pub use body::{BodyBudget, BodyError, ReadBody};
+pub use form::{form_decode, form_decode_into, form_fields, percent_decode, percent_encode};
 pub use limits::Limits;
+pub use metrics::{Histogram, MetricsPage, metrics_response};
 pub use network::Network;
 pub use quota::{Hold, Quota};
 pub use rate::{Bucket, Buckets, Level, MAX_BUCKETS, Rate};

@@ -13,25 +13,25 @@ pub enum Error {
     #[error(transparent)]
     Objects(#[from] toolcrib_store::objects::Error),
     /// Evidence is in an object store, and this process was given none.
-    #[error("the evidence is in an object store that this process was not given")]
+    #[error("the evidence is in an object store that is not configured for this process")]
     ObjectsUnset,
     /// A node, or what it said.
     #[error(transparent)]
     Chain(#[from] toolcrib_chain::Error),
     /// The database holds something that this program never writes.
-    #[error("the index holds an impossible {what}")]
+    #[error("the index contains an invalid {what}")]
     Corrupt {
         /// What cannot be read.
         what: &'static str,
     },
     /// A cursor that no answer gave, or that belongs to another search.
-    #[error("this cursor is of another search, or of none")]
+    #[error("the cursor does not match this query")]
     Cursor,
     /// Another follows this registry now. Nothing was written.
-    #[error("another follows this registry now")]
+    #[error("another process took over following this registry")]
     LeaseLost,
     /// What nodes say does not fit together, which passes: they are behind, or the chain is changing its mind.
-    #[error("the node's answers do not fit together: {what}")]
+    #[error("the RPC node's answers are inconsistent: {what}")]
     Inconsistent {
         /// What does not fit.
         what: &'static str,
@@ -47,7 +47,7 @@ pub enum Error {
         to: u64,
     },
     /// The changes since a cursor are no longer kept.
-    #[error("the changes after {cursor} are no longer kept; the oldest is {oldest}")]
+    #[error("the changes after cursor {cursor} are no longer kept; the oldest is {oldest}")]
     Forgotten {
         /// The cursor.
         cursor: i64,
@@ -55,7 +55,7 @@ pub enum Error {
         oldest: i64,
     },
     /// What was to be imported is no export, or one of a version that this program does not know.
-    #[error("this is no export of an index that this program can read: {reason}")]
+    #[error("the file is not a readable index export: {reason}")]
     ExportVersion {
         /// Why.
         reason: &'static str,
@@ -69,13 +69,13 @@ pub enum Error {
         reason: &'static str,
     },
     /// What was to be imported does not fit what is there. Nothing was imported.
-    #[error("the index already holds another registry under number {registry}, or this one under another number")]
+    #[error("the index already has another registry with id {registry}, or this registry with another id")]
     ImportConflict {
         /// The number in the export.
         registry: i64,
     },
     /// The list of names is larger than is read. The list that was read before stays.
-    #[error("the list of names has more than {limit}")]
+    #[error("the list of names exceeds the limit of {limit}")]
     NamesTooMany {
         /// The limit, with its unit.
         limit: &'static str,
@@ -120,13 +120,13 @@ impl Error {
             Self::Store(error) => error.code(),
             Self::Chain(error) => error.code(),
             Self::Objects(error) => error.code(),
-            Self::ObjectsUnset => codes::objects::UNSET,
+            Self::ObjectsUnset => codes::objects::NOT_CONFIGURED,
             Self::Corrupt { .. } => codes::store::CORRUPT,
             Self::Cursor => codes::index::CURSOR,
             Self::LeaseLost => codes::index::LEASE_LOST,
             Self::Inconsistent { .. } => codes::index::INCONSISTENT,
             Self::Incomplete { .. } => codes::index::INCOMPLETE,
-            Self::Forgotten { .. } => codes::index::FORGOTTEN,
+            Self::Forgotten { .. } => codes::index::CURSOR_EXPIRED,
             Self::ExportVersion { .. } => codes::index::EXPORT_VERSION,
             Self::ExportDamaged { .. } => codes::index::EXPORT_DAMAGED,
             Self::ImportConflict { .. } => codes::index::IMPORT_CONFLICT,

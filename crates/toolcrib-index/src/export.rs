@@ -343,7 +343,7 @@ impl Exporter {
             Ok(bundle) if table.name == "index_evidence" => *cell = Cell::Bytes(pack(&bundle.evidence)?),
             Ok(bundle) => *cell = Cell::Text(bundle.report),
             Err(Error::Objects(error)) if error.is_lost() => {
-                tracing::warn!(code = error.code().id(), %error, "evidence is left out of the export");
+                tracing::warn!(code = error.code().id(), %error, "evidence left out of the export");
                 return Ok(false);
             }
             Err(error) => return Err(error),
@@ -498,24 +498,24 @@ impl Importer {
             return self.header(line);
         }
         if self.has_ended {
-            return Err(damaged("it comes after the last"));
+            return Err(damaged("it comes after the last line"));
         }
         let object = self.sum.check(line).ok_or_else(|| damaged("its checksum is wrong"))?;
         if let Some(end) = object.get("end") {
             if end.as_u64() != Some(self.done.rows) {
-                return Err(damaged("it counts other rows"));
+                return Err(damaged("its row count differs"));
             }
             self.has_ended = true;
             return Ok(());
         }
-        let name = object.get("table").and_then(Json::as_str).ok_or_else(|| damaged("it has no table"))?;
-        let row = object.get("row").and_then(Json::as_object).ok_or_else(|| damaged("it has no row"))?;
+        let name = object.get("table").and_then(Json::as_str).ok_or_else(|| damaged("it names no table"))?;
+        let row = object.get("row").and_then(Json::as_object).ok_or_else(|| damaged("it contains no row"))?;
         self.done.rows += 1;
         let Some(table) = TABLES.iter().find(|table| table.name == name) else {
-            return Err(Error::ExportVersion { reason: "it has a table that this program does not know" });
+            return Err(Error::ExportVersion { reason: "it has a table that this version does not know" });
         };
         if row.len() != table.columns.len() {
-            return Err(Error::ExportVersion { reason: "a table has other columns than this program knows" });
+            return Err(Error::ExportVersion { reason: "the columns of a table differ from those of this version" });
         }
         let cells = table.columns.iter().zip(table.kinds).map(|(column, kind)| Cell::from_json(row.get(*column)?, *kind));
         let cells: Option<Vec<Cell>> = cells.collect();
@@ -532,13 +532,13 @@ impl Importer {
     }
 
     fn header(&mut self, line: &str) -> Result<(), Error> {
-        let no_export = Error::ExportVersion { reason: "the first line does not say so" };
+        let no_export = Error::ExportVersion { reason: "the first line is not the header of an export" };
         let header = self.sum.check(line);
         let Some(header) = header.filter(|header| header.get("format").and_then(Json::as_str) == Some(FORMAT)) else {
             return Err(no_export);
         };
         if header.get("version").and_then(Json::as_u64) != Some(VERSION) {
-            return Err(Error::ExportVersion { reason: "it is of another version" });
+            return Err(Error::ExportVersion { reason: "its format version is not supported" });
         }
         self.has_begun = true;
         Ok(())

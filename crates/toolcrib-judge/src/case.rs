@@ -76,7 +76,7 @@ impl Case {
             if evidence.tool.is_none() {
                 self.add(Finding::new(codes::verify::NO_CHAIN));
             } else {
-                self.inconsistent("a tool is named, and no chain was read");
+                self.inconsistent("the evidence names a tool, but has no chain reads");
             }
             return None;
         };
@@ -90,7 +90,7 @@ impl Case {
             }
         }
         if evidence.tool.is_none() || !(1..=2).contains(&chain.config.len()) {
-            self.inconsistent("the configuration of a named tool is read once or twice");
+            self.inconsistent("the configuration of a tool must be read once or twice");
             return None;
         }
         if let [first, second] = chain.config.as_slice() {
@@ -159,7 +159,7 @@ impl Case {
             return None;
         }
         let Some(response) = exchange.complete().filter(|response| response.status == 200) else {
-            self.inconsistent("a fetch without a failure ends in status 200");
+            self.inconsistent("a fetch without a failure must have status 200");
             return None;
         };
         if !response.header("content-type").any(is_json) {
@@ -248,7 +248,7 @@ impl Case {
             self.fail(
                 Step::Creator,
                 Finding::new(codes::verify::CREATOR_MISMATCH)
-                    .message(format!("the manifest names {declared:#x} as its creator, and {onchain:#x} registered it"))
+                    .message(format!("the manifest names {declared:#x} as creator, but {onchain:#x} registered the tool"))
                     .expected(format!("{onchain:#x}"))
                     .got(format!("{declared:#x}")),
             );
@@ -271,7 +271,7 @@ impl Case {
         if age > seconds {
             self.add(
                 Finding::new(codes::verify::STALE)
-                    .message(format!("the evidence is {age} seconds old, and {window} are allowed"))
+                    .message(format!("the evidence is {age} seconds old, the limit is {window}"))
                     .expected(format!("at most {window} seconds"))
                     .got(format!("{age} seconds")),
             );
@@ -367,7 +367,7 @@ impl Case {
         let effective = attestation::effective_tier(claims, attested.as_ref());
         let tier = TierReport { declared: effective.declared, claimed: effective.claimed, effective: effective.tier };
         if attested.is_none() && tier.claimed > tier.effective {
-            self.add(Finding::new(codes::attestation::UNVERIFIED_CLAIM).message("no attestation report was looked at"));
+            self.add(Finding::new(codes::attestation::UNVERIFIED_CLAIM).message("no attestation report was fetched"));
         }
         Trust { tier, attested }
     }
@@ -384,7 +384,7 @@ impl Case {
     ) -> Option<Attested> {
         let named = claim.endpoint().and_then(|endpoint| HttpsUrl::parse(endpoint).ok())?;
         if fetch.exchange.url != named.normalized() {
-            self.add(Finding::new(codes::attestation::UNVERIFIED_CLAIM).message("the report was fetched from another place"));
+            self.add(Finding::new(codes::attestation::UNVERIFIED_CLAIM).message("the report was fetched from another URL"));
             return None;
         }
         if let Some(failure) = &fetch.exchange.failure {
@@ -460,32 +460,32 @@ impl Case {
 /// In what an exchange contradicts the rest of the evidence.
 fn contradiction(evidence: &Evidence, exchange: &Exchange, well_known: Option<&WellKnown>) -> Option<&'static str> {
     if exchange.method != Method::Get {
-        return Some("a manifest is fetched with GET");
+        return Some("a manifest must be fetched with GET");
     }
     // Two reads may name two places; what was fetched belongs to the first.
     let first = evidence.chain.as_ref().and_then(|chain| chain.config.first());
     let asked = match first.map(|read| &read.state) {
         Some(ToolState::Present(config)) => WellKnown::parse(&config.metadata_uri).ok(),
-        Some(_) => return Some("only a registered tool has a manifest to fetch"),
+        Some(_) => return Some("only a registered tool can have a fetched manifest"),
         None => well_known.cloned(),
     };
     let url = asked?;
     let url = url.url();
     if exchange.url != url.normalized() {
-        return Some("the manifest is fetched from the metadata URI");
+        return Some("the manifest must be fetched from the metadata URI");
     }
     let is_dev_tool = evidence.tool.is_some_and(|tool| tool.chain == DEV_CHAIN) && url.host().ends_with(".localhost");
     if exchange.dev && !is_dev_tool {
-        return Some("the development allowance is for hosts below localhost of tools on chain 31337");
+        return Some("the development exception applies only to hosts below localhost for tools on chain 31337");
     }
     let literal = url.host_ip();
     let mut reached = exchange.addresses.iter().copied().chain(exchange.connected.map(|address| address.ip())).chain(literal);
     if exchange.failure.is_none() && !exchange.dev && reached.any(|address| !ip::is_public(address)) {
-        return Some("only public addresses are connected to");
+        return Some("connections are allowed to public addresses only");
     }
     let known = |address: &std::net::SocketAddr| exchange.addresses.contains(&address.ip()) || literal == Some(address.ip());
     if exchange.connected.as_ref().is_some_and(|address| !known(address)) {
-        return Some("the connection goes to an address of the look-up");
+        return Some("the connection must use an address from the DNS lookup");
     }
     None
 }

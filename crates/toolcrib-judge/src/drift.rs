@@ -232,7 +232,7 @@ impl Compare<'_> {
         let code = match (before, after) {
             (Verdict::Verified, Verdict::Failed { .. }) => code::BECAME_UNVERIFIED,
             (Verdict::Failed { .. }, Verdict::Verified) => code::REPAIRED,
-            (Verdict::Failed { .. }, Verdict::Failed { .. }) if before != after => code::FAULT_CHANGED,
+            (Verdict::Failed { .. }, Verdict::Failed { .. }) if before != after => code::FAILURE_CHANGED,
             _ => return,
         };
         self.0.push(Change::new(code, before, after));
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(changes[1].after, "check 3: verify.hash_mismatch");
         assert_eq!(changes[1].severity, Severity::Error);
         check(away, same, &["drift.repaired"]);
-        check(away, |s| s.verdict = failed(4, "x.y"), &["drift.fault_changed"]);
+        check(away, |s| s.verdict = failed(4, "x.y"), &["drift.failure_changed"]);
         check(same, |s| s.served = Served::Unreadable, &["drift.served_changed"]);
         let dead = |s: &mut Snapshot| s.served = Served::Unreachable;
         check(same, dead, &["drift.unreachable"]);

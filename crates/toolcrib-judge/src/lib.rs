@@ -107,7 +107,7 @@ pub fn judge_whole(evidence: &Evidence, policy: &Policy, now: UnixTime) -> (Repo
     let access = config.map(|config| case.access(evidence, config, served.as_ref()));
     case.certificate(evidence);
     if evidence.is_dev() {
-        case.add(Finding::new(codes::verify::DEV_WORLD));
+        case.add(Finding::new(codes::verify::DEV_ENVIRONMENT));
     }
 
     let checks = case.checks();

@@ -50,7 +50,7 @@ pub fn certificate(registered: UnixTime, now: &Certificate, earlier: Option<&Cer
         findings.push(
             Finding::new(codes::takeover::CERTIFICATE_YOUNGER)
                 .severity(if is_changed { Severity::Warning } else { Severity::Hint })
-                .message(format!("the certificate is valid from {from}, the tool is registered since {since}"))
+                .message(format!("the certificate is valid from {from}, after the tool was registered at {since}"))
                 .expected(format!("not after {since}"))
                 .got(from),
         );
@@ -93,7 +93,7 @@ pub fn update_after_quiet(previous: UnixTime, update: UnixTime) -> Option<Findin
     let quiet = update.since(previous);
     (quiet >= QUIET_SECONDS).then(|| {
         Finding::new(codes::takeover::UPDATE_AFTER_QUIET).message(format!(
-            "the registration was changed on {} after {} quiet days",
+            "the registration was changed on {} after {} days without changes",
             date(update),
             quiet / 86_400
         ))
@@ -212,7 +212,7 @@ pub fn access(manifest: Option<&Requirements>, onchain: Option<&Requirements>) -
     let Requirements::Listed { logic: stated_logic, .. } = manifest? else { return None };
     let differs = |message: String| Some(Finding::new(codes::access::DIFFERS_FROM_CHAIN).message(message));
     let Some(onchain) = onchain else {
-        return differs("the manifest has an access block, but the tool is open to everybody".to_owned());
+        return differs("the manifest has an access block, but the tool is open to everyone".to_owned());
     };
     let Requirements::Listed { logic, .. } = onchain else { return None };
     if onchain.has_unread() {
@@ -229,13 +229,13 @@ pub fn access(manifest: Option<&Requirements>, onchain: Option<&Requirements>) -
         let missing = theirs.iter().filter(|entry| ours.binary_search(entry).is_err()).count();
         let extra = ours.iter().filter(|entry| theirs.binary_search(entry).is_err()).count();
         return differs(format!(
-            "the predicate lists {missing} requirements that the manifest lacks, and the manifest {extra} that the predicate lacks"
+            "the manifest lacks {missing} requirements of the predicate, and has {extra} that the predicate does not list"
         ));
     }
     if ours.len() > 1 && stated_logic != logic {
         let word = |logic| if logic == Logic::And { "all" } else { "one" };
         return differs(format!(
-            "the manifest asks for {} of the requirements, the predicate for {}",
+            "the manifest requires {} of the requirements, the predicate {}",
             word(*stated_logic),
             word(*logic)
         ));

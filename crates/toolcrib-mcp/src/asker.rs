@@ -161,7 +161,7 @@ impl Asker {
     /// Asks. `Err` may mean that the call goes on in another round: pass it on.
     pub async fn ask(&self, question: Question) -> Result<Returned, Stop> {
         match &self.way {
-            Way::None => Err(Stop(Why::NotAskable(Fault::new(code::NOT_ASKABLE)))),
+            Way::None => Err(Stop(Why::NotAskable(Fault::new(code::ELICITATION_UNSUPPORTED)))),
             Way::Rounds => Err(Stop(Why::Ask(Box::new(question)))),
             Way::Within(peer) => {
                 let sent = peer.create_elicitation_with_timeout(request(&question)?, Some(ANSWER_LIMIT)).await;

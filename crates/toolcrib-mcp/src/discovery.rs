@@ -14,6 +14,7 @@ use serde_json::{Map, Value as Json, json};
 use toolcrib_chain::network::Network;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes::{Code, mcp as code};
+use toolcrib_http::percent_encode;
 
 mod agents;
 mod resources;
@@ -91,27 +92,14 @@ impl RestRequest {
     pub fn target(&self) -> String {
         let mut target = String::new();
         for segment in &self.path {
-            target.push('/');
-            encode(segment, &mut target);
+            // Writing to a string cannot fail.
+            let _ = write!(target, "/{}", percent_encode(segment));
         }
         for (index, (name, value)) in self.query.iter().enumerate() {
-            target.push(if index == 0 { '?' } else { '&' });
-            encode(name, &mut target);
-            target.push('=');
-            encode(value, &mut target);
+            let separator = if index == 0 { '?' } else { '&' };
+            let _ = write!(target, "{separator}{}={}", percent_encode(name), percent_encode(value));
         }
         target
-    }
-}
-
-fn encode(text: &str, out: &mut String) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
     }
 }
 
@@ -316,7 +304,7 @@ pub fn read_tool(arguments: &Map<String, Json>) -> Result<ToolRef, Fault> {
 }
 
 fn read_chain(value: &Json) -> Result<u64, Fault> {
-    let wrong = || Fault::new(code::REFERENCE).message("registry_chain: expected the number of a chain, or a name such as base");
+    let wrong = || Fault::new(code::REFERENCE).message("registry_chain: expected a chain id, or a network name such as base");
     match value {
         Json::Number(number) => number.as_u64().filter(|number| *number > 0).ok_or_else(wrong),
         Json::String(text) => {

@@ -12,7 +12,7 @@ use crate::replay::{Action, State};
 #[non_exhaustive]
 pub enum Error {
     /// The setting names no database that can be used.
-    #[error("the setting names no database: {reason}")]
+    #[error("the database setting is not usable: {reason}")]
     Location {
         /// What is wrong with it, without repeating it.
         reason: &'static str,
@@ -38,7 +38,7 @@ pub enum Error {
         detail: String,
     },
     /// The database takes no writes: its disk is full, read-only or fails. Reads may go on, and so do writes once there is room.
-    #[error("the disk of the database is full, read-only or fails: {detail}")]
+    #[error("the disk of the database is full, read-only or failing: {detail}")]
     Disk {
         /// What the driver says.
         detail: String,
@@ -50,13 +50,13 @@ pub enum Error {
         detail: String,
     },
     /// The database holds something that this program never writes.
-    #[error("the database holds an impossible {what}")]
+    #[error("the database contains an invalid {what}")]
     Corrupt {
         /// What cannot be read.
         what: &'static str,
     },
     /// A migration that was applied is not the one that this program has.
-    #[error("migration {version} of {module} is not the one that was applied to this database")]
+    #[error("migration {version} of {module} differs from the one applied to this database")]
     MigrationChanged {
         /// Whose migration.
         module: &'static str,
@@ -64,7 +64,7 @@ pub enum Error {
         version: i64,
     },
     /// A migration takes something away that older programs still use.
-    #[error("migration {version} of {module} says {word}, and migrations only add")]
+    #[error("migration {version} of {module} contains {word}, but migrations must only add")]
     MigrationNotAdditive {
         /// Whose migration.
         module: &'static str,
@@ -74,7 +74,7 @@ pub enum Error {
         word: &'static str,
     },
     /// The payment is in a state from which this does not lead on.
-    #[error("a payment that is {state} cannot be {action}")]
+    #[error("invalid payment state transition: a payment that is {state} cannot be {action}")]
     Transition {
         /// What was asked for.
         action: Action,
@@ -88,7 +88,7 @@ pub enum Error {
         action: Action,
     },
     /// Another has taken the payment over.
-    #[error("a payment that another holds cannot be {action}")]
+    #[error("a payment that another process has leased cannot be {action}")]
     NotHolder {
         /// What was asked for.
         action: Action,
@@ -97,7 +97,7 @@ pub enum Error {
     #[error("the payment was settled by another transaction")]
     OtherReceipt,
     /// A reservation must end, and not too late.
-    #[error("a reservation must end after now and within {most} seconds, not in {seconds}")]
+    #[error("the reservation expires in {seconds} seconds, expected 1 to {most}")]
     Expiry {
         /// How long it would last.
         seconds: i64,
@@ -105,7 +105,7 @@ pub enum Error {
         most: i64,
     },
     /// A value is larger than the store keeps.
-    #[error("{what} has {length} bytes, and the store keeps {most}")]
+    #[error("{what} has {length} bytes, the limit is {most}")]
     TooLarge {
         /// Which value.
         what: &'static str,
@@ -115,7 +115,7 @@ pub enum Error {
         most: usize,
     },
     /// The operating system gave no random bytes.
-    #[error("the operating system gave no random bytes")]
+    #[error("the operating system returned no random bytes")]
     Random,
 }
 
@@ -161,12 +161,12 @@ impl From<sqlx::Error> for Error {
                     Kind::Other => Self::Database { detail },
                 }
             }
-            sqlx::Error::PoolTimedOut => Self::Busy { detail: "no connection became free".to_owned() },
+            sqlx::Error::PoolTimedOut => Self::Busy { detail: "timed out waiting for a free connection".to_owned() },
             sqlx::Error::Io(error) => Self::Lost { detail: error.to_string() },
             sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => Self::Lost { detail: "the pool is closed".to_owned() },
             sqlx::Error::Protocol(detail) => Self::Lost { detail },
             sqlx::Error::Tls(error) => Self::Lost { detail: error.to_string() },
-            sqlx::Error::Configuration(_) => Self::Location { reason: "the driver cannot read it" },
+            sqlx::Error::Configuration(_) => Self::Location { reason: "the driver cannot decode it" },
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Self::Corrupt { what: "column" },
             other => Self::Database { detail: other.to_string() },
         }

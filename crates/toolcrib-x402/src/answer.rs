@@ -194,11 +194,11 @@ fn disagreements(v1: &Challenge, v2: &Challenge, findings: &mut Vec<Finding>) {
             continue;
         };
         if other.amount != offer.amount {
-            let finding = finding.clone().message(format!("offer {at} asks for another amount in version 1"));
+            let finding = finding.clone().message(format!("offer {at} has another amount in version 1"));
             findings.push(finding.expected(other.shown_amount()).got(offer.shown_amount()));
         }
         if !other.pay_to.is(&offer.pay_to) {
-            let finding = finding.clone().message(format!("offer {at} names another payee in version 1"));
+            let finding = finding.clone().message(format!("offer {at} has another payTo in version 1"));
             findings.push(finding.expected(other.pay_to.as_str()).got(offer.pay_to.as_str()));
         }
         if other.scheme != offer.scheme {

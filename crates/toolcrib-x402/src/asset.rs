@@ -95,8 +95,8 @@ pub enum ExtendError {
 impl fmt::Display for ExtendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Pinned { chain } => write!(f, "chain {chain} is in the pinned table, which cannot be changed"),
-            Self::Twice => f.write_str("the table was extended before"),
+            Self::Pinned { chain } => write!(f, "chain {chain} is in the built-in table, which cannot be changed"),
+            Self::Twice => f.write_str("the token table was already extended"),
         }
     }
 }

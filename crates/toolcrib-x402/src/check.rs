@@ -116,10 +116,10 @@ fn differences(payment: &Payment, offer: &Offer) -> Vec<Finding> {
     if offer.pay_to.evm_address() != Some(authorization.to) {
         differ(code::PAY_TO_DIFFERS, offer.pay_to.as_str(), spelt);
     } else if authorization.to.is_zero() {
-        differ(x402::PAY_TO_NOBODY, "somebody's account", spelt);
+        differ(x402::PAY_TO_UNSPENDABLE, "an account other than the zero address", spelt);
     }
     if authorization.from.is_zero() {
-        differ(code::FROM_NOBODY, "the caller's account", &payment.spelling.from);
+        differ(code::FROM_ZERO_ADDRESS, "the caller's account", &payment.spelling.from);
     }
     let (price, value) = (offer.amount, authorization.value);
     if price != value {
@@ -163,7 +163,7 @@ fn accepted_differences(accepted: &Offer, offer: &Offer) -> Vec<Finding> {
         differ("maxTimeoutSeconds", code::TIMEOUT_DIFFERS, &ours, &theirs);
     }
     if !has_extra(accepted.extra.as_ref(), offer.extra.as_ref()) {
-        differ("extra", code::EXTRA_DIFFERS, "extra as it was offered", "something else");
+        differ("extra", code::EXTRA_DIFFERS, "`extra` as in the offer", "another value");
     }
     findings
 }

@@ -36,12 +36,12 @@ pub fn compare(challenge: &Challenge, pricing: &[Price]) -> Vec<Finding> {
         if pricing.is_empty() {
             if !offer.amount.is_zero() {
                 let finding =
-                    Finding::new(probe::ASKS_MORE).message("the endpoint asks for money, and the manifest has no pricing");
+                    Finding::new(probe::ASKS_MORE).message("the endpoint asks for a payment, but the manifest has no pricing");
                 findings.push(finding.expected("nothing").got(what));
             }
         } else {
             let message = match entries.len() {
-                0 => format!("offer {at} is x402, and the manifest prices calls by other protocols only"),
+                0 => format!("offer {at} is x402, but the manifest has prices for other protocols only"),
                 _ => format!("offer {at} has no entry in the manifest"),
             };
             findings.push(Finding::new(probe::EXTRA_OFFER).message(message).got(what));
@@ -138,12 +138,12 @@ fn differences(at: usize, price: &Price, offer: &Offer, findings: &mut Vec<Findi
     if !likeness.amount {
         let finding = match (price.amount.is_zero(), offer.amount > price.amount) {
             (true, _) => entry_finding(probe::ASKS_MORE, at, "amount")
-                .message("the endpoint asks for money, and the manifest says that calls are free"),
+                .message("the endpoint asks for a payment, but the manifest declares calls free"),
             (_, true) => {
                 entry_finding(probe::PRICE_DIFFERS, at, "amount").message("the endpoint asks for more than the manifest")
             }
             (_, false) if offer.amount.is_zero() => entry_finding(probe::PRICE_DIFFERS, at, "amount")
-                .message("the endpoint asks for nothing, and the manifest states a price"),
+                .message("the endpoint asks for no payment, but the manifest states a price"),
             _ => entry_finding(probe::PRICE_DIFFERS, at, "amount").message("the endpoint asks for less than the manifest"),
         };
         findings.push(finding.expected(shown(price)).got(offer.shown_amount()));

@@ -61,7 +61,7 @@ impl fmt::Display for WrapperFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Encoding => "the ERC-6492 wrapper is not the ABI encoding of a factory, calldata and a signature",
-            Self::Nested => "an ERC-6492 wrapper is inside another",
+            Self::Nested => "an ERC-6492 wrapper contains another one",
         })
     }
 }

@@ -5,6 +5,9 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 /// Longest header value. Node.js and many proxies refuse more than 16 KiB of headers altogether.
 pub const MAX_BYTES: usize = 16 * 1024;
 
@@ -76,11 +79,11 @@ impl fmt::Display for Fault {
         f.write_str(match self {
             Self::Empty => "the header is empty",
             Self::TooLong => "the header is longer than 16 KiB",
-            Self::PlainJson => "the header holds JSON that was not encoded",
-            Self::Comma => "the header holds several values joined with commas",
-            Self::Space => "the header holds spaces or line breaks",
+            Self::PlainJson => "the header contains JSON without base64 encoding",
+            Self::Comma => "the header contains several values joined with commas",
+            Self::Space => "the header contains spaces or line breaks",
             Self::UrlSafe => "the header uses the URL-safe alphabet of base64",
-            Self::Character => "the header holds characters that base64 does not have",
+            Self::Character => "the header contains characters outside the base64 alphabet",
             Self::Padding => "the header's base64 is not padded to a multiple of four characters",
             Self::StrayBits => "the header's base64 has stray bits at its end",
         })
@@ -91,17 +94,7 @@ impl std::error::Error for Fault {}
 
 /// Writes bytes as base64.
 pub fn encode(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            // One byte fills two characters, two fill three.
-            let digit = ALPHABET[(group >> (18 - 6 * place) & 63) as usize];
-            out.push(if place <= chunk.len() { char::from(digit) } else { '=' });
-        }
-    }
-    out
+    STANDARD.encode(bytes)
 }
 
 /// Reads base64 strictly.
@@ -112,66 +105,23 @@ pub fn decode(text: &str) -> Result<Vec<u8>, Fault> {
     if text.len() > MAX_BYTES {
         return Err(Fault::TooLong);
     }
-    let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text).as_bytes();
-    let (groups, last) = digits.as_chunks::<4>();
-    // Two characters hold one byte, three hold two.
-    let mut out = vec![0; groups.len() * 3 + last.len().saturating_sub(1)];
-    let (whole, rest) = out.as_chunks_mut::<3>();
-    // A value above 63 has one of the two upper bits, which are still there when all values are put together.
-    let mut all = last.iter().fold(0, |all, &byte| all | VALUES[usize::from(byte)]);
-    for (group, bytes) in groups.iter().zip(whole) {
-        let values = group.map(|byte| VALUES[usize::from(byte)]);
-        all |= values.into_iter().fold(0, |all, value| all | value);
-        let [_, decoded @ ..] = joined(&values).to_be_bytes();
-        *bytes = decoded;
-    }
-    if all > 63 {
-        return Err(odd_one(text, digits));
-    }
-    if !text.len().is_multiple_of(4) {
-        return Err(Fault::Padding);
-    }
-    if !last.is_empty() {
-        let values: Vec<u8> = last.iter().map(|&byte| VALUES[usize::from(byte)]).collect();
-        let [_, bytes @ ..] = (joined(&values) << (6 * (4 - last.len()))).to_be_bytes();
-        let (kept, stray) = bytes.split_at(last.len() - 1);
-        if stray.iter().any(|&byte| byte != 0) {
-            return Err(Fault::StrayBits);
-        }
-        rest.copy_from_slice(kept);
-    }
-    Ok(out)
+    STANDARD.decode(text).map_err(|_| fault(text))
 }
 
-/// What is wrong with the first character that is none of base64.
-fn odd_one(text: &str, digits: &[u8]) -> Fault {
-    match digits.iter().copied().find(|&byte| VALUES[usize::from(byte)] > 63) {
+/// What is wrong with a text that is not base64. The errors of the decoder do not tell the mistakes of clients apart.
+fn fault(text: &str) -> Fault {
+    let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
+    match digits.bytes().find(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))) {
         _ if text.starts_with('{') => Fault::PlainJson,
         Some(b',') => Fault::Comma,
         Some(b'=') => Fault::Padding,
         Some(b'-' | b'_') => Fault::UrlSafe,
         Some(odd) if odd.is_ascii_whitespace() => Fault::Space,
-        _ => Fault::Character,
+        Some(_) => Fault::Character,
+        None if !text.len().is_multiple_of(4) => Fault::Padding,
+        None => Fault::StrayBits,
     }
 }
-
-/// The bits of up to four characters, by their values.
-fn joined(values: &[u8]) -> u32 {
-    values.iter().fold(0, |group, &value| group << 6 | u32::from(value))
-}
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// The value of each character; 255 for those that base64 does not have.
-const VALUES: [u8; 256] = {
-    let mut values = [u8::MAX; 256];
-    let mut at = 0;
-    while at < ALPHABET.len() {
-        values[ALPHABET[at] as usize] = at as u8;
-        at += 1;
-    }
-    values
-};
 
 #[cfg(test)]
 mod tests {

@@ -343,12 +343,6 @@ impl Challenge {
     pub fn to_v1(&self) -> Self {
         v1::from(self)
     }
-
-    /// The same challenge in version 2. What is sold is taken from the first offer.
-    #[must_use]
-    pub fn to_v2(&self) -> Self {
-        v2::from(self)
-    }
 }
 
 /// What reading a challenge gave.

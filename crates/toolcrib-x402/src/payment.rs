@@ -222,7 +222,7 @@ pub fn read_payment_headers<'h>(headers: impl IntoIterator<Item = (&'h str, &'h 
         Ok(text) => read_payment(version, text),
         Err(_) if value.len() > header::MAX_BYTES => PaymentReading::refused(Some(version), vec![too_long(value.len())]),
         Err(_) => {
-            let finding = Finding::new(code::BASE64).message("the header holds bytes that are not text");
+            let finding = Finding::new(code::BASE64).message("the header contains bytes that are not text");
             PaymentReading::refused(Some(version), vec![finding])
         }
     })
@@ -336,7 +336,7 @@ fn read_accepted<'d>(reader: &mut Reader, value: Value<'d>) -> Option<(Value<'d>
     }
     // Whether it is wise to pay such an offer is the payer's business; whether it is ours is compared later.
     let matters = |finding: &Finding| {
-        finding.severity == Severity::Error && ![x402::DOMAIN_DIFFERS, x402::PAY_TO_NOBODY].contains(&finding.code)
+        finding.severity == Severity::Error && ![x402::DOMAIN_DIFFERS, x402::PAY_TO_UNSPENDABLE].contains(&finding.code)
     };
     let offer = reader.apart(|reader| v2::read_offer(reader, entry), matters)?;
     let method = offer.extra.as_ref().and_then(|extra| extra.transfer_method.as_deref());
@@ -372,7 +372,7 @@ fn read_payload(reader: &mut Reader, payload: Object<'_>, network: &ChainId) -> 
     if let Some((value, text, address)) = from
         && address.is_zero()
     {
-        reader.report(Finding::new(code::FROM_NOBODY).got(text), value);
+        reader.report(Finding::new(code::FROM_ZERO_ADDRESS).got(text), value);
     }
     let amount = reader.required_string(object, "value").and_then(|(value, text)| reader.decimal(value, text));
     let valid_after = read_time(reader, object, "validAfter");

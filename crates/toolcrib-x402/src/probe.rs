@@ -127,7 +127,7 @@ pub fn judge_probe(answers: &[ProbeAnswer], subject: &Subject<'_>) -> ProbeRepor
             report.findings.push(
                 absence(post)
                     .severity(Severity::Warning)
-                    .message(format!("POST is answered with {}, GET with {}", post.status, get.status)),
+                    .message(format!("POST returns {}, GET returns {}", post.status, get.status)),
             );
             get
         }
@@ -168,7 +168,7 @@ fn judge_status(
             if !subject.is_open() {
                 let what = if subject.is_paid() { "a price" } else { "an access rule" };
                 let finding = Finding::new(code::UNEXPECTED_SUCCESS);
-                let message = format!("the manifest states {what}, and the endpoint serves without asking");
+                let message = format!("the manifest states {what}, but the endpoint serves without asking for it");
                 findings.push(finding.message(message).expected("402").got(got));
             }
             if status != 204 && !answer.is_json() && reading.body.is_none() {

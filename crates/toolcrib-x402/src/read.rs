@@ -288,7 +288,7 @@ impl Reader {
         match (version, named, parsed) {
             (Version::V1, Some(named), _) => {
                 if !named.is_stock {
-                    self.report(Finding::new(code::NETWORK_NOT_STOCK).got(text), value);
+                    self.report(Finding::new(code::NETWORK_NOT_IN_V1).got(text), value);
                 }
                 named.chain()
             }
@@ -391,7 +391,7 @@ impl Reader {
         } else {
             return;
         };
-        self.report(Finding::new(code::PAY_TO_NOBODY).message(reason).got(payee.as_str()), value);
+        self.report(Finding::new(code::PAY_TO_UNSPENDABLE).message(reason).got(payee.as_str()), value);
     }
 
     fn timeout(&mut self, entry: Object<'_>) -> Option<u64> {
@@ -447,7 +447,10 @@ impl Reader {
         if let (None, Some(value)) = (token, entry.get("asset")) {
             let mut finding = Finding::new(code::ASSET_UNKNOWN).got(format!("{} on {}", offer.asset, offer.network));
             if let Some(elsewhere) = asset::ALL.iter().find(|token| token.address == address) {
-                finding = finding.message(format!("this is {} of eip155:{}, another network", elsewhere.symbol, elsewhere.chain));
+                finding = finding.message(format!(
+                    "this is the address of {} on eip155:{}, another network",
+                    elsewhere.symbol, elsewhere.chain
+                ));
                 finding = finding.severity(Severity::Warning);
             }
             self.report(finding, value);

@@ -38,11 +38,6 @@ impl Signature {
         &self.0
     }
 
-    /// Whether it has the length of an account's signature. Any other is one of a contract wallet, or of nobody.
-    pub const fn is_account_length(&self) -> bool {
-        self.0.len() == ACCOUNT_BYTES
-    }
-
     /// The rule that it breaks whoever made it: s in the upper half, v or range where it has 65 bytes, or the wrapping of an
     /// account that does not exist yet.
     pub fn fault(&self) -> Option<Code> {

@@ -334,7 +334,7 @@ fn read_time(reader: &mut Reader, object: Object<'_>, key: &str) -> Option<u64> 
     let value = reader.required(object, key, Need::Must)?;
     let time = value.as_str().map_or_else(|| value.as_u64(), seconds);
     if time.is_none() {
-        reader.report(Finding::new(code::NUMBER).expected("seconds since 1970").got(value.source()), value);
+        reader.report(Finding::new(code::NUMBER).expected("a Unix time in seconds").got(value.source()), value);
     }
     time
 }

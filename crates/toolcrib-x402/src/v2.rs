@@ -116,15 +116,3 @@ pub(super) fn write_offer(offer: &Offer, out: &mut String) {
     object.members(&offer.other);
     object.close();
 }
-
-pub(super) fn from(challenge: &Challenge) -> Challenge {
-    let sold = challenge.resource.clone().or_else(|| challenge.accepts.first().and_then(|offer| offer.resource.clone()));
-    let accepts = challenge.accepts.iter().map(|offer| Offer { resource: None, output_schema: None, ..offer.clone() });
-    Challenge {
-        version: Version::V2,
-        error: challenge.error.clone(),
-        resource: sold,
-        accepts: accepts.collect(),
-        extensions: challenge.extensions.clone(),
-    }
-}

@@ -33,7 +33,8 @@ use crate::kinds::ManifestKind;
     version,
     max_term_width = 100,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 yes, 1 no (a rule is broken, nothing has that name), 2 could not tell (usage, files).\n\
+    after_help = "Exit codes: 0 yes, 1 no (a rule is broken, nothing has that name), 2 could not tell (usage, files),\n\
+                  3 rate limited by a directory: ask again later.\n\
                   The result goes to stdout, everything else to stderr."
 )]
 pub(crate) struct Cli {

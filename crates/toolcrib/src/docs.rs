@@ -90,8 +90,8 @@ fn section(out: &mut String, command: &mut Command, title: &str) {
 }
 
 fn codes_page() -> String {
-    let mut out = "# Codes\n\nEvery finding and every error carries one of these. Made from the table in \
-                   `crates/toolcrib-core/src/codes`;\n`toolcrib explain CODE` says the same.\n"
+    let mut out = "# Codes\n\nEvery finding and every error has one of these codes. Generated from the table in \
+                   `crates/toolcrib-core/src/codes`;\n`toolcrib explain CODE` shows the same.\n"
         .to_owned();
     let mut group = "";
     for code in codes::all() {

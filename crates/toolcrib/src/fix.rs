@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 
 use toolcrib_core::codes;
+use toolcrib_files::AtomicFile;
 
-use crate::files;
 use crate::outcome::Failure;
 
 /// Replaces the contents of a file in one step: readers see the old text or the new one, never a part. The file keeps
@@ -20,12 +20,12 @@ pub(crate) fn replace(path: &Path, before: &[u8], after: &[u8]) -> Result<(), Fa
         return Err(Failure::new(codes::cli::UNWRITABLE, format!("{} is read-only", path.display())));
     }
     // Dropped without taking the other's place, it is removed.
-    let temporary = files::write_beside(&target, after, permissions).map_err(|error| failure(&error))?;
+    let temporary = AtomicFile::new(&target).permissions(permissions).prepare(after).map_err(|error| failure(&error))?;
     match fs::read(&target) {
         Ok(now) if now != before => {
             Err(Failure::new(codes::cli::CHANGED, format!("{} changed while it was being checked", path.display())))
         }
-        Ok(_) => temporary.persist(&target).map(drop).map_err(|error| failure(&error.error)),
+        Ok(_) => temporary.replace().map_err(|error| failure(&error)),
         Err(error) => Err(failure(&error)),
     }
 }

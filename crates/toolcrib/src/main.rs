@@ -9,7 +9,6 @@ mod descriptors;
 #[cfg(test)]
 mod docs;
 mod env;
-mod files;
 mod fix;
 mod input;
 mod kinds;
@@ -162,11 +161,11 @@ const fn flags(color: Option<cli::Color>, command: &Command) -> Flags {
 /// Closes the output and gives the exit code.
 fn conclude(result: Result<Done, Stop>, mut printer: Printer) -> Exit {
     let closed = match result {
-        Ok(Done { exit, data }) => printer.finish(exit, &data).map(|()| exit).map_err(Stop::from),
+        Ok(done) | Err(Stop::Done(done)) => printer.finish(done.exit, &done.data).map(|()| done.exit).map_err(Stop::from),
         Err(stop) => Err(stop),
     };
     match closed {
-        Ok(exit) => exit,
+        Ok(exit) | Err(Stop::Done(Done { exit, .. })) => exit,
         Err(Stop::BrokenPipe) => {
             if let Some(how) = printer.recovery().map(ToOwned::to_owned) {
                 // The reader may have wanted less than all of it, which is no failure; what was paid for is named all the same.

@@ -49,10 +49,18 @@ impl Done {
 /// Why a command stopped before its end.
 #[derive(Debug)]
 pub(crate) enum Stop {
+    /// The answer was found on the way.
+    Done(Done),
     /// Something that the user should know.
     Failure(Failure),
     /// Whoever read our output has seen enough. That is no failure.
     BrokenPipe,
+}
+
+impl From<Done> for Stop {
+    fn from(done: Done) -> Self {
+        Self::Done(done)
+    }
 }
 
 impl From<Failure> for Stop {

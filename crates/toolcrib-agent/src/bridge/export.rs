@@ -196,7 +196,7 @@ impl<'j> Job<'j> {
             }
         }
         let unknown = self.manifest.document().root().as_object().into_iter().flat_map(toolcrib_core::json::Object::iter);
-        let unknown = unknown.filter(|(key, _)| !FIELDS.contains(key)).count();
+        let unknown = unknown.filter(|(key, _)| !toolcrib_core::agent::FIELDS.contains(key)).count();
         if unknown > 0 {
             let message = "fields that .agt 1.0 does not know are left out";
             self.note(Finding::new(code::BRIDGE_DROPPED).message(message).got(unknown.to_string()));
@@ -222,22 +222,6 @@ impl<'j> Job<'j> {
         provenance
     }
 }
-
-/// The fields of .agt 1.0.
-const FIELDS: [&str; 12] = [
-    "agt",
-    "domain",
-    "owner",
-    "created_at",
-    "signature",
-    "name",
-    "description",
-    "icon",
-    "website",
-    "protocols",
-    "capabilities",
-    "pricing",
-];
 
 /// A finding about a place in the manifest.
 pub(super) fn about(code: Code, pointer: impl Into<String>) -> Finding {

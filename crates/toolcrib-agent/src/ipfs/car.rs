@@ -1,7 +1,8 @@
 //! Archives of blocks (`CARv1`): written for publishing, read as a source that is not trusted.
 //!
 //! A reader takes nothing from an archive but bytes that have the hash they are filed under. Roots are ignored, because the pointer says
-//! which file is meant; order and duplicates are free; an archive that is cut off is refused as a whole.
+//! which file is meant; order and duplicates are free; an archive that is cut off is refused as a whole. The header is DAG-CBOR, which has one
+//! spelling of everything, so it is compared byte for byte; `minicbor` would take the others.
 
 use std::collections::HashMap;
 

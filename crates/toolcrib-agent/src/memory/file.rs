@@ -4,8 +4,8 @@
 //! and first takes in what others wrote. A crash leaves the old content or the new. A file that cannot be read is an error and never an
 //! empty memory.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Write as _};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use toolcrib_core::agent::AgtDomain;
+use toolcrib_files::{AtomicFile, create_private_folder, folder_of};
 
 use super::{AgentMemory, MAX_NAMES, MemoryError, Names, Remembered};
 
@@ -102,7 +103,7 @@ impl FileMemory {
         for (domain, remembered) in &state.names.0 {
             merged.keep(domain, remembered.clone())?;
         }
-        replace(&self.path, folder, &encode(&merged, &self.path)?)?;
+        AtomicFile::new(&self.path).under_lock().replace(&encode(&merged, &self.path)?).map_err(failed("replace", &self.path))?;
         *state = State { names: merged, is_dirty: false };
         Ok(())
     }
@@ -179,34 +180,10 @@ fn encode(names: &Names, path: &Path) -> Result<Vec<u8>, MemoryError> {
     Ok(bytes)
 }
 
-/// Replaces the file, whole or not at all. The caller holds the lock, so a partial file is what a crash left.
-fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> Result<(), MemoryError> {
-    let partial = with_suffix(path, ".partial");
-    match fs::remove_file(&partial) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("remove", &partial)(error)),
-        _ => {}
-    }
-    let mut file = private().create_new(true).write(true).open(&partial).map_err(failed("create", &partial))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed("write", &partial))?;
-    fs::rename(&partial, path).map_err(failed("replace", path))?;
-    // A new name in a folder survives a power cut only if the folder reaches the disk as well.
-    #[cfg(unix)]
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))?;
-    #[cfg(not(unix))]
-    let _ = folder;
-    Ok(())
-}
-
 fn ensure_private(folder: &Path) -> Result<(), MemoryError> {
     match fs::metadata(folder) {
         Ok(metadata) => check_private(&metadata, folder),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let mut builder = DirBuilder::new();
-            builder.recursive(true);
-            #[cfg(unix)]
-            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-            builder.create(folder).map_err(failed("create", folder))
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create_private_folder(folder).map_err(failed("create", folder)),
         Err(error) => Err(failed("open", folder)(error)),
     }
 }
@@ -234,10 +211,6 @@ fn private() -> OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -413,9 +386,9 @@ mod tests {
     fn what_a_crash_left_is_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("agents.json");
-        fs::write(with_suffix(&path, ".partial"), "half").expect("written");
+        fs::write(folder.path().join(".agents.json.partial"), "half").expect("written");
         FileMemory::open(&path).expect("empty").remember(&name("a.agt"), at(5)).expect("written");
-        assert!(!with_suffix(&path, ".partial").exists());
+        assert!(!folder.path().join(".agents.json.partial").exists());
         assert_eq!(FileMemory::open(&path).expect("readable").recall(&name("a.agt")), Some(at(5)));
     }
 }

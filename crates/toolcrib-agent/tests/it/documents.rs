@@ -2,7 +2,10 @@
 
 use serde_json::json;
 use toolcrib_agent::AgentState;
+use toolcrib_core::agent::MAX_CLOCK_SKEW_SECONDS;
+use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
+use toolcrib_core::time::format_rfc3339;
 
 use crate::fixture::*;
 
@@ -111,6 +114,11 @@ fn times_in_the_future_are_reported() {
     let report = judged(&evidence(&signed(json!({"created_at": "1990-01-01T00:00:00Z"}))));
     assert_verified(&report);
     assert!(report.findings.is_empty(), "the specification sets no limit to age");
+    for (ahead, is_reported) in [(MAX_CLOCK_SKEW_SECONDS, false), (MAX_CLOCK_SKEW_SECONDS + 1, true)] {
+        let made = format_rfc3339(UnixTime::from_seconds(NOW.seconds() + ahead)).expect("a year below 10000");
+        let report = judged(&evidence(&signed(json!({ "created_at": made }))));
+        assert_eq!(report.has(codes::agent::CREATED_IN_FUTURE), is_reported, "{ahead} s ahead");
+    }
 }
 
 // req: AGT-009

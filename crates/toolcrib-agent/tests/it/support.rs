@@ -10,6 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use toolcrib_agent::evidence::TxtLookup;
 use toolcrib_agent::txt::dns::{DnsServer, DnsSettings, DnsSource};
 use toolcrib_core::agent::AgtDomain;
+/// The clock of the machine: certificates and TSIG signatures are checked against it.
 pub(crate) use toolcrib_fetch::SystemClock;
 
 /// The pointer that most zones of the tests have.

@@ -199,7 +199,7 @@ fn read_owner(bytes: &[u8]) -> Holder {
     };
     let (padding, account) = word.split_at(12);
     if padding.iter().any(|&byte| byte != 0) {
-        return Holder::Malformed { reason: "the first 12 bytes of what ownerOf returns are not zero" };
+        return Holder::Malformed { reason: "the first 12 bytes of ownerOf's return data are not zero" };
     }
     match Address::from_slice(account) {
         Address::ZERO => Holder::NotMinted,

@@ -61,19 +61,19 @@ pub enum RecordsError {
     #[error("there is no contract at the address of the registry")]
     NoCode,
     /// The contract reverted or ran out of gas.
-    #[error("the registry did not answer {function}")]
+    #[error("the call of {function} on the registry reverted or ran out of gas")]
     Reverted {
         /// The function.
         function: &'static str,
     },
     /// The answer does not decode.
-    #[error("the registry answered {function} with bytes that do not decode")]
+    #[error("the return data of {function} on the registry does not decode")]
     Malformed {
         /// The function.
         function: &'static str,
     },
     /// More keys, records or bytes than are read.
-    #[error("the name has more records onchain than are read")]
+    #[error("the records of the name onchain exceed the size limit")]
     TooMuch,
 }
 

@@ -23,16 +23,16 @@ static ADDED: OnceLock<Vec<Network>> = OnceLock::new();
 #[non_exhaustive]
 pub enum NameFault {
     /// Characters or length.
-    #[error("a name has up to 32 lowercase letters, digits and hyphens, and begins with a letter")]
+    #[error("a network name has at most 32 lowercase letters, digits and hyphens, and begins with a letter")]
     Grammar,
     /// It is a name of the built-in table.
-    #[error("the name is a built-in one, which cannot be redefined")]
+    #[error("the name belongs to a built-in network, which cannot be redefined")]
     BuiltIn,
     /// x402 has this name for another chain.
-    #[error("the name is that of chain {0} in x402, and cannot be given to another chain")]
+    #[error("x402 uses the name for chain {0}, so another chain cannot have it")]
     OtherChain(u64),
     /// A network of the user's settings has it.
-    #[error("the name is that of a network in the user's own file, which a project's file cannot redefine")]
+    #[error("the name belongs to a network in the user's own file, which a project's file cannot redefine")]
     Taken,
 }
 
@@ -42,7 +42,7 @@ pub struct AddError;
 
 impl fmt::Display for AddError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("networks were added before")
+        f.write_str("networks were already added")
     }
 }
 

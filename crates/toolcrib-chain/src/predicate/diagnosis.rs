@@ -41,9 +41,9 @@ pub struct GasShortage {
 
 impl fmt::Display for GasShortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it gets {} and needs about {}", self.given, self.needed)?;
+        write!(f, "it gets {} gas and needs about {}", self.given, self.needed)?;
         let Some((title, ColdAccess { account, slot })) = self.prices else { return Ok(()) };
-        write!(f, "; {title} charges {account} gas for first access to an account and {slot} for a slot")
+        write!(f, "; {title} charges {account} gas for the first access to an account and {slot} for a storage slot")
     }
 }
 

@@ -87,12 +87,14 @@ impl PinFault {
 impl fmt::Display for PinFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Code { expected, got: Some(got) } => write!(f, "the code has hash {got}, pinned is {expected}"),
-            Self::Code { expected, got: None } => write!(f, "there is no code; pinned is {expected}"),
-            Self::InitCode { leads_to } => write!(f, "the pinned init code leads to {leads_to}"),
-            Self::Storage { slot, expected, got } => write!(f, "slot {slot} holds {got}, pinned is {expected}"),
-            Self::Weak { is_proxy: true } => f.write_str("a proxy stays the same while what it hands on to changes"),
-            Self::Weak { is_proxy: false } => f.write_str("the running code alone is pinned, and storage decides too"),
+            Self::Code { expected, got: Some(got) } => write!(f, "the code has hash {got}, pinned {expected}"),
+            Self::Code { expected, got: None } => write!(f, "there is no code, pinned {expected}"),
+            Self::InitCode { leads_to } => write!(f, "the pinned init code gives the address {leads_to}"),
+            Self::Storage { slot, expected, got } => write!(f, "storage slot {slot} has {got}, pinned {expected}"),
+            Self::Weak { is_proxy: true } => f.write_str("the code of a proxy does not change when its implementation does"),
+            Self::Weak { is_proxy: false } => {
+                f.write_str("only the runtime code is pinned, but the storage also affects the behaviour")
+            }
         }
     }
 }

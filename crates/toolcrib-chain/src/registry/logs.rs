@@ -243,7 +243,7 @@ impl<'de> Deserialize<'de> for Topics {
                 while let Some(Text(text)) = list.next_element()? {
                     let slot = topics.words.get_mut(topics.count);
                     *slot.ok_or_else(|| serde::de::Error::custom("more than four topics"))? =
-                        word(&text).ok_or_else(|| serde::de::Error::custom("a topic is no word"))?;
+                        word(&text).ok_or_else(|| serde::de::Error::custom("a topic is not 32 bytes"))?;
                     topics.count += 1;
                 }
                 Ok(topics)

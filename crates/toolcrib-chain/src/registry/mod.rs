@@ -232,7 +232,7 @@ impl Registry {
             // A minimal proxy cannot be turned elsewhere: its target is in the code that was pinned.
             None | Some(Proxy { kind: ProxyKind::Minimal, .. }) => Ok(()),
             Some(_) => {
-                Err(Error::NotARegistry { address: self.address, reason: "it is a proxy, so a pinned hash proves nothing" })
+                Err(Error::NotARegistry { address: self.address, reason: "it is a proxy, so a pinned code hash proves nothing" })
             }
         }
     }
@@ -336,7 +336,7 @@ impl Registry {
     }
 
     const fn silent(&self) -> Error {
-        Error::NotARegistry { address: self.address, reason: "it answers with nothing, as an address without code does" }
+        Error::NotARegistry { address: self.address, reason: "it returns no data, like an address without code" }
     }
 
     const fn undecodable(&self, function: &'static str, length: usize) -> Error {

@@ -91,14 +91,14 @@ impl Revert {
 impl fmt::Display for Revert {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ToolNotFound(id) => write!(f, "no tool {id} was ever registered"),
-            Self::ToolDeregistered(id) => write!(f, "tool {id} was removed by its creator"),
+            Self::ToolNotFound(id) => write!(f, "no tool with id {id} was ever registered"),
+            Self::ToolDeregistered(id) => write!(f, "tool {id} was deregistered by its creator"),
             Self::NotToolCreator { id, caller } => write!(f, "{caller} is not the creator of tool {id}"),
             Self::InvalidMetadataUri => f.write_str("the metadata URI is empty or too long"),
             Self::InvalidManifestHash => f.write_str("the manifest hash is zero"),
-            Self::InvalidAccessPredicate(address) => write!(f, "{address} says that it is not an access predicate"),
+            Self::InvalidAccessPredicate(address) => write!(f, "{address} declares that it is not an access predicate"),
             Self::PredicateRefused { predicate, data } => {
-                write!(f, "the registry does not take the predicate {predicate} ({})", Self::Unknown(data.clone()))
+                write!(f, "the registry refuses the predicate {predicate} ({})", Self::Unknown(data.clone()))
             }
             Self::Named { name, arguments } => write!(f, "{name}({})", arguments.join(", ")),
             Self::Message(text) => write!(f, "\"{}\"", foreign(text)),
@@ -206,7 +206,7 @@ mod tests {
         check(data, &Revert::ToolDeregistered(id), "tool 7");
         let data = IToolRegistry::ToolNotFound { toolId: id }.abi_encode();
         assert_eq!(data[..4], hex!("b73d6f8b"));
-        check(data, &Revert::ToolNotFound(id), "tool 7");
+        check(data, &Revert::ToolNotFound(id), "no tool with id 7");
         let data = IToolRegistry::NotToolCreator { toolId: id, caller }.abi_encode();
         assert_eq!(data[..4], hex!("d594d2e7"));
         check(data, &Revert::NotToolCreator { id, caller }, "not the creator");

@@ -54,7 +54,9 @@ impl Chain {
     /// The newest block: a little behind it where several nodes must agree.
     pub async fn head(&self) -> Result<Header, Error> {
         let block = self.read_block().await?;
-        self.header_of(block).await?.ok_or(Error::Refused { rpc_code: 0, message: "the node has no newest block".to_owned() })
+        self.header_of(block)
+            .await?
+            .ok_or(Error::Refused { rpc_code: 0, message: "the RPC node returned no latest block".to_owned() })
     }
 
     /// The header of the block with this number; `None` when the node has no such block, or another under the number.

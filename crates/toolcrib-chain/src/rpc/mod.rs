@@ -91,7 +91,7 @@ impl ChainConfig {
             return Err(Error::NoRpc { network: network.described() });
         }
         if nodes.len() > MAX_NODES {
-            return Err(Error::RpcUrl { reason: "more than 16 nodes were given for one chain" });
+            return Err(Error::RpcUrl { reason: "more than 16 RPC nodes are configured for one chain" });
         }
         Ok(Self {
             network: network.clone(),
@@ -165,7 +165,7 @@ impl Chain {
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("toolcrib/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|_| Error::RpcUrl { reason: "the HTTP client cannot be set up" })?;
+            .map_err(|_| Error::RpcUrl { reason: "the HTTP client cannot be created" })?;
         let spacing = config.requests_per_second.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate.max(1));
         let is_loopback = config.nodes.iter().any(NodeUrl::is_loopback);
         let shown: Vec<_> = config.nodes.iter().map(ToString::to_string).collect();

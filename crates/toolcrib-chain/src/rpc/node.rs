@@ -17,28 +17,28 @@ use crate::Error;
 #[non_exhaustive]
 pub enum TransportFault {
     /// No connection, or it broke.
-    #[error("the node cannot be reached")]
+    #[error("the RPC node cannot be reached")]
     Unreachable,
     /// No complete answer before the deadline.
-    #[error("the node did not answer in time")]
+    #[error("the RPC node did not answer in time")]
     Timeout,
     /// Too many requests.
-    #[error("the node refuses because of too many requests")]
+    #[error("the RPC node's rate limit is exceeded")]
     RateLimited,
     /// An HTTP status instead of an answer.
-    #[error("the node answered with HTTP status {0}")]
+    #[error("the RPC node answered with HTTP status {0}")]
     Status(u16),
     /// Bytes that are no JSON-RPC answer.
-    #[error("the node's answer cannot be read")]
+    #[error("the RPC node's response is not valid JSON-RPC")]
     Malformed,
     /// More bytes than allowed. Reading stopped there.
-    #[error("the node's answer is larger than {limit} bytes")]
+    #[error("the RPC node's response is larger than {limit} bytes")]
     TooLarge {
         /// The cap.
         limit: usize,
     },
     /// The node is on another chain.
-    #[error("the node {node} is on chain {got}, not {expected}")]
+    #[error("the RPC node {node} has chain id {got}, expected {expected}")]
     WrongChain {
         /// The node, without what its URL may hide.
         node: String,
@@ -48,7 +48,7 @@ pub enum TransportFault {
         got: u64,
     },
     /// Nodes contradict each other.
-    #[error("only {agreeing} of {asked} nodes agree, {needed} are needed")]
+    #[error("only {agreeing} of {asked} RPC nodes agree, {needed} are required")]
     NoQuorum {
         /// Nodes that were asked.
         asked: usize,
@@ -87,12 +87,12 @@ impl NodeUrl {
     /// Takes `https` URLs, and `http` ones whose host is this machine or cannot be on the public internet.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let url = reqwest::Url::parse(text.trim()).map_err(|_| Error::RpcUrl { reason: "it is not a URL" })?;
-        let Some(host) = url.host_str() else { return Err(Error::RpcUrl { reason: "it names no host" }) };
+        let Some(host) = url.host_str() else { return Err(Error::RpcUrl { reason: "it has no host" }) };
         match url.scheme() {
             "https" => Ok(Self(url)),
             "http" if is_near(host) => Ok(Self(url)),
-            "http" => Err(Error::RpcUrl { reason: "http is only for this machine and private networks; use https" }),
-            "ws" | "wss" => Err(Error::RpcUrl { reason: "WebSocket nodes are not supported; give the https URL of the node" }),
+            "http" => Err(Error::RpcUrl { reason: "http is allowed only for this machine and private networks; use https" }),
+            "ws" | "wss" => Err(Error::RpcUrl { reason: "WebSocket is not supported; use the https URL of the node" }),
             _ => Err(Error::RpcUrl { reason: "the scheme is not https" }),
         }
     }

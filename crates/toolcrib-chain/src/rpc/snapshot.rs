@@ -39,19 +39,19 @@ impl Chain {
     /// The newest block: a little behind it where several nodes must agree.
     pub async fn snapshot(&self) -> Result<Snapshot<'_>, Error> {
         let block = self.read_block().await?;
-        self.snapshot_of(block).await?.ok_or_else(|| missing("the node has no newest block"))
+        self.snapshot_of(block).await?.ok_or_else(|| missing("the RPC node returned no latest block"))
     }
 
     /// The block with this number.
     pub async fn snapshot_at(&self, number: u64) -> Result<Snapshot<'_>, Error> {
         let found = self.snapshot_of(BlockNumberOrTag::Number(number)).await?;
-        found.filter(|snapshot| snapshot.number == number).ok_or_else(|| missing("the node does not have the block"))
+        found.filter(|snapshot| snapshot.number == number).ok_or_else(|| missing("the RPC node does not have the block"))
     }
 
     /// The newest block that the chain will not replace.
     pub async fn finalized_snapshot(&self) -> Result<Snapshot<'_>, Error> {
         let found = self.snapshot_of(BlockNumberOrTag::Finalized).await?;
-        found.ok_or_else(|| missing("the node does not know the finalized block"))
+        found.ok_or_else(|| missing("the RPC node does not support the finalized block"))
     }
 
     async fn snapshot_of(&self, block: BlockNumberOrTag) -> Result<Option<Snapshot<'_>>, Error> {

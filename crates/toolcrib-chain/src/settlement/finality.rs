@@ -23,7 +23,7 @@ pub struct Block {
 
 /// Returns the newest block.
 pub async fn newest_block(chain: &Chain) -> Result<Block, Error> {
-    block(chain, BlockNumberOrTag::Latest).await?.ok_or_else(|| missing("the node has no block"))
+    block(chain, BlockNumberOrTag::Latest).await?.ok_or_else(|| missing("the RPC node has no block"))
 }
 
 /// Returns the newest final block, as seen when `newest` was the newest; `None` while a chain is too short to have one.

@@ -6,6 +6,7 @@
 
 mod finality;
 mod receipt;
+mod state;
 mod trail;
 
 pub use finality::{Block, CONFIRMATIONS, block_at, last_final, newest_block};

@@ -11,7 +11,6 @@ use super::receipt::{pays, uses};
 use crate::Error;
 use crate::abi::IEIP3009::{AuthorizationCanceled, AuthorizationUsed};
 use crate::rpc::{Chain, TransportFault};
-use crate::sign::is_used_at;
 
 /// Blocks of one request for logs: what strict public nodes allow. One that allows less is asked for half, and half of that.
 pub const LOG_WINDOW: u64 = 2_000;
@@ -119,7 +118,7 @@ impl Trail<'_> {
         if let Some(start) = start {
             match self.first_log(start, newest.number).await? {
                 Search::Found(log) => return self.judge(&log, newest).await,
-                Search::TooFar => return Ok(unclear("the use lies further back than logs are read")),
+                Search::TooFar => return Ok(unclear("the nonce was used before the range of logs that is searched")),
                 Search::Nothing => {}
             }
         }
@@ -217,13 +216,8 @@ impl Trail<'_> {
             Some(receipt) if uses(&receipt, self.token, self.authorization) => {
                 self.if_final(number, newest, AuthorizationOutcome::UsedElsewhere).await
             }
-            _ => Ok(unclear(&format!("the node has a log of {transaction}, but not its receipt"))),
+            _ => Ok(unclear(&format!("the RPC node has a log of {transaction}, but not its receipt"))),
         }
-    }
-
-    async fn is_used_at(&self, block: u64) -> Result<bool, Error> {
-        let Authorization { from, nonce, .. } = *self.authorization;
-        is_used_at(self.chain, self.token, from, nonce, block).await
     }
 
     /// The first block that is not before `time`; `None` when even the newest is. Looks back in growing steps and then between two
@@ -252,7 +246,7 @@ impl Trail<'_> {
 
     async fn time_of(&self, number: u64) -> Result<u64, Error> {
         let block = block_at(self.chain, number).await?;
-        block.map(|block| block.time).ok_or_else(|| missing("the node does not have a block that it should have"))
+        block.map(|block| block.time).ok_or_else(|| missing("the RPC node lacks a block that it should have"))
     }
 }
 
@@ -269,5 +263,5 @@ fn unclear(detail: &str) -> AuthorizationOutcome {
 }
 
 fn no_log() -> AuthorizationOutcome {
-    unclear("the token says that the nonce is used, and the node shows no log of it")
+    unclear("the token reports the nonce as used, but the RPC node has no log of it")
 }

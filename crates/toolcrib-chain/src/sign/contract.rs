@@ -67,32 +67,6 @@ pub async fn check_domain(chain: &Chain, domain: &Domain) -> Result<(), Error> {
     if got == expected { Ok(()) } else { Err(Error::DomainMismatch { token, expected, got }) }
 }
 
-/// Whether an authorization was used or taken back.
-pub async fn is_used(chain: &Chain, token: Address, authorizer: Address, nonce: B256) -> Result<bool, Error> {
-    read_state(token, chain.call(&state_call(token, authorizer, nonce)).await?)
-}
-
-/// Whether an authorization was used or taken back in a block or before it. Nodes forget the state of old blocks.
-pub async fn is_used_at(chain: &Chain, token: Address, authorizer: Address, nonce: B256, block: u64) -> Result<bool, Error> {
-    read_state(token, chain.call_at(&state_call(token, authorizer, nonce), block).await?)
-}
-
-fn state_call(token: Address, authorizer: Address, nonce: B256) -> BoundedCall {
-    let data = IEIP3009::authorizationStateCall { authorizer, nonce }.abi_encode().into();
-    BoundedCall { to: token, data, from: None, gas: Some(ERC1271_GAS), max_bytes: 32 }
-}
-
-fn read_state(token: Address, outcome: CallOutcome) -> Result<bool, Error> {
-    match outcome {
-        CallOutcome::Returned(bytes) if bytes[..] == B256::ZERO[..] => Ok(false),
-        CallOutcome::Returned(bytes) if bytes[..] == B256::with_last_byte(1)[..] => Ok(true),
-        CallOutcome::Returned(bytes) => {
-            Err(Error::Undecodable { contract: token, function: "authorizationState", length: bytes.len() })
-        }
-        _ => Err(Error::Undecodable { contract: token, function: "authorizationState", length: 0 }),
-    }
-}
-
 /// ERC-1271: the selector of the function, left-aligned in one word.
 pub(crate) fn is_agreed_value(bytes: &[u8]) -> bool {
     const AGREED: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];

@@ -17,7 +17,7 @@ pub use authorization::{
     CANCEL_TYPEHASH, CancelAuthorization, RECEIVE_TYPEHASH, TRANSFER_TYPEHASH, TransferAuthorization, TransferKind,
 };
 pub(crate) use contract::{ERC1271_GAS, is_agreed_value};
-pub use contract::{check_domain, check_signature, is_used, is_used_at};
+pub use contract::{check_domain, check_signature};
 pub use counterfactual::{DEPLOYMENT_GAS, Simulated, simulate_deployed};
 pub use signature::{SignatureError, StrictSignature};
 

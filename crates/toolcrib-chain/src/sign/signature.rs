@@ -12,22 +12,22 @@ use toolcrib_x402::erc6492::{self, WrapperFault};
 #[non_exhaustive]
 pub enum SignatureError {
     /// Not 65 bytes.
-    #[error("the signature has {0} bytes instead of 65")]
+    #[error("the signature has {0} bytes, expected 65")]
     Length(usize),
     /// The last byte is not 0, 1, 27 or 28.
-    #[error("the last byte of the signature is {0}, not 0, 1, 27 or 28")]
+    #[error("the last byte (v) of the signature is {0}, expected 0, 1, 27 or 28")]
     V(u8),
     /// s is in the upper half.
-    #[error("the s of the signature is in the upper half")]
+    #[error("the s value of the signature is in the upper half of the curve order (EIP-2)")]
     HighS,
     /// r or s is zero or too large.
-    #[error("the r or s of the signature is out of range")]
+    #[error("r or s of the signature is zero or not below the curve order")]
     Range,
     /// No key can have made it.
-    #[error("the signature belongs to no key")]
+    #[error("no public key can be recovered from the signature")]
     Unrecoverable,
     /// Somebody else made it, or it covers other data.
-    #[error("the signature is that of {got}, not of {expected}")]
+    #[error("the signature was made by {got}, expected {expected}")]
     WrongSigner {
         /// Who should have signed.
         expected: Address,
@@ -35,7 +35,7 @@ pub enum SignatureError {
         got: Address,
     },
     /// A signature of an account that is not deployed (ERC-6492), where no node simulates the deployment.
-    #[error("signatures of accounts that are not deployed (ERC-6492) are refused here")]
+    #[error("signatures of accounts that are not deployed (ERC-6492) are not enabled")]
     Undeployed,
     /// The wrapper of a signature of an account that is not deployed cannot be read.
     #[error("{0}")]
@@ -49,7 +49,7 @@ pub enum SignatureError {
         factory: Address,
     },
     /// The account's contract does not accept it (ERC-1271).
-    #[error("the contract of {account} does not accept the signature")]
+    #[error("the contract account {account} rejected the signature (ERC-1271)")]
     Contract {
         /// The account.
         account: Address,

@@ -1,7 +1,7 @@
 //! Encrypted key files: version 3 of the Web3 Secret Storage, which geth, foundry and most wallets read.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use aes::cipher::{KeyIvInit, StreamCipher};
@@ -9,6 +9,7 @@ use alloy_primitives::{Address, hex, keccak256};
 use hmac::Hmac;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
+use toolcrib_files::{AtomicFile, create_private_folder};
 use zeroize::Zeroizing;
 
 use super::{LocalWallet, Secret, Wallet, WalletError};
@@ -149,22 +150,11 @@ impl Keystore {
 
     /// Writes a file that only its owner can read, whole or not at all, and never over another one.
     fn write_new(&self, path: &Path, name: &str, bytes: &[u8]) -> Result<(), WalletError> {
-        make_private_folder(&self.folder)?;
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|_| WalletError::NoKey { place: "the system gives no randomness".to_owned() })?;
-        let draft = self.folder.join(format!(".{}.draft", hex::encode(random)));
-        let written = private_file(&draft).and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
-        // A link is made only where nothing is, which a rename would not heed.
-        let result = written.and_then(|()| fs::hard_link(&draft, path));
-        let _ = fs::remove_file(&draft);
-        match result {
-            Ok(()) => {
-                File::open(&self.folder).and_then(|folder| folder.sync_all())?;
-                Ok(())
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(WalletError::Exists { name: name.to_owned() }),
-            Err(error) => Err(error.into()),
-        }
+        create_private_folder(&self.folder)?;
+        AtomicFile::new(path).create(bytes).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => WalletError::Exists { name: name.to_owned() },
+            _ => error.into(),
+        })
     }
 }
 
@@ -219,9 +209,9 @@ impl Envelope {
         if self.crypto.cipher != "aes-128-ctr" {
             return Err(malformed("its cipher is not aes-128-ctr"));
         }
-        let iv: [u8; 16] = decode(&self.crypto.cipherparams.iv).ok_or_else(|| malformed("its iv is not 16 bytes"))?;
+        let iv: [u8; 16] = decode(&self.crypto.cipherparams.iv).ok_or_else(|| malformed("its IV is not 16 bytes"))?;
         let ciphertext: [u8; 32] = decode(&self.crypto.ciphertext).ok_or_else(|| malformed("its key is not 32 bytes"))?;
-        let mac: [u8; 32] = decode(&self.crypto.mac).ok_or_else(|| malformed("its checksum is not 32 bytes"))?;
+        let mac: [u8; 32] = decode(&self.crypto.mac).ok_or_else(|| malformed("its MAC is not 32 bytes"))?;
         let derived = self.crypto.kdf.derive(name, password)?;
         if keccak256([&derived[16..], &ciphertext].concat()) != mac {
             return Err(WalletError::WrongPassword { name: name.to_owned() });
@@ -252,7 +242,7 @@ impl Kdf {
             Self::Scrypt { n, p, r, .. } => {
                 let (r64, p64) = (u64::from(*r), u64::from(*p));
                 if !n.is_power_of_two() || *n < 2 || r64 == 0 || p64 == 0 {
-                    return Err(malformed("its scrypt parameters are impossible"));
+                    return Err(malformed("its scrypt parameters are invalid"));
                 }
                 let memory = n.checked_mul(r64).and_then(|product| product.checked_mul(128));
                 let work = n.checked_mul(r64).and_then(|product| product.checked_mul(p64));
@@ -260,9 +250,9 @@ impl Kdf {
                     return Err(cost("more memory or time than a keystore needs"));
                 }
                 let params = scrypt::Params::new(n.trailing_zeros() as u8, *r, *p, 32)
-                    .map_err(|_| malformed("its scrypt parameters are impossible"))?;
+                    .map_err(|_| malformed("its scrypt parameters are invalid"))?;
                 scrypt::scrypt(password.expose().as_bytes(), &salt, &params, &mut derived[..])
-                    .map_err(|_| malformed("its scrypt parameters are impossible"))?;
+                    .map_err(|_| malformed("its scrypt parameters are invalid"))?;
             }
             Self::Pbkdf2 { c, prf, .. } => {
                 if prf != "hmac-sha256" {
@@ -272,10 +262,10 @@ impl Kdf {
                     return Err(cost("more time than a keystore needs"));
                 }
                 if *c < MIN_PBKDF2_ROUNDS {
-                    return Err(cost("so little work that guessing opens it"));
+                    return Err(cost("so little work that the password can be guessed"));
                 }
                 pbkdf2::pbkdf2::<Hmac<Sha256>>(password.expose().as_bytes(), &salt, *c, &mut derived[..])
-                    .map_err(|_| malformed("its parameters are impossible"))?;
+                    .map_err(|_| malformed("its parameters are invalid"))?;
             }
         }
         Ok(derived)
@@ -285,7 +275,8 @@ impl Kdf {
 /// The text of a new key file.
 fn seal(wallet: &LocalWallet, password: &Secret, cost: Cost) -> Result<String, WalletError> {
     let mut random = [0_u8; 64];
-    getrandom::fill(&mut random).map_err(|_| WalletError::NoKey { place: "the system gives no randomness".to_owned() })?;
+    getrandom::fill(&mut random)
+        .map_err(|_| WalletError::NoKey { place: "the operating system returned no random bytes".to_owned() })?;
     let (salt, rest) = random.split_at(32);
     let (iv, id) = rest.split_at(16);
     let kdf = Kdf::Scrypt { dklen: 32, n: 1 << cost.log_n, p: 1, r: 8, salt: hex::encode(salt) };
@@ -352,28 +343,6 @@ fn check_name(name: &str) -> Result<(), WalletError> {
     } else {
         Err(WalletError::BadName)
     }
-}
-
-#[cfg(unix)]
-fn private_file(path: &Path) -> std::io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
-#[cfg(not(unix))]
-fn private_file(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
-}
-
-#[cfg(unix)]
-fn make_private_folder(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-#[cfg(not(unix))]
-fn make_private_folder(path: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(path)
 }
 
 #[cfg(unix)]

@@ -60,7 +60,8 @@ impl LocalWallet {
     pub fn random() -> Result<Self, WalletError> {
         let mut bytes = Zeroizing::new([0_u8; 32]);
         // One in 2^128 tries is not below the order of the curve.
-        getrandom::fill(&mut bytes[..]).map_err(|_| WalletError::NoKey { place: "the system gives no randomness".to_owned() })?;
+        getrandom::fill(&mut bytes[..])
+            .map_err(|_| WalletError::NoKey { place: "the operating system returned no random bytes".to_owned() })?;
         Self::from_bytes(&bytes, "new key")
     }
 
@@ -90,7 +91,7 @@ impl Wallet for LocalWallet {
 
     async fn sign_digest(&self, digest: B256, cleared: Cleared) -> Result<StrictSignature, WalletError> {
         if cleared.address() != self.address() {
-            return Err(WalletError::Refused { reason: "the leave to sign is for another account".to_owned() });
+            return Err(WalletError::Refused { reason: "the permission to sign is for another account".to_owned() });
         }
         let signature =
             self.signer.sign_hash_sync(&digest).map_err(|_| WalletError::Refused { reason: "signing failed".to_owned() })?;

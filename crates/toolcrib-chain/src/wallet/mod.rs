@@ -44,7 +44,7 @@ pub trait Wallet: fmt::Debug + Send + Sync {
 
     /// Signs typed data by EIP-712. Its chain is that of the leave, and a wallet that overrides this checks it too.
     async fn sign_typed_data(&self, data: &TypedData, cleared: Cleared) -> Result<StrictSignature, WalletError> {
-        let absurd = |_| WalletError::Refused { reason: "no chain has the number of the typed data".to_owned() };
+        let absurd = |_| WalletError::Refused { reason: "no chain has the chain id of the typed data".to_owned() };
         cleared.check_chain(data.domain.chain_id.map(u64::try_from).transpose().map_err(absurd)?)?;
         let digest =
             data.eip712_signing_hash().map_err(|_| WalletError::Refused { reason: "the typed data has no digest".to_owned() })?;
@@ -97,7 +97,7 @@ impl Cleared {
     }
 
     fn check_chain(&self, chain_id: Option<u64>) -> Result<(), WalletError> {
-        let reason = || format!("the leave to sign is for {:?}, the data for {chain_id:?}", self.chain_id);
+        let reason = || format!("the permission to sign is for chain {:?}, the data for chain {chain_id:?}", self.chain_id);
         if self.chain_id == chain_id { Ok(()) } else { Err(WalletError::Refused { reason: reason() }) }
     }
 }
@@ -190,25 +190,25 @@ pub const DEV_MNEMONIC: &str = "test test test test test test test test test tes
 #[non_exhaustive]
 pub enum WalletError {
     /// The key is missing.
-    #[error("no key is there: {place}")]
+    #[error("no key found: {place}")]
     NoKey {
         /// Where it should be.
         place: String,
     },
     /// The key is no key.
-    #[error("the key from {place} cannot be used")]
+    #[error("the key from {place} is not valid")]
     BadKey {
         /// Where it came from.
         place: String,
     },
     /// The phrase is no phrase.
-    #[error("the recovery phrase cannot be used")]
+    #[error("the recovery phrase is not valid")]
     BadMnemonic,
     /// The derivation path is none.
-    #[error("the derivation path cannot be used")]
+    #[error("the derivation path is not valid")]
     BadPath,
     /// The file is no keystore.
-    #[error("the keystore {name} cannot be read: {reason}")]
+    #[error("the keystore {name} is not valid: {reason}")]
     KeystoreMalformed {
         /// Which one.
         name: String,
@@ -216,7 +216,7 @@ pub enum WalletError {
         reason: &'static str,
     },
     /// The file asks for too much or too little work.
-    #[error("the keystore {name} asks for {what}")]
+    #[error("the key derivation cost of the keystore {name} is out of range: {what}")]
     KeystoreCost {
         /// Which one.
         name: String,
@@ -233,7 +233,7 @@ pub enum WalletError {
     #[error("the password is empty")]
     WeakPassword,
     /// The file names another account than its key.
-    #[error("the keystore {name} says {stated}, its key is that of {actual}")]
+    #[error("the keystore {name} states the address {stated}, but its key belongs to {actual}")]
     KeystoreAddress {
         /// Which one.
         name: String,
@@ -243,35 +243,35 @@ pub enum WalletError {
         actual: Address,
     },
     /// Nothing is overwritten.
-    #[error("there is already a wallet called {name}")]
+    #[error("a wallet named {name} already exists")]
     Exists {
         /// The name.
         name: String,
     },
     /// No such wallet.
-    #[error("there is no wallet called {name}")]
+    #[error("no wallet is named {name}")]
     NotFound {
         /// What was asked for.
         name: String,
     },
     /// The name cannot be a file name.
-    #[error("a wallet cannot be called so")]
+    #[error("the wallet name is not valid")]
     BadName,
     /// The operating system refused.
-    #[error("the keystore could not be used: {source}")]
+    #[error("the keystore cannot be read or written: {source}")]
     Io {
         /// Its words.
         #[from]
         source: std::io::Error,
     },
     /// Only development accounts sign here.
-    #[error("{address} may not sign on a local chain with a public number, where only the ten development accounts may")]
+    #[error("{address} may not sign on a local chain with a public chain id; only the ten development accounts may")]
     DevChain {
         /// Who wanted to sign.
         address: Address,
     },
     /// Everybody has this key.
-    #[error("the key of {address} is published: it signs on development chains only")]
+    #[error("the key of {address} is public; it may sign on development chains only")]
     PublishedKey {
         /// Who wanted to sign.
         address: Address,

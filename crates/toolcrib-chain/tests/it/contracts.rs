@@ -12,12 +12,15 @@ use toolcrib_chain::predicate::{
 };
 use toolcrib_chain::registry::{Access, EventFilter, Registry, RegistryEvent, ToolState};
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
+use toolcrib_chain::settlement::Trail;
 use toolcrib_chain::sign::{
-    AccessProof, Domain, StrictSignature, TransferAuthorization, TransferKind, check_domain, check_signature, is_used,
+    AccessProof, Domain, StrictSignature, TransferAuthorization, TransferKind, check_domain, check_signature,
 };
 use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet, Scope, Wallet};
+use toolcrib_core::money::Amount;
 use toolcrib_core::registry::RequirementKind;
+use toolcrib_x402::Authorization;
 
 use toolcrib_testkit::nodes::{Node, deploy, send, set_code};
 
@@ -449,14 +452,16 @@ async fn payments_are_checked_against_the_token_and_the_account_on(world: World)
     let other = check_domain(chain, &Domain::new("USDC", "2", U256::from(31_337), usdc)).await;
     assert_eq!(other.expect_err("another name").code().id(), "chain.domain_mismatch");
     check_domain(chain, &domain).await.expect("the token's own");
-    let payment = TransferAuthorization {
+    let authorization = Authorization {
         from: HOLDER,
         to: STRANGER,
-        value: U256::ZERO,
-        valid_after: U256::ZERO,
-        valid_before: U256::from(u64::MAX),
+        value: Amount::default(),
+        valid_after: 0,
+        valid_before: u64::MAX,
         nonce: B256::repeat_byte(7),
     };
+    let payment = TransferAuthorization::from(&authorization);
+    let trail = Trail { chain, token: usdc, authorization: &authorization };
     let wallet = LocalWallet::development(3).expect("a phrase");
     let digest = payment.digest(TransferKind::Transfer, &domain);
     let cleared = Scope::of(chain).await.expect("known").clear(&wallet).expect("allowed");
@@ -465,7 +470,7 @@ async fn payments_are_checked_against_the_token_and_the_account_on(world: World)
     let error = check_signature(chain, STRANGER, digest, &signature.canonical()).await.expect_err("somebody else");
     assert_eq!(error.code().id(), "chain.signature_wrong_signer");
     // The token takes what we signed.
-    assert!(!is_used(chain, usdc, HOLDER, payment.nonce).await.expect("an answer"));
+    assert!(!trail.is_used().await.expect("an answer"));
     let arguments = (
         (payment.from, payment.to, payment.value, payment.valid_after, payment.valid_before),
         (payment.nonce, U256::from(signature.v()), signature.r(), signature.s()),
@@ -473,7 +478,7 @@ async fn payments_are_checked_against_the_token_and_the_account_on(world: World)
         .abi_encode();
     let signature_of = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)";
     world.call(usdc, signature_of, arguments).await;
-    assert!(is_used(chain, usdc, HOLDER, payment.nonce).await.expect("an answer"));
+    assert!(trail.is_used().await.expect("an answer"));
 
     // An account with code that says yes, no, or too much.
     let account = Address::repeat_byte(0x71);

@@ -225,7 +225,10 @@ async fn a_term_that_runs_out_of_gas_on_monad_is_named() {
     assert_eq!((index, predicate, shortage.given), (0, term, TERM_GAS));
     let exact = world.needed(term, id).await;
     assert!((exact..=exact + exact / 40).contains(&shortage.needed), "{} where {exact} are needed", shortage.needed);
-    assert!(found.to_string().contains("Monad charges 10100 gas for first access to an account and 8100 for a slot"), "{found}");
+    assert!(
+        found.to_string().contains("Monad charges 10100 gas for the first access to an account and 8100 for a storage slot"),
+        "{found}"
+    );
 
     // Alone it has enough.
     let call = world.registry.set_predicate(id, Some(term));

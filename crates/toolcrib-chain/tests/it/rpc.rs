@@ -30,7 +30,7 @@ async fn a_node_on_another_chain_is_an_error() {
     let wrong = FakeNode::start(1, |_, _| block()).await;
     let error = Chain::connect(config(&[&wrong])).await.expect_err("another chain");
     assert_eq!(error.code().id(), "chain.wrong_chain");
-    assert!(error.to_string().contains("chain 1, not 8453"), "{error}");
+    assert!(error.to_string().contains("chain id 1, expected 8453"), "{error}");
     assert!(!error.is_retryable());
     assert!(wrong.seen().is_empty(), "nothing but its number is asked of it");
 }

@@ -434,7 +434,7 @@ impl SpendError {
             Self::Origin { .. } => code::ORIGIN,
             Self::Chain { .. } => code::CHAIN,
             Self::Amount => code::AMOUNT,
-            Self::Lapsed { .. } => code::LAPSED,
+            Self::Lapsed { .. } => code::RESERVATION_EXPIRED,
             Self::NotFound { .. } => code::NOT_FOUND,
             Self::State { .. } => code::STATE,
             Self::Full => code::FULL,

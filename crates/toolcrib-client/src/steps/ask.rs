@@ -10,8 +10,8 @@ use toolcrib_core::tool::ToolManifest;
 use toolcrib_verify::Verified;
 use toolcrib_x402::{Challenge, header};
 
+use super::answer::{no_answer, read_output};
 use super::choose::{Stated, choose, misfit, terms_of, unpayable_pricing};
-use super::pay::read_output;
 use super::schemas::{Schemas, Unchecked};
 use super::{CallMethod, CallOptions, Called, Candidate, Request, SignInRequest, read_challenge, sign_in};
 use crate::approver::Question;
@@ -289,11 +289,6 @@ pub(super) fn within_max_price(spend: &Spend, consent: &Consent) -> Result<(), C
         Some(limit) if spend.amount > limit => Err(CallError::AboveMaxPrice { amount: spend.amount, limit }),
         _ => Ok(()),
     }
-}
-
-pub(crate) fn no_answer(exchange: toolcrib_judge::evidence::Exchange) -> CallError {
-    let nothing = toolcrib_judge::evidence::Failure::new(toolcrib_core::codes::probe::NO_ANSWER, "no answer came back");
-    CallError::NoAnswer { failure: exchange.failure.unwrap_or(nothing) }
 }
 
 impl CallMethod {

@@ -4,11 +4,14 @@
 //! ToolRef -> Verified -> Asked::Quoted(Quote) -> Approved -> Called
 //! ```
 //!
+//! [`Client::call`], below, takes all of them.
+//!
 //! - `request`: the request that is sent, plain first and with a payment at most once more.
 //! - `ask`: verify, check the input, send it plainly, read the challenge.
 //! - `choose`: which offer may be signed for. Pure, and the heart of it.
 //! - `approve`: policy, questions, verification once more, reservation.
 //! - `pay`: signature, the one retry, ledger, output.
+//! - `answer`: what every answer is read for.
 //! - `receipt`: what the server states about the settlement, held against the chain.
 //! - `sign_in`: a signed message in place of a payment, for servers that ask for nothing else.
 
@@ -20,6 +23,7 @@ use toolcrib_core::schema::Prefilled;
 use toolcrib_judge::evidence::Exchange;
 use toolcrib_x402::{Method, SettleResponse};
 
+mod answer;
 mod approve;
 mod ask;
 mod choose;
@@ -36,8 +40,8 @@ pub use receipt::CHECK_LIMIT;
 pub use schemas::Unchecked;
 pub use sign_in::{PreparedSignIn, SignInRequest, SignInTerms};
 
+pub(crate) use answer::no_answer;
 pub(crate) use approve::{Basis, check_size};
-pub(crate) use ask::no_answer;
 pub(crate) use choose::{Candidate, Fit, payable, terms_of};
 pub(crate) use pay::{Sent, credentials, finish, for_the_record};
 pub(crate) use request::{Request, read_challenge};

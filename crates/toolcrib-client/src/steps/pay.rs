@@ -1,19 +1,17 @@
 //! The last half of a call: one signature, one request with it, and what came of both.
 
 use alloy_primitives::B256;
-use serde_json::Value as Json;
 use toolcrib_chain::network::LOCAL_CHAIN_ID;
 use toolcrib_chain::sign::{TransferAuthorization, TransferKind};
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, Scope, Wallet, WalletError};
 use toolcrib_core::codes::call as code;
 use toolcrib_core::codes::payment::REPLAYED;
 use toolcrib_core::finding::Finding;
-use toolcrib_core::schema::{Echo, Validator};
 use toolcrib_judge::evidence::{Exchange, Response};
 use toolcrib_x402::nonce::{self, BoundCall, BoundNonce};
 use toolcrib_x402::{Authorization, Members, Offer, Payment, Signature, header, payment_id};
 
-use super::ask::no_answer;
+use super::answer::{no_answer, read_output};
 use super::receipt::{self, Stated};
 use super::{Approved, Basis, Called, Paid, Request};
 use crate::client::{Exchanges, domain};
@@ -329,13 +327,3 @@ pub(crate) fn for_the_record(exchange: &Exchange) -> Exchange {
 
 /// Longest retry token that is kept. Ours has 64 digits.
 const MAX_RETRY_TOKEN_BYTES: usize = 512;
-
-/// The output of a good answer, checked against the manifest.
-pub(super) fn read_output(response: &Response, outputs: Option<&Validator>, paid: Option<&Paid>) -> Result<Json, CallError> {
-    let (body, paid) = (response.body.as_bytes(), || paid.cloned().map(Box::new));
-    let Ok(output) = serde_json::from_slice::<Json>(body) else {
-        return Err(CallError::OutputNotJson { body: body.to_vec(), paid: paid() });
-    };
-    let violations = outputs.map_or_else(Vec::new, |schema| schema.violations(&output, Echo::Masked));
-    if violations.is_empty() { Ok(output) } else { Err(CallError::Output { violations, body: body.to_vec(), paid: paid() }) }
-}

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
 use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::url::HttpsUrl;
@@ -81,9 +82,9 @@ fn with_query(endpoint: &HttpsUrl, input: &Json) -> Result<HttpsUrl, CallError> 
             Json::Null | Json::Array(_) | Json::Object(_) => return Err(not_a_query(name)),
         };
         text.push(mark);
-        encode(name, &mut text);
+        text.extend(utf8_percent_encode(name, RESERVED));
         text.push('=');
-        encode(&value, &mut text);
+        text.extend(utf8_percent_encode(&value, RESERVED));
         mark = '&';
     }
     let unusable = |reason: String| CallError::Setting { what: "the URL that the input makes", reason };
@@ -93,19 +94,8 @@ fn with_query(endpoint: &HttpsUrl, input: &Json) -> Result<HttpsUrl, CallError> 
     HttpsUrl::parse(&text).map_err(|fault| unusable(fault.to_string()))
 }
 
-/// Percent-encodes everything but the unreserved characters of RFC 3986.
-fn encode(text: &str, out: &mut String) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push('%');
-            out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-            out.push(char::from(DIGITS[usize::from(byte & 15)]));
-        }
-    }
-}
+/// All but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// An answer in the form that challenges are read from.
 pub(super) fn answer_of(exchange: &Exchange, response: &Response) -> ProbeAnswer {

@@ -18,8 +18,8 @@ use toolcrib_x402::sign_in::siwx::{self, Proposal, SignedIn};
 use toolcrib_x402::sign_in::{Message, Refused};
 use toolcrib_x402::{Signature, read_answer};
 
-use super::ask::no_answer;
-use super::pay::{random, read_output};
+use super::answer::{no_answer, read_output};
+use super::pay::random;
 use super::request::answer_of;
 use super::{Basis, Called, REVERIFY_SECONDS, Request};
 use crate::approver::Question;

@@ -130,7 +130,7 @@ async fn states_lead_on_one_way() {
             "nothing was signed"
         );
         ledger.sign(id, &signing(1), at(1)).await.unwrap();
-        assert_eq!(ledger.sign(id, &signing(1), at(1)).await.unwrap_err().code().id(), "spend.lapsed", "once");
+        assert_eq!(ledger.sign(id, &signing(1), at(1)).await.unwrap_err().code().id(), "spend.reservation_expired", "once");
         ledger.attach(id, "the payment", Some(B256::repeat_byte(5)), at(1)).await.unwrap();
         ledger.unknown(id, None, "no answer", at(2)).await.unwrap();
         assert_eq!(state(id).await, State::Unknown);
@@ -144,7 +144,10 @@ async fn states_lead_on_one_way() {
         let late = ledger.reserve(&spend(10_000), &policy, at(10)).await.unwrap();
         assert_eq!(ledger.totals(at(10 + LEASE_SECONDS - 1)).await.unwrap().day, Usdc::micro(20_000));
         assert_eq!(ledger.totals(at(10 + LEASE_SECONDS)).await.unwrap().day, Usdc::micro(10_000));
-        assert_eq!(ledger.sign(late, &signing(2), at(10 + LEASE_SECONDS)).await.unwrap_err().code().id(), "spend.lapsed");
+        assert_eq!(
+            ledger.sign(late, &signing(2), at(10 + LEASE_SECONDS)).await.unwrap_err().code().id(),
+            "spend.reservation_expired"
+        );
         let nobody = PaymentId::parse("00000000000000000000000000000000").unwrap();
         assert!(matches!(ledger.entry(nobody).await, Err(SpendError::NotFound { .. })));
         assert!(PaymentId::parse("0").is_none() && PaymentId::parse(&"G".repeat(32)).is_none());

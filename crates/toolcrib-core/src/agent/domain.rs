@@ -136,11 +136,6 @@ pub fn fns_token_id(tld: &str, sld: &str) -> U256 {
     U256::from_be_bytes(keccak256(preimage).0)
 }
 
-/// The token id of a top-level Freename name: keccak256 of its bytes.
-pub fn fns_tld_token_id(tld: &str) -> U256 {
-    U256::from_be_bytes(keccak256(tld).0)
-}
-
 /// Why a text is no canonical `.agt` name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DomainFault {
@@ -181,15 +176,15 @@ impl DomainFault {
     /// One sentence: what is wrong.
     pub const fn described(&self) -> &'static str {
         match self {
-            Self::NoTld => "the name has no .agt at its end",
-            Self::TldAlone => "agt alone is the top-level name, not the name of an agent",
-            Self::OtherTld => "the name belongs to another top-level name than agt",
-            Self::EmptyLabel => "nothing stands before .agt",
-            Self::SubName => "a name has exactly two labels; names below a name are not tokens",
+            Self::NoTld => "the name does not end in .agt",
+            Self::TldAlone => "`agt` is the top-level domain, not the name of an agent",
+            Self::OtherTld => "the top-level domain of the name is not agt",
+            Self::EmptyLabel => "there is no label before .agt",
+            Self::SubName => "a name has exactly two labels; subdomains are not tokens",
             Self::LabelTooLong => "the label is longer than 63 bytes",
             Self::NotLdh => "a label has letters, digits and inner hyphens only",
             Self::BadALabel => "the xn-- label is not the encoding of any valid Unicode label",
-            Self::UpperCase { .. } => "the name has upper case letters, which make it another token",
+            Self::UpperCase { .. } => "the name has upper-case letters, which give another token id",
             Self::TrailingDot { .. } => "the name ends with a dot",
             Self::Unicode { .. } => "the name is Unicode text instead of its xn-- form",
         }
@@ -247,7 +242,6 @@ mod tests {
             fns_token_id("metaverse", "cederico"),
             "27852860280769187492768842851433555806350745604062440243777647496936527137670",
         );
-        check(fns_tld_token_id("agt"), "71569737108897192943566966429497518109100902426077945717324268099492509836211");
         for (name, expected) in [
             ("exampleagent.agt", "59540150336142667550544583641889160517462524862920549582472908425897536620834"),
             ("xn--mnchen-3ya.agt", "89280804892768925150258487288589654136470074653742461005392188744856773792171"),

@@ -33,7 +33,7 @@ use crate::time::format_rfc3339;
 pub fn template(domain: &AgtDomain, owner: Address, created_at: UnixTime) -> String {
     let shared = BTreeMap::from([
         ("name", json_string(domain.sld())),
-        ("description", json_string("Says in one sentence what this agent does.")),
+        ("description", json_string("Describe in one sentence what this agent does.")),
         ("protocols", r#"[{"id":"mcp","endpoint":"https://example.com/mcp","auth":"none"}]"#.to_owned()),
         (
             "capabilities",

@@ -140,21 +140,6 @@ impl AgentManifest {
         self.document.root().get("pricing")?.as_object().map(Pricing::new)
     }
 
-    /// A finding unless the manifest belongs to the name that was asked for (.agt 1.0 §2). Ask this first: a genuine
-    /// manifest of another agent passes every other check.
-    pub fn check_asked_for(&self, asked: &AgtDomain) -> Option<Finding> {
-        let value = self.document.root().get("domain")?;
-        (self.domain() != asked)
-            .then(|| Finding::new(codes::agent::DOMAIN_MISMATCH).at(value).expected(asked.as_str()).got(self.domain().as_str()))
-    }
-
-    /// A finding when the manifest claims to be made later than `now`, give or take [`MAX_CLOCK_SKEW_SECONDS`].
-    pub fn check_made_before(&self, now: UnixTime) -> Option<Finding> {
-        let value = self.document.root().get("created_at")?;
-        (self.created_at().since(now) > MAX_CLOCK_SKEW_SECONDS)
-            .then(|| Finding::new(codes::agent::CREATED_IN_FUTURE).at(value).got(value.as_str().unwrap_or_default()))
-    }
-
     fn text(&self, key: &str) -> Option<&str> {
         self.document.root().get(key)?.as_str()
     }
@@ -210,7 +195,8 @@ impl Manifest for AgentManifest {
     }
 }
 
-const FIELDS: &[&str] = &[
+/// The fields of .agt 1.0.
+pub const FIELDS: &[&str] = &[
     "agt",
     "domain",
     "owner",
@@ -250,7 +236,7 @@ fn check_version(root: Object<'_>, context: &mut Context) -> Draft {
     let Some(version) = value.as_str() else {
         let mut finding = Finding::new(codes::manifest::WRONG_TYPE)
             .at(value)
-            .message("agt is a string, so that 1.0 stays 1.0")
+            .message("`agt` must be a string, because the number 1.0 would become 1")
             .expected("the string \"1.0\"");
         // The number is the version with its quotes forgotten.
         finding = match value.as_f64() {
@@ -266,13 +252,14 @@ fn check_version(root: Object<'_>, context: &mut Context) -> Draft {
     let (draft, message) = match version {
         "2.0" => (
             Draft::Other,
-            "this is the draft 0.2 of April 2026: it signs the keccak256 of sorted JSON, so its signature proves nothing here",
+            "this is draft 0.2 of April 2026: it signs the keccak256 of sorted JSON, so its signature cannot be verified by the rules of 1.0",
         ),
-        _ if version.starts_with("3.") => {
-            (Draft::Other, "this is the draft of version 3 of September 2026: other fields, and names in another registry")
-        }
-        _ if version.starts_with("2.") => (Draft::Other, "this is a document of another draft, which signs in another way"),
-        "1" | "1.0.0" | "v1" | "v1.0" | "V1.0" | "1.00" => (Draft::This, "the version is written exactly as 1.0"),
+        _ if version.starts_with("3.") => (
+            Draft::Other,
+            "this is the draft of version 3 of September 2026, which has other fields and uses another name registry",
+        ),
+        _ if version.starts_with("2.") => (Draft::Other, "this document follows another draft, which signs differently"),
+        "1" | "1.0.0" | "v1" | "v1.0" | "V1.0" | "1.00" => (Draft::This, "the version must be exactly 1.0"),
         "0" | "v0" | "0.1" | "0.1.0" => {
             (Draft::This, "version 0 was a set of TXT records; there is no JSON document of that version")
         }

@@ -73,7 +73,7 @@ pub(super) fn check(value: Value<'_>, text: &str, context: &mut Context) -> Opti
             context.report(
                 Finding::new(codes::agent::OWNER_CHECKSUM)
                     .at(value)
-                    .expected(format!("{}, if every digit is right", address.to_checksum(None)))
+                    .expected(format!("{}, if every digit is correct", address.to_checksum(None)))
                     .got(text),
             );
             return None;

@@ -129,7 +129,7 @@ fn check_endpoint(value: Value<'_>, text: &str, protocol: &str, context: &mut Co
         context.report(
             Finding::new(codes::agent::ENDPOINT_SCHEME)
                 .at(value)
-                .message("an endpoint is a full URL, with its scheme")
+                .message("the endpoint must be a full URL with its scheme")
                 .expected("https://…")
                 .got(text),
         );

@@ -106,10 +106,7 @@ impl AgentSignature {
             128 => return Err(SignatureFault::Compact),
             count => return Err(SignatureFault::Length(count)),
         }
-        let mut bytes = [0_u8; 65];
-        for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
-            *byte = pair.iter().fold(0, |sum, &digit| sum << 4 | hex_value(digit));
-        }
+        let bytes = crate::hex::decode(digits).and_then(|bytes| bytes.try_into().ok()).ok_or(SignatureFault::NotHex)?;
         Self::from_bytes(bytes)
     }
 
@@ -208,8 +205,8 @@ impl fmt::Display for SignatureFault {
         match self {
             Self::NoPrefix => f.write_str("the signature does not start with 0x"),
             Self::NotHex => f.write_str("the signature has characters that are not hexadecimal digits"),
-            Self::Length(count) => write!(f, "the signature has {count} hexadecimal digits instead of 130"),
-            Self::V(v) => write!(f, "the last byte of the signature is {v}, not 0, 1, 27 or 28"),
+            Self::Length(count) => write!(f, "the signature has {count} hexadecimal digits, expected 130"),
+            Self::V(v) => write!(f, "the last byte of the signature is {v}, expected 0, 1, 27 or 28"),
             _ => f.write_str(self.code().title()),
         }
     }
@@ -252,16 +249,6 @@ const HALF_CURVE_ORDER: [u8; 32] = [
     0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x5D, 0x57, 0x6E, 0x73, 0x57,
     0xA4, 0x50, 0x1D, 0xDF, 0xE9, 0x2F, 0x46, 0x68, 0x1B, 0x20, 0xA0,
 ];
-
-/// The value of a hexadecimal digit.
-const fn hex_value(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit - b'0',
-        b'a'..=b'f' => digit - b'a' + 10,
-        b'A'..=b'F' => digit - b'A' + 10,
-        _ => 0,
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -195,9 +195,9 @@ fn other_versions_are_named_and_never_accepted() {
         ("2.1", "another draft"),
         ("3.0", "version 3"),
         ("3.1", "version 3"),
-        ("1", "exactly as 1.0"),
-        ("1.0.0", "exactly as 1.0"),
-        ("v1.0", "exactly as 1.0"),
+        ("1", "must be exactly 1.0"),
+        ("1.0.0", "must be exactly 1.0"),
+        ("v1.0", "must be exactly 1.0"),
         ("0.1.0", "TXT records"),
         ("1.1", "not 1.0"),
         ("", "not 1.0"),
@@ -221,7 +221,7 @@ fn other_versions_are_named_and_never_accepted() {
 
 // req: AGT-005
 #[test]
-fn domains_are_canonical_and_must_be_the_ones_asked_for() {
+fn domains_are_canonical() {
     let malformed = |text: &str| check(text, &[(code::DOMAIN_MALFORMED, "/domain", Error)]);
     for domain in ["agt", "a.b.agt", "example.com", "", ".agt", "-.agt", "xn--abc.agt"] {
         malformed(&with!("domain": domain));
@@ -249,12 +249,6 @@ fn domains_are_canonical_and_must_be_the_ones_asked_for() {
             assert!(warned, "{name} {code}: {:?}", checked.findings);
         }
     }
-
-    let sealed = parse::<AgentManifest>(with!().as_bytes(), Mode::Consumer).into_result().expect("conformant");
-    let asked = |name| AgtDomain::from_input(name).expect(name);
-    assert_eq!(sealed.check_asked_for(&asked("EXAMPLEAGENT.AGT.")), None);
-    let mismatch = sealed.check_asked_for(&asked("other.agt")).expect("another name");
-    assert_eq!((mismatch.code, mismatch.severity, &*mismatch.pointer), (code::DOMAIN_MISMATCH, Error, "/domain"));
 }
 
 // req: AGT-006
@@ -284,13 +278,6 @@ fn times() {
     check(&with!("created_at": "yesterday"), &[(code::CREATED_AT_MALFORMED, "/created_at", Error)]);
     check(&with!("created_at": "2026-02-30T00:00:00Z"), &[(code::CREATED_AT_MALFORMED, "/created_at", Error)]);
     check(&with!("created_at": "2026-05-01T18:00:00"), &[(code::CREATED_AT_NO_OFFSET, "/created_at", Error)]);
-
-    let sealed = parse::<AgentManifest>(with!().as_bytes(), Mode::Consumer).into_result().expect("conformant");
-    let made = sealed.created_at().seconds();
-    let at = |seconds| sealed.check_made_before(UnixTime::from_seconds(seconds)).map(|finding| finding.code);
-    assert_eq!(at(made - MAX_CLOCK_SKEW_SECONDS), None);
-    assert_eq!(at(made - MAX_CLOCK_SKEW_SECONDS - 1), Some(code::CREATED_IN_FUTURE));
-    assert_eq!(at(i64::MAX), None);
 }
 
 // req: AGT-007, AGT-016, AGT-018

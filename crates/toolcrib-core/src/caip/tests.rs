@@ -138,8 +138,9 @@ fn assets() {
 #[test]
 fn asset_and_recipient_share_a_chain() {
     let asset = AssetId::parse(&format!("eip155:8453/erc20:{USDC}")).expect("well-formed");
-    assert!(asset.same_chain(&AccountId::parse(&format!("eip155:8453:{USDC}")).expect("well-formed")));
-    assert!(!asset.same_chain(&AccountId::parse(&format!("eip155:1:{USDC}")).expect("well-formed")));
+    let account = |chain: u64| AccountId::parse(&format!("eip155:{chain}:{USDC}")).expect("well-formed");
+    assert_eq!(asset.chain(), account(8453).chain());
+    assert_ne!(asset.chain(), account(1).chain());
     // A second spelling of the same chain never gets as far as the comparison.
     assert_eq!(AccountId::parse(&format!("eip155:08453:{USDC}")), Err(Fault::EvmChain));
 }

@@ -18,7 +18,7 @@ super::codes! {
     }
     TOO_MANY_ENTRIES = "agent.too_many_entries", Error, "Toolcrib limits" {
         "a list has more entries than a manifest of 64 KiB can hold",
-        "Every reader must accept 64 KiB, which has room for fewer than 6000 of the shortest entries. Longer lists are not looked at.",
+        "Every reader must accept 64 KiB, which has room for fewer than 6000 of the shortest entries. Longer lists are not checked.",
         "list only what the agent really offers",
     }
     DUPLICATE_ENTRY = "agent.duplicate_entry", Warning, ".agt 1.0 §2 Protocols, Capabilities" {
@@ -50,7 +50,7 @@ super::codes! {
     }
     OWNER_CHECKSUM = "agent.owner_checksum", Error, ".agt 1.0 §2 Required fields; EIP-55" {
         "the upper and lower case letters of the owner do not fit its checksum",
-        "Mixed case carries a checksum. When it does not fit, a digit may be wrong, so readers refuse the manifest. For the same reason this is not mended automatically.",
+        "Mixed case carries a checksum. When it does not fit, a digit may be wrong, so readers refuse the manifest. For the same reason this is not fixed automatically.",
         "copy the address again from the wallet that holds the name",
     }
     OWNER_NOT_CHECKSUMMED = "agent.owner_not_checksummed", Error, ".agt 1.0 §2 Required fields; EIP-55" {
@@ -60,7 +60,7 @@ super::codes! {
     }
     OWNER_ZERO = "agent.owner_zero", Error, ".agt 1.0 §2 Required fields" {
         "the owner is the zero address",
-        "Nobody holds the key of the zero address, so no signature can match it.",
+        "The zero address has no private key, so no signature can match it.",
         "write the address of the wallet that holds the name",
     }
 
@@ -77,28 +77,28 @@ super::codes! {
     CREATED_IN_FUTURE = "agent.created_in_future", Warning, ".agt 1.0 §2 Required fields" {
         "`created_at` lies in the future",
         "Readers that guard against old manifests remember the highest created_at of a name. One in the future would make every honest update look old.",
-        "sign again with the present time",
+        "sign again with the current time",
     }
 
     UNSIGNED = "agent.unsigned", Error, ".agt 1.0 §4 Signing" {
         "the manifest is not signed",
-        "A manifest counts only with the signature of the wallet that holds the name. Everything else can be prepared before.",
-        "let the wallet that holds the name sign (personal_sign) what `toolcrib canon --for-signing` prints, and put the result in signature",
+        "Readers accept a manifest only with the signature of the wallet that holds the name. An unsigned manifest is a draft.",
+        "sign the output of `toolcrib canon --for-signing` (personal_sign) with the wallet that holds the name, and put the result in `signature`",
     }
     SIGNATURE_PLACEHOLDER = "agent.signature_placeholder", Error, ".agt 1.0 §4 Signing" {
         "the signature is a placeholder",
         "Examples show shortened signatures. A shortened signature cannot be checked.",
-        "let the wallet sign what `toolcrib canon --for-signing` prints",
+        "sign the output of `toolcrib canon --for-signing` with the wallet",
     }
     SIGNATURE_MALFORMED = "agent.signature_malformed", Error, ".agt 1.0 §4 Signing; EIP-191" {
         "the signature is not 0x and 130 hexadecimal digits",
-        "personal_sign gives 65 bytes: r, s and v.",
-        "put the signature there exactly as the wallet gave it",
+        "personal_sign returns 65 bytes: r, s and v.",
+        "copy the signature exactly as the wallet returned it",
     }
     SIGNATURE_COMPACT = "agent.signature_compact", Error, ".agt 1.0 §4 Signing; EIP-2098" {
-        "the signature has the compact form of 64 bytes",
+        "the signature is in the compact 64-byte form",
         "EIP-2098 folds v into s. The specification asks for the result of personal_sign, which has 65 bytes; other readers refuse anything else.",
-        "write the signature in the form of 65 bytes",
+        "write the signature in the 65-byte form",
     }
     SIGNATURE_V = "agent.signature_v", Error, ".agt 1.0 §4 Signing; EIP-191" {
         "the last byte of the signature is not 0, 1, 27 or 28",
@@ -107,17 +107,17 @@ super::codes! {
     }
     SIGNATURE_HIGH_S = "agent.signature_high_s", Error, ".agt 1.0 §4 Signing; EIP-2" {
         "the s value of the signature is in the upper half",
-        "Each signature has a twin with the other s. Only the lower one is accepted, so that nobody can change a signed document without the key.",
-        "sign again with a wallet that gives low s values",
+        "For each signature (r, s) a second valid one with n - s can be computed without the key. Only the lower s is accepted, so that a signed document cannot be altered.",
+        "sign again with a wallet that produces low-s signatures",
     }
     SIGNATURE_RANGE = "agent.signature_range", Error, ".agt 1.0 §4 Signing; SEC 1 §4.1.4" {
         "r or s of the signature is zero or not below the order of the curve",
-        "No key can make such a signature.",
-        "let the wallet sign what `toolcrib canon --for-signing` prints",
+        "Such a signature is never valid.",
+        "sign the output of `toolcrib canon --for-signing` with the wallet",
     }
     SIGNATURE_UPPERCASE = "agent.signature_uppercase", Hint, ".agt 1.0 §4 Signing" {
         "the signature is written in upper case",
-        "The bytes are the same in either case, and the signature itself is not signed. Wallets write lower case, and simple readers compare texts.",
+        "The bytes are the same in either case, and the signature itself is not signed. Wallets write lower case, and some readers compare the text.",
         "write it in lower case",
     }
 
@@ -134,27 +134,27 @@ super::codes! {
 
     ID_MALFORMED = "agent.id_malformed", Error, ".agt 1.0 §3, §7" {
         "an id is not lowercase and hyphenated",
-        "Ids are compared byte by byte: small letters and digits in groups, joined by single hyphens.",
+        "Ids are compared byte by byte. An id is groups of lowercase letters and digits, joined by single hyphens.",
         "write it like my-protocol",
     }
     ID_NEAR_MISS = "agent.id_near_miss", Hint, ".agt 1.0 §2, §3, §7" {
-        "a custom word is very close to a known one",
-        "Custom words are legal, but nobody searches for a misspelt one.",
-        "use the known word, if that is what is meant",
+        "a custom id differs from a known one by a letter or two",
+        "Custom ids are legal, but searches do not find a misspelt one.",
+        "use the known id, if it is what you mean",
     }
     ENDPOINT_PLAINTEXT = "agent.endpoint_plaintext", Warning, ".agt 1.0 §2 Protocols; Security Considerations" {
         "an endpoint is not encrypted",
-        "Everybody on the way can read and change what an agent and its caller say, credentials included. HTTPS is strongly recommended.",
+        "Anyone on the network path can read and change requests and responses, credentials included. HTTPS is strongly recommended.",
         "serve it with TLS and write https:// or wss://",
     }
     ENDPOINT_SCHEME = "agent.endpoint_scheme", Error, ".agt 1.0 §2 Protocols" {
         "an endpoint does not fit its protocol",
-        "mcp, a2a and http are spoken over https; ws over wss; grpc over https. A caller would not know what to open, and some schemes run code.",
+        "mcp, a2a and http are spoken over https; ws over wss; grpc over https. A caller would not know how to connect, and some schemes run code.",
         "write an https:// endpoint (wss:// for ws)",
     }
     ENDPOINT_UNUSUAL = "agent.endpoint_unusual", Hint, ".agt 1.0 §2 Protocols" {
         "an endpoint has an unusual scheme for its protocol",
-        "It can be understood, but not every caller will.",
+        "Some callers do not accept it.",
         "write wss:// for ws and https:// for everything else",
     }
     ENDPOINT_STALE_CARD = "agent.endpoint_stale_card", Hint, "A2A 1.0 Agent discovery" {
@@ -164,13 +164,13 @@ super::codes! {
     }
     AUTH_CREDENTIAL = "agent.auth_credential", Warning, ".agt 1.0 §2 Protocols; Security Considerations" {
         "auth looks like a credential",
-        "auth names a scheme: none, bearer, oauth2, signed-nonce or a word of your own. The manifest is public for ever, and so is every secret in it.",
+        "`auth` names a scheme: none, bearer, oauth2, signed-nonce or a custom name. The manifest is public for ever, and so is every secret in it.",
         "name the scheme only; if this is a real secret, revoke it now",
     }
     TEXT_EMPTY = "agent.text_empty", Warning, ".agt 1.0 §2" {
         "an optional text is empty",
-        "An empty text says nothing; readers may show an empty line for it.",
-        "write something, or leave the field out",
+        "Readers may show an empty line for it.",
+        "write a text, or leave the field out",
     }
 
     CAPABILITY_DESCRIPTION_LENGTH = "agent.capability_description_length", Error, ".agt 1.0 §2 Capabilities" {
@@ -186,7 +186,7 @@ super::codes! {
     }
     PAID_MISSING = "agent.paid_missing", Error, ".agt 1.0 §2 Pricing" {
         "the prices are missing",
-        "With the models paid and freemium the object `paid` says what is charged.",
+        "With the models paid and freemium, the object `paid` states the price.",
         "add \"paid\": {\"currency\": …, \"amount\": …, \"unit\": …}",
     }
     PAID_UNUSED = "agent.paid_unused", Warning, ".agt 1.0 §2 Pricing" {
@@ -211,23 +211,23 @@ super::codes! {
     }
     CURRENCY_CASE = "agent.currency_case", Hint, ".agt 1.0 §2 Pricing; ISO 4217" {
         "the currency code is not in upper case",
-        "ISO 4217 codes are upper case. In lower case the word reads as the symbol of some token.",
+        "ISO 4217 codes are upper case. In lower case it can be read as the symbol of a token.",
         "write the code in upper case, if a national currency is meant",
     }
     UNIT_MALFORMED = "agent.unit_malformed", Error, ".agt 1.0 §2 Pricing" {
-        "the unit is not a word",
-        "Known units are per_request, per_token_in, per_token_out, per_minute, per_month and per_session. Others are allowed, as one short word.",
-        "use a known unit, or a word of your own",
+        "the unit is not a single word",
+        "Known units are per_request, per_token_in, per_token_out, per_minute, per_month and per_session. A custom unit is one short word.",
+        "use a known unit, or one custom word",
     }
     CHAIN_MALFORMED = "agent.chain_malformed", Error, ".agt 1.0 §2 Pricing; CAIP-2" {
         "the chain is neither a name, a number nor a CAIP-2 identifier",
-        "The specification speaks of an EIP-155 identifier and shows names. Toolcrib reads \"polygon\", \"137\" and \"eip155:137\".",
+        "The specification asks for an EIP-155 identifier, but its examples are names. Toolcrib reads \"polygon\", \"137\" and \"eip155:137\".",
         "write it like eip155:137",
     }
 
     TXT_TOO_MUCH = "agent.txt_too_much", Error, "Toolcrib limits" {
-        "the domain has more TXT records than are read",
-        "A DNS answer holds 64 KiB at most. A second pointer could hide behind the limit, so nothing is taken from such a list.",
+        "the domain has more TXT records than the limit",
+        "A DNS answer holds 64 KiB at most. A second pointer could be beyond the limit, so none of the records is used.",
         "remove TXT records that are not needed",
     }
     TXT_NOT_UTF8 = "agent.txt_not_utf8", Warning, ".agt 1.0 §1" {
@@ -236,19 +236,19 @@ super::codes! {
         "write the record again as UTF-8",
     }
     TXT_KEY = "agent.txt_key", Warning, ".agt 1.0 §1, §8" {
-        "a TXT record looks like one of an agent, but its key is not exact",
+        "a TXT record resembles an agent record, but its key is not exact",
         "Keys are lower case and start the record, without spaces before or after. Any other spelling is ignored.",
         "correct the key",
     }
     POINTER_NOT_IPFS = "agent.pointer_not_ipfs", Error, ".agt 1.0 §1" {
         "the manifest pointer is not ipfs://",
-        "Only a content address proves that the bytes are the ones meant. Web addresses and IPNS names can change what they give, so they are refused, and legacy records are not used instead.",
+        "Only a content address (CID) identifies the exact bytes. The content behind web URLs and IPNS names can change, so they are refused. Readers do not fall back to legacy records.",
         "publish the manifest to IPFS and write agt-manifest=ipfs://<cid>",
     }
     POINTER_CID = "agent.pointer_cid", Error, ".agt 1.0 §1" {
-        "the manifest pointer holds no usable CID",
-        "The pointer is exactly ipfs:// and a CIDv1: no spaces, no placeholder, no cut text. A broken pointer is refused, and legacy records are not used instead.",
-        "write the CID that publishing gave",
+        "the manifest pointer has no valid CID",
+        "The pointer is exactly ipfs:// and a CIDv1: no spaces, no placeholder, no truncated text. A broken pointer is refused. Readers do not fall back to legacy records.",
+        "write the CID that publishing printed",
     }
     POINTER_CID_V0 = "agent.pointer_cid_v0", Error, ".agt 1.0 §1" {
         "the manifest pointer is a CID of version 0",
@@ -257,12 +257,12 @@ super::codes! {
     }
     POINTER_PATH = "agent.pointer_path", Error, ".agt 1.0 §1" {
         "something follows the CID in the manifest pointer",
-        "The CID is that of the manifest itself, so there is no path, query or fragment.",
+        "The CID identifies the manifest itself, so a path, query or fragment is not allowed.",
         "publish the file alone instead of a folder, and write its CID",
     }
     POINTER_AMBIGUOUS = "agent.pointer_ambiguous", Error, ".agt 1.0 §1" {
         "the domain has several different manifest pointers",
-        "DNS gives records in any order, so readers would see different agents under one name. None of them is used.",
+        "DNS returns records in any order, so readers would see different agents under one name. None of them is used.",
         "keep one agt-manifest record",
     }
     POINTER_WITH_LEGACY = "agent.pointer_with_legacy", Warning, ".agt 1.0 §1" {
@@ -272,7 +272,7 @@ super::codes! {
     }
     LEGACY = "agent.legacy", Warning, ".agt 1.0 §8" {
         "the agent is described by unsigned legacy records",
-        "Nothing in these records is proven: whoever controls the DNS of the name wrote them. They are read for old names only.",
+        "Legacy records are not signed: anyone who controls the DNS of the name can write them. They are read for old names only.",
         "move to a signed manifest; `toolcrib migrate` drafts one from the records",
     }
     LEGACY_VERSION = "agent.legacy_version", Warning, ".agt 1.0 §8" {
@@ -282,17 +282,17 @@ super::codes! {
     }
     LEGACY_VALUE = "agent.legacy_value", Warning, ".agt 1.0 §8" {
         "a legacy record has a value that cannot be used",
-        "The record is left out of what is made of the others.",
+        "The record is ignored; the others are used.",
         "correct it when migrating",
     }
     LEGACY_REPEATED = "agent.legacy_repeated", Warning, ".agt 1.0 §8" {
         "a legacy record that may appear once appears twice",
-        "The first one counts. DNS gives records in any order, so another reader may see the other.",
+        "The first one is used. DNS returns records in any order, so another reader may use the other.",
         "keep one of the two",
     }
     LEGACY_ENDPOINT = "agent.legacy_endpoint", Warning, ".agt 1.0 §8" {
         "a legacy endpoint belongs to no declared protocol",
-        "An agt-endpoint-X record belongs beside agt-protocol=X. The protocol is taken as declared.",
+        "An agt-endpoint-X record needs agt-protocol=X. The protocol is treated as declared.",
         "declare the protocol when migrating",
     }
 
@@ -309,7 +309,7 @@ super::codes! {
     }
     DNS_TIMEOUT = "agent.dns_timeout", Error, "Toolcrib limits" {
         "no name server answered in time",
-        "Queries and answers get lost, and servers are slow. Silence says nothing about the name.",
+        "Packets get lost, and servers can be slow. A timeout proves nothing about the name.",
         "try again, or use another server",
     }
     DNS_UNREACHABLE = "agent.dns_unreachable", Error, "RFC 1035 §4.2; RFC 7858; RFC 8484" {
@@ -319,32 +319,32 @@ super::codes! {
     }
     DNS_REFUSED = "agent.dns_refused", Error, "RFC 1035 §4.1.1" {
         "the name server refused the query",
-        "The server does not answer this client, or not for this name. That says nothing about the name.",
+        "The server does not answer this client, or not for this name. That proves nothing about the name.",
         "use a server that answers for .agt names",
     }
     DNS_SERVER_FAILURE = "agent.dns_server_failure", Error, "RFC 1035 §4.1.1" {
-        "the name server reports an error of its own",
-        "SERVFAIL and similar codes mean that the server could not find the answer. Validating servers give SERVFAIL for bogus signatures, too.",
+        "the name server reports a server error",
+        "SERVFAIL and similar codes mean that the server could not resolve the name. Validating resolvers also return SERVFAIL for bogus DNSSEC signatures.",
         "try again, or use another server",
     }
     DNS_MALFORMED = "agent.dns_malformed", Error, "RFC 1035 §4" {
         "the answer of the name server cannot be used",
-        "The message does not decode, answers another question, or breaks the rules for aliases. Nothing is taken from such an answer.",
+        "The message does not decode, answers another query, or breaks the CNAME rules. None of it is used.",
         "use another server",
     }
     DNS_TRUNCATED = "agent.dns_truncated", Error, "RFC 7766 §5" {
-        "the name server cut its answer",
-        "An answer that was cut over UDP is asked for again over TCP. One that is cut there may lack the pointer, so nothing is taken from it.",
+        "the name server truncated its answer",
+        "A query whose answer is truncated over UDP is repeated over TCP. An answer that is truncated over TCP may lack the pointer, so it is not used.",
         "use another server, or remove TXT records that are not needed",
     }
     DNS_ALIASES = "agent.dns_aliases", Error, "RFC 1034 §3.6.2" {
-        "the name leads through too many aliases",
-        "A chain of CNAME records has eight links at most. Longer ones are loops or mistakes.",
+        "the name has too many aliases",
+        "At most eight CNAME records are followed. Longer chains are loops or mistakes.",
         "put the TXT record on the name itself",
     }
     DNSSEC_BOGUS = "agent.dnssec_bogus", Error, "RFC 4035 §5" {
-        "the DNSSEC signatures of the answer are wrong",
-        "The name lies below a trust anchor, and its records have no valid chain of signatures from there. The answer was changed, or the zone is broken.",
+        "the DNSSEC signatures of the answer are invalid",
+        "The name is below a trust anchor, but no valid chain of signatures leads from the anchor to its records. The answer was altered, or the zone is misconfigured.",
         "check the trust anchor and the signatures of the zone",
     }
     DNSSEC_REQUIRED = "agent.dnssec_required", Error, "RFC 4035 §5" {
@@ -353,69 +353,69 @@ super::codes! {
         "add the trust anchor of the zone, or do not require DNSSEC",
     }
     TXT_ANSWER_MALFORMED = "agent.txt_answer_malformed", Error, "Freename resolver API; DNS JSON" {
-        "the answer of a TXT source is not what its interface describes",
-        "Other JSON, other types or missing fields could hide records, so nothing is taken from the answer.",
+        "the answer of a TXT source does not match its API",
+        "Other JSON, other types or missing fields could hide records, so the answer is not used.",
         "use another source, and check the address of this one",
     }
     TXT_ANSWER_OTHER_NAME = "agent.txt_answer_other_name", Error, "Freename resolver API; DNS JSON" {
         "a TXT source answered for another name",
-        "Records of another name would lead to another agent.",
+        "Records of another name would point to another agent.",
         "use another source",
     }
     TXT_ANSWER_STATUS = "agent.txt_answer_status", Error, "RFC 9110 §15" {
         "a TXT source answered with an error status",
-        "The source is overloaded, wants a key, or is not at this address. That says nothing about the name.",
+        "The source is overloaded, requires a key, or is not at this address. That proves nothing about the name.",
         "try again later, or use another source",
     }
     FNS_RECORDS_MALFORMED = "agent.fns_records_malformed", Error, "Freename FNS records" {
         "the records of the name onchain cannot be read",
-        "The contract answered with bytes that do not decode, with more than is read, or with another number of values than keys.",
+        "The contract returned bytes that do not decode, more than the size limit, or a number of values that differs from the number of keys.",
         "check the address and the chain of the registry",
     }
     TXT_FILE = "agent.txt_file", Error, "Toolcrib limits" {
         "a file of TXT records cannot be read",
-        "The file is missing, is not UTF-8, or is larger than what one DNS answer can carry.",
+        "The file is missing, is not UTF-8, or is larger than one DNS answer (64 KiB).",
         "check the path of the file",
     }
     TXT_WRITE_PLAN = "agent.txt_write_plan", Error, ".agt 1.0 §1" {
-        "the TXT records cannot be changed as asked",
-        "A name has one manifest pointer and no legacy records beside it. A change that would leave both is refused before anything is sent.",
+        "the requested change of TXT records is not allowed",
+        "A name has one manifest pointer and no legacy records beside it. A change that would leave both is refused before any update is sent.",
         "remove the legacy records in the same change",
     }
     TXT_UPDATE_FAILED = "agent.txt_update_failed", Error, "RFC 2136; RFC 8945" {
-        "the name server did not take the update",
-        "The key is unknown or wrong, the clocks differ by more than five minutes, the zone is another one, or the records changed meanwhile.",
-        "check the zone and the TSIG key, then look at the records and try again",
+        "the name server rejected the update",
+        "The TSIG key is unknown or wrong, the clocks differ by more than five minutes, the zone is not the one of the name, or the records changed meanwhile.",
+        "check the zone and the TSIG key, compare the records, and try again",
     }
     TXT_COMMAND_FAILED = "agent.txt_command_failed", Error, "Toolcrib settings" {
         "the command that changes TXT records failed",
-        "It could not be started, took too long, wrote too much, or ended with another status than 0. The records may be changed or not.",
-        "look at the records, then at what the command wrote",
+        "It could not be started, took too long, wrote too much output, or exited with a non-zero status. The records may or may not have changed.",
+        "check the records and the output of the command",
     }
     TXT_READ_BACK = "agent.txt_read_back", Error, ".agt 1.0 §1" {
-        "the TXT records are not those that were written",
-        "The change was taken, but the name has other records when it is read again. Another program may have changed them.",
-        "look at the records of the name, and write again",
+        "the TXT records differ from those that were written",
+        "The update was accepted, but reading the name again returned other records. Another program may have changed them.",
+        "check the records of the name, and write them again",
     }
 
     CID_MALFORMED = "agent.cid_malformed", Error, ".agt 1.0 §1; CIDv1" {
-        "the CID cannot be read",
-        "A CID is a multibase prefix and, in that base, the version, the codec, the hash function and the digest. Any other text could mean different content to different readers.",
-        "write the CID that publishing gave, character by character",
+        "the CID cannot be parsed",
+        "A CID is a multibase prefix followed, in that base, by the version, the codec, the hash function and the digest. Readers could interpret any other text differently.",
+        "copy the CID exactly as publishing printed it",
     }
     CID_NOT_CANONICAL = "agent.cid_not_canonical", Error, ".agt 1.0 §1; CIDv1" {
         "the CID is not in its canonical form",
-        "Each CID has exactly one text in each base. Stray bits or bytes behind the digest are ignored by some readers and refused by others.",
-        "write the CID that publishing gave, character by character",
+        "Each CID has exactly one text form in each base. Some readers ignore stray bits or bytes after the digest, others refuse them.",
+        "copy the CID exactly as publishing printed it",
     }
     CID_CODEC = "agent.cid_codec", Error, ".agt 1.0 §1; CIDv1" {
         "the CID has a codec that a manifest cannot have",
-        "A manifest is a file: its CID has the codec raw or dag-pb. IPNS keys (libp2p-key) can change what they give; dag-json and dag-cbor are data structures with other bytes than the signed file.",
+        "A manifest is a file, so its CID has the codec raw or dag-pb. An IPNS key (libp2p-key) can point to other content later; dag-json and dag-cbor encode data structures, not the bytes of the signed file.",
         "add the manifest to IPFS as a file, and write the CID of that file",
     }
     CID_HASH_WEAK = "agent.cid_hash_weak", Error, ".agt 1.0 §1" {
         "the hash of the CID does not protect the content",
-        "SHA-256 is the minimum, with its whole digest. Content for sha1 and md5 can be forged, a truncated digest is easier to match, and the identity function is no hash at all.",
+        "The minimum is a full SHA-256 digest. Collisions for sha1 and md5 can be computed, a truncated digest is easier to match, and the identity function is not a hash.",
         "add the manifest to IPFS again with the default hash, sha2-256",
     }
     CID_HASH_UNSUPPORTED = "agent.cid_hash_unsupported", Error, ".agt 1.0 §1; Toolcrib limits" {
@@ -425,17 +425,17 @@ super::codes! {
     }
     CONTENT_NOT_A_FILE = "agent.content_not_a_file", Error, ".agt 1.0 §1; UnixFS" {
         "the CID names something other than a file",
-        "The pointer holds the CID of the manifest itself. Folders, sharded folders and symbolic links are not followed.",
+        "The pointer must hold the CID of the manifest itself. Folders, sharded folders and symbolic links are not followed.",
         "publish the file alone instead of a folder, and write its CID",
     }
     CONTENT_MALFORMED = "agent.content_malformed", Error, "dag-pb; UnixFS" {
         "the blocks of the file are malformed",
-        "The blocks have the right hashes, but they are not nodes that an importer writes: fields are missing, repeated or out of order. Readers would disagree about what the file holds.",
+        "The blocks match their hashes, but they are not valid UnixFS nodes: fields are missing, repeated or out of order. Readers would disagree about the content of the file.",
         "add the manifest to IPFS again with a common importer",
     }
     CONTENT_SIZE_MISMATCH = "agent.content_size_mismatch", Error, "UnixFS" {
-        "the sizes in the blocks of the file are not true",
-        "Each node says how many bytes its links hold. Readers rely on it to stop early, so a file with other sizes is refused.",
+        "the sizes in the blocks of the file are wrong",
+        "Each node declares how many bytes its links hold. Readers rely on these sizes to stop early, so a file with wrong sizes is refused.",
         "add the manifest to IPFS again with a common importer",
     }
     CONTENT_TOO_LARGE = "agent.content_too_large", Error, ".agt 1.0 Security Considerations" {
@@ -444,12 +444,12 @@ super::codes! {
         "shorten the manifest, or allow larger content in the settings",
     }
     CONTENT_TOO_MANY_BLOCKS = "agent.content_too_many_blocks", Error, "Toolcrib limits" {
-        "the file has more blocks than are retrieved",
-        "A manifest of the largest size is one block under the defaults of every importer. 64 blocks leave room for unusual chunk sizes.",
-        "add the manifest to IPFS again without a chunk size of your own",
+        "the file has more than 64 blocks",
+        "A manifest of the largest size is one block under the defaults of every importer. The limit of 64 leaves room for unusual chunk sizes.",
+        "add the manifest to IPFS again with the default chunk size",
     }
     CONTENT_TOO_DEEP = "agent.content_too_deep", Error, "Toolcrib limits" {
-        "the file has more levels of links than are followed",
+        "the file has too many levels of links",
         "A manifest of the largest size needs one level at most.",
         "add the manifest to IPFS again with a common importer",
     }
@@ -459,56 +459,56 @@ super::codes! {
         "add the manifest to IPFS again with a common importer",
     }
     BLOCK_MISMATCH = "agent.block_mismatch", Error, ".agt 1.0 §4 Verification, step 2" {
-        "bytes do not have the hash of their CID",
-        "The hash is what ties content to the pointer. A source of other bytes is broken or hostile, and they are not used.",
+        "the bytes do not match the hash of their CID",
+        "The hash binds the content to the pointer. A source that serves other bytes is broken or hostile, so the bytes are not used.",
         "use another gateway or file, and report the one that served other bytes",
     }
     GATEWAY_ANSWER = "agent.gateway_answer", Error, "IPFS trustless gateway specification" {
-        "a gateway gave something other than a block",
-        "A gateway answers `?format=raw` with the bytes of a block. A web page is a sign of a wrong URL, a sign-in page or a service that was switched off.",
+        "a gateway returned something other than a block",
+        "A trustless gateway answers `?format=raw` with the bytes of a block. A web page usually means a wrong URL, a sign-in page or a discontinued service.",
         "check the URL of the gateway, or remove it from the settings",
     }
     ARCHIVE_MALFORMED = "agent.archive_malformed", Error, "CARv1" {
         "the archive cannot be read",
-        "A CAR file of version 1 is a header and sections, each with a CID and its block. An archive that is cut off or malformed is refused as a whole.",
+        "A CARv1 file is a header followed by sections, each with a CID and its block. A truncated or malformed archive is refused as a whole.",
         "export the blocks again",
     }
     FILE_UNREADABLE = "agent.file_unreadable", Error, "Toolcrib limits" {
         "the file cannot be read",
-        "It is missing, not a regular file, not readable for this user, or larger than what is read.",
+        "It is missing, not a regular file, not readable for this user, or larger than the limit.",
         "check the path and its permissions",
     }
     PUBLISH_DENIED = "agent.publish_denied", Error, "IPFS Pinning Service API; Kubo RPC" {
-        "the service refuses the token",
-        "The token is missing, wrong, expired, or may not publish.",
+        "the service rejects the access token",
+        "The token is missing, wrong, expired, or lacks the permission to publish.",
         "check the token in the settings of the service",
     }
     PUBLISH_ANSWER = "agent.publish_answer", Error, "IPFS Pinning Service API; Kubo RPC" {
-        "the service gave an answer that its API does not have",
-        "Nothing shows that the file is published. The body of the answer is not shown, because it may repeat the token.",
+        "the answer of the service does not match its API",
+        "The answer does not prove that the file is published. Its body is not shown, because it may contain the token.",
         "check the URL of the service, and try again later",
     }
     PUBLISH_OTHER_CID = "agent.publish_other_cid", Error, ".agt 1.0 §4 Verification, step 2" {
-        "the service published something else",
-        "The service answered with another CID than that of the file. A pointer to it would lead readers to other content.",
-        "do not use the CID of the service; publish with another one",
+        "the service published other content",
+        "The service returned a CID that differs from that of the file. A pointer with that CID would lead readers to other content.",
+        "do not use the CID that the service returned; publish with another service",
     }
     PUBLISH_FAILED = "agent.publish_failed", Error, "IPFS Pinning Service API; Kubo RPC" {
         "the service could not pin the file",
-        "A pinning service that takes a CID has to find the blocks on the network first.",
+        "A pinning service that is given a CID has to find the blocks on the network first.",
         "make sure that a node serves the blocks, or upload them with the RPC of a node",
     }
     PUBLISH_PENDING = "agent.publish_pending", Error, "IPFS Pinning Service API" {
         "the service has not pinned the file yet",
         "The request was accepted and may still succeed. Until it does, readers may not find the file.",
-        "look at the request in the service, or try again later",
+        "check the pin request at the service, or try again later",
     }
 
     // The verdict about a name.
     NOT_FOUND = "agent.not_found", Error, ".agt 1.0 §5" {
         "the name does not exist",
-        "Every source of TXT records that answered says that there is no such name.",
-        "check the spelling of the name, and that the sources know names under .agt",
+        "Every source of TXT records that answered reported that the name does not exist.",
+        "check the spelling of the name, and that the sources resolve names under .agt",
     }
     NOT_AN_AGENT = "agent.not_an_agent", Error, ".agt 1.0 §5" {
         "the name has no agent records",
@@ -516,195 +516,195 @@ super::codes! {
         "publish a manifest and add the record, if the name is yours",
     }
     TXT_UNANSWERED = "agent.txt_unanswered", Warning, ".agt 1.0 §5" {
-        "a source of TXT records gave no answer",
-        "A timeout or an error of a source says nothing about the name. If no source answers, there is no verdict.",
+        "a source of TXT records did not answer",
+        "A timeout or an error of a source proves nothing about the name. If no source answers, there is no verdict.",
         "try again later, or use another source",
     }
     TXT_DISAGREE = "agent.txt_disagree", Error, ".agt 1.0 §1" {
         "sources of TXT records disagree about the agent",
-        "Names under .agt are served by several systems that can hold different records for one name. It cannot be told which of them is meant, so none is used.",
-        "make the records the same in every system, or use the one source that you trust",
+        "Names under .agt are served by several systems that can hold different records for one name. There is no rule for which one is right, so none is used.",
+        "make the records the same in every system, or configure only the source that you trust",
     }
     TXT_NOT_SECURE = "agent.txt_not_secure", Error, "RFC 4035 §4.3" {
         "an answer with TXT records is not secured by DNSSEC",
-        "The policy asks for answers whose DNSSEC signatures lead to a trust anchor, or the signatures are wrong. Such an answer is not used.",
+        "The policy requires DNSSEC and the answer has no chain of signatures to a trust anchor, or the signatures are invalid. Such an answer is not used.",
         "sign the zone and configure its trust anchor, or do not require DNSSEC: the manifest is verified without it",
     }
     EVIDENCE_UNUSABLE = "agent.evidence_unusable", Error, "Toolcrib evidence" {
-        "the evidence does not fit together",
+        "the evidence is inconsistent",
         "Parts of an evidence file belong to another name, CID, chain or format. Nothing can be concluded from it.",
         "gather the evidence again",
     }
     CONTENT_TAMPERED = "agent.content_tampered", Error, ".agt 1.0 §4 Verification, step 2" {
-        "a gateway served bytes that do not have the hash of the CID",
-        "Gateways are not trusted: what they serve counts only if its hash is the one in the CID.",
+        "a gateway served bytes that do not match the hash of the CID",
+        "Gateways are not trusted: content is used only if its hash is the one in the CID.",
         "use another gateway, and do not use this one again",
     }
     CONTENT_REFUSED = "agent.content_refused", Error, ".agt 1.0 §1" {
-        "the CID leads to something that is not a manifest file",
-        "The blocks are genuine, but they are a folder, too large or too deep. Every honest gateway serves the same.",
+        "the CID does not identify a manifest file",
+        "The blocks match the CID, but they are a folder, too large or too deeply linked. Every honest gateway serves the same.",
         "publish the manifest as a single file and point the record at its CID",
     }
     CONTENT_UNAVAILABLE = "agent.content_unavailable", Error, ".agt 1.0 §4 Verification, step 1" {
         "the manifest could not be retrieved",
-        "No gateway served the content of the CID. This says nothing about the manifest.",
+        "No gateway served the content of the CID. That proves nothing about the manifest.",
         "try again later or with other gateways; if the name is yours, pin the content",
     }
     CONTENT_MISMATCH = "agent.content_mismatch", Error, ".agt 1.0 §4 Verification, step 2" {
-        "the content does not have the hash of its CID",
-        "The bytes in the evidence are not the ones that the TXT record names.",
+        "the content does not match the hash of its CID",
+        "The bytes in the evidence are not those that the TXT record points to.",
         "gather the evidence again",
     }
     CONTENT_UNCHECKED = "agent.content_unchecked", Error, ".agt 1.0 §4 Verification, step 2" {
         "the content cannot be compared with its CID",
-        "The hash of the CID covers blocks that the evidence does not hold, and saved evidence alone does not prove them.",
+        "The CID is the hash of blocks that the evidence does not contain, so saved evidence alone cannot prove the content.",
         "resolve the name again instead of judging the saved evidence",
     }
     SIGNATURE_UNRECOVERABLE = "agent.signature_unrecoverable", Error, ".agt 1.0 §4 Verification, step 4" {
         "no signer can be recovered from the signature",
-        "The signature has the right shape, but no key can have made it.",
-        "let the wallet sign what `toolcrib canon --for-signing` prints",
+        "The signature is well-formed, but no public key can be recovered from it.",
+        "sign the output of `toolcrib canon --for-signing` with the wallet",
     }
     SIGNER_NOT_OWNER = "agent.signer_not_owner", Error, ".agt 1.0 §4 Verification, step 5" {
-        "the signature is not that of the owner",
-        "The signer that the signature gives differs from the owner field: another key signed, or the manifest was changed after it was signed.",
-        "let the wallet of the owner sign the manifest as it is",
+        "the owner did not sign the manifest",
+        "The address recovered from the signature differs from the `owner` field: another key signed, or the manifest was changed after it was signed.",
+        "sign the manifest as it is with the wallet of the owner",
     }
     CONTRACT_SIGNATURE = "agent.contract_signature", Warning, "ERC-1271; extension of .agt 1.0 §4" {
         "a contract accepted the signature (ERC-1271 extension)",
-        "The specification asks for a signature of the owner's own key. The owner is a contract that accepts the signature, which your policy allows and other readers refuse.",
-        "keep the name in a wallet with a key of its own, if every reader should accept the manifest",
+        "The specification requires an ECDSA signature by the owner's key. Here the owner is a contract that accepts the signature (ERC-1271). Your policy allows that; other readers refuse it.",
+        "hold the name with an externally owned account, if every reader should accept the manifest",
     }
     CONTRACT_UNANSWERED = "agent.contract_unanswered", Error, "ERC-1271; extension of .agt 1.0 §4" {
-        "the contract that holds the name could not be asked about the signature",
-        "No node gave the contract's answer, which says nothing about the signature.",
-        "try again later, or use another node",
+        "the call to the contract that holds the name failed, so the signature is unchecked",
+        "No RPC node returned the contract's answer. That proves nothing about the signature.",
+        "try again later, or use another RPC node",
     }
     NOT_MINTED = "agent.not_minted", Error, ".agt 1.0 §4 Verification, step 7" {
         "the name has no holder onchain",
-        "The registry has no holder for the token of the name: it was never minted, or was burned. A manifest of such a name proves nothing.",
+        "The token of the name has no owner in the registry: it was never minted, or was burned. A manifest for such a name proves nothing.",
         "register the name, or check its spelling",
     }
     HOLDER_NOT_OWNER = "agent.holder_not_owner", Error, ".agt 1.0 §4 Verification, step 8" {
         "the owner in the manifest does not hold the name onchain",
-        "The holder of the token decides who speaks for a name. After a transfer the manifest of the former holder is invalid.",
-        "let the present holder sign and publish a manifest",
+        "Only the holder of the token can publish for the name. After a transfer the manifest of the former holder is invalid.",
+        "sign and publish a manifest with the wallet of the current holder",
     }
     REGISTRY_ANSWER = "agent.registry_answer", Error, ".agt 1.0 §4 Verification, step 7" {
-        "the registry of names did not answer as a registry does",
-        "There is no contract at its address, or it did not return an address. The node may be wrong, which says nothing about the name.",
-        "check the node and the settings of the registry",
+        "the answer of the name registry is not usable",
+        "No contract is deployed at the registry's address, or it did not return an address. The RPC node may be wrong, so this proves nothing about the name.",
+        "check the RPC node and the registry settings",
     }
     HOLDER_UNKNOWN = "agent.holder_unknown", Error, ".agt 1.0 §4 Verification, step 7" {
         "the holder of the name could not be read",
-        "No node answered, or nodes disagree. Without the holder a manifest is not verified.",
-        "try again later, or use another node of Polygon",
+        "No RPC node answered, or the nodes disagree. Without the holder a manifest is not verified.",
+        "try again later, or use another RPC node for Polygon",
     }
     ONCHAIN_SKIPPED = "agent.onchain_skipped", Warning, ".agt 1.0 Resolution" {
         "the holder was not checked onchain, so the manifest is unverified",
         "A preview may skip this check and must say so. A former owner of the name can still sign manifests that pass every other check.",
-        "resolve with a node of Polygon before you rely on the manifest",
+        "resolve the name with an RPC node for Polygon before you rely on the manifest",
     }
     ROLLBACK = "agent.rollback", Warning, ".agt 1.0 Updating" {
-        "the manifest is older than one that was verified before",
+        "the manifest is older than one verified before",
         "An attacker who controls the TXT record can point it at an old manifest with a valid signature, for example one that names endpoints which are no longer under the owner's control.",
-        "ask the owner; if the step back is meant, sign the content again with the present time",
+        "ask the owner; if the rollback is intended, sign the content again with the current time",
     }
     CREATED_AT_REUSED = "agent.created_at_reused", Warning, ".agt 1.0 Updating" {
         "the manifest changed, but its `created_at` did not",
-        "Two manifests with one time cannot be ordered, so a step back to the older one would not be noticed.",
-        "sign each version with the present time",
+        "Two manifests with the same `created_at` cannot be ordered, so a rollback to the older one would go unnoticed.",
+        "sign each version with the current time",
     }
     DOWNGRADE = "agent.downgrade", Warning, ".agt 1.0 §8" {
         "the name had a signed manifest and now has legacy records only",
-        "Hiding the pointer makes readers use unsigned records. A name that moved to a manifest does not go back.",
-        "ask the owner before you use what the records say",
+        "An attacker who removes the pointer makes readers use unsigned records. A name that moved to a manifest is not expected to go back.",
+        "ask the owner before you use the legacy records",
     }
     OWNER_CHANGED = "agent.owner_changed", Hint, ".agt 1.0 §2 Required fields" {
-        "the name has another owner than when it was verified before",
-        "The name was transferred. The new owner proved control; whether you trust the new owner is another question.",
-        "check what you rely on under this name",
+        "the owner of the name changed since the last verification",
+        "The name was transferred. The new owner proved control of it; decide whether you trust the new owner.",
+        "review everything that you use under this name",
     }
     FILE_ONLY = "agent.file_only", Hint, ".agt 1.0 §4 Verification" {
         "the manifest comes from a file, so TXT records were not checked",
-        "Whether the name points at this manifest has not been looked at.",
-        "resolve the name to check that too",
+        "Whether the name points to this manifest is unknown.",
+        "resolve the name to check its TXT records",
     }
     MEMORY_DAMAGED = "agent.memory_damaged", Error, "Toolcrib state" {
-        "the memory of verified names cannot be read",
-        "The file is not what was written to it. An empty memory in its place would forget every name that is protected against rollback.",
-        "restore the file from a copy, or remove it if you accept that",
+        "the record of verified names cannot be read",
+        "The file was altered or damaged. It is not replaced by an empty one, because that would remove the rollback protection of every name.",
+        "restore the file from a backup, or remove it if you accept that",
     }
     MEMORY_UNUSABLE = "agent.memory_unusable", Error, "Toolcrib state" {
-        "the memory of verified names cannot be used",
+        "the record of verified names cannot be used",
         "The file cannot be opened, written or locked, or other users have access to it.",
         "check the permissions of the file and its folder",
     }
     MEMORY_BUSY = "agent.memory_busy", Error, "Toolcrib state" {
-        "another process holds the memory of verified names",
-        "Writers take turns, and each needs milliseconds. The lock was held for so long that its holder hangs, or is stopped. What was verified is not written.",
+        "another process holds the lock of the record of verified names",
+        "A writer holds the lock for milliseconds. This lock was held so long that its holder must be hanging or suspended. The verification was not recorded.",
         "end the process that holds the lock file, and resolve the name again",
     }
     MEMORY_FULL = "agent.memory_full", Error, "Toolcrib limits" {
-        "the memory of verified names is full",
-        "The number of names is bounded. Names that are remembered stay; a new one is not protected against rollback.",
+        "the record of verified names is full",
+        "The number of names is limited. Recorded names stay; a new one is not protected against rollback.",
         "use a separate file for each purpose",
     }
 
     BRIDGE_OPTION = "agent.bridge_option", Error, "bridge options" {
         "an option of the export or import is missing or not usable",
-        "Some formats need facts that are not in the manifest: the namespace in a registry, a version, the kind of an endpoint. They are never guessed.",
+        "Some formats need values that are not in the manifest: the namespace in a registry, a version, the kind of an endpoint. They are never guessed.",
         "set the named option",
     }
     BRIDGE_NO_ENDPOINT = "agent.bridge_no_endpoint", Error, "A2A 1.0 §4.4.1; MCP registry server.json; AID §2" {
-        "the manifest has no endpoint that the other format can carry",
-        "The other format describes where an agent is reached. Without an endpoint the document would be useless or invalid.",
+        "the manifest has no endpoint that the target format supports",
+        "The target format describes where an agent is reached. Without an endpoint the document would be useless or invalid.",
         "add a protocol with a public https endpoint to the manifest, or choose another format",
     }
     BRIDGE_NO_SKILLS = "agent.bridge_no_skills", Error, "A2A 1.0 §4.4.1" {
         "the manifest has no capabilities, and an Agent Card needs skills",
-        "A card has at least one skill: validators refuse a card without any. A skill is not made up from the name of the agent.",
+        "A card has at least one skill; validators refuse a card without any. Toolcrib does not invent a skill from the name of the agent.",
         "add a capability to the manifest, or choose another format",
     }
     BRIDGE_ENDPOINT = "agent.bridge_endpoint", Warning, "bridge rules for URLs" {
         "a URL is left out",
-        "Exported documents are public. A URL without TLS, on a private or reserved host, or with credentials in it either cannot be used by readers or gives a secret away.",
+        "Exported documents are public. Readers cannot use a URL without TLS or on a private or reserved host, and a URL with credentials reveals a secret.",
         "publish a public https URL without credentials",
     }
     BRIDGE_DROPPED = "agent.bridge_dropped", Hint, "bridge mapping" {
-        "a field has no place in the other format",
-        "The formats describe different things. What cannot be carried over is named, so that nothing is lost unnoticed.",
-        "readers find it in the original document",
+        "a field has no counterpart in the other format",
+        "The formats describe different things. Each field that cannot be converted is reported, so that nothing is lost unnoticed.",
+        "nothing to do: readers find the field in the original document",
     }
     BRIDGE_SHORTENED = "agent.bridge_shortened", Warning, "limits of the other format" {
         "a text is shortened to the limit of the other format",
-        "The other format takes shorter texts. A longer one would be refused by its readers.",
+        "Readers of the other format refuse a longer text.",
         "write a shorter text, if the lost part matters",
     }
     BRIDGE_FILLED = "agent.bridge_filled", Hint, "bridge mapping" {
-        "a field that the other format requires is filled in",
-        "The source does not say it, and the other format does not do without it.",
-        "set the option or the field, if the value does not fit",
+        "a required field of the other format was filled in",
+        "The other format requires the field, and the source document has no value for it.",
+        "set the option or the field, if the value is wrong",
     }
     BRIDGE_A2A_KIND = "agent.bridge_a2a_kind", Warning, ".agt 1.0 §3; A2A 1.0 §8" {
-        "it is not known whether the a2a endpoint is a card or takes calls",
+        "it is unknown whether the a2a endpoint serves an Agent Card or takes calls",
         "The specification does not say whether the endpoint of a2a is the URL of an Agent Card or the URL that takes calls. Readers that expect one cannot use the other.",
-        "say which it is in the options",
+        "state the kind of the endpoint in the options",
     }
     BRIDGE_UNREADABLE = "agent.bridge_unreadable", Error, "A2A 1.0 §4.4.1; ERC-8004 registration file" {
         "the document to import cannot be used",
-        "An import reads strict JSON within fixed limits, of one of the known shapes. A document that breaks them is refused whole.",
+        "An import accepts strict JSON of a known document type, within fixed limits. Any other document is refused as a whole.",
         "check the document with a validator of its format",
     }
     BRIDGE_UNPROVEN = "agent.bridge_unproven", Warning, "bridge mapping" {
         "the imported document is not verified",
-        "An import copies what a document says. Signatures in it and registrations that it names are not checked, and none of them proves who holds the .agt name.",
-        "compare the draft with what you know before you sign it",
+        "An import copies the content of a document. It does not check its signatures or the registrations it names, and none of them proves who holds the .agt name.",
+        "check every field of the draft before you sign it",
     }
 
     TOOL_CREATOR_DIFFERS = "agent.tool_creator_differs", Warning, ".agt 1.0 §2 Protocols; ERC-8257 §3" {
         "a registered tool at an endpoint of the agent has another creator",
-        "The agent and the tool name the same endpoint, but different wallets vouch for them. Either the agent uses a tool of another creator, or one of the two claims an endpoint that it does not run.",
+        "The agent and the tool name the same endpoint, but different wallets signed for them. Either the agent uses a tool of another creator, or one of the two claims an endpoint that it does not run.",
         "ask the operator of the endpoint which of the two is right",
     }
     TOOL_NOT_VERIFIED = "agent.tool_not_verified", Warning, ".agt 1.0 §4; ERC-8257 §7" {
@@ -713,25 +713,25 @@ super::codes! {
         "verify both before you rely on it",
     }
     TOO_MANY_TOOLS = "agent.too_many_tools", Warning, "Toolcrib limits" {
-        "more tools were given than are compared with one agent",
-        "The list is bounded so that a hostile index cannot make the comparison slow. The tools beyond it are not compared.",
+        "too many tools to compare with one agent",
+        "The number of tools is limited, so that a hostile index cannot make the comparison slow. Tools beyond the limit are not compared.",
         "compare the rest in a second run",
     }
 
     // The list of names of an index.
     NOT_LISTED = "agent.not_listed", Error, "Toolcrib" {
         "the name is not in the list of this directory",
-        "A directory resolves the names that its operator lists, and no others: it is no proxy for lookups of its callers.",
+        "A directory resolves only the names that its operator lists. It is not a resolver for arbitrary names.",
         "resolve the name yourself, or ask the operator to list it",
     }
     LIST_LINE = "agent.list_line", Warning, "Toolcrib" {
         "a line of the list of names is not a .agt name",
         "The line is ignored, and the others are used.",
-        "write one name a line, such as exampleagent.agt; # begins a comment",
+        "write one name per line, such as exampleagent.agt; # begins a comment",
     }
     LIST_TOO_LARGE = "agent.list_too_large", Error, "Toolcrib limits" {
-        "the list of names is larger than is read",
-        "Every name is checked again and again. No part of such a list is used, since no part of it was meant.",
+        "the list of names is too large",
+        "Every name is verified again at regular intervals, so the list is limited. A list beyond the limit is refused as a whole; using a part of it would drop names silently.",
         "split the list, and run an index with its own database for each part",
     }
 }

@@ -7,8 +7,8 @@ super::codes! {
         "write the amount; \"0\" means free",
     }
     DECIMAL_POINT = "amount.decimal_point", Error, "ERC-8257 §3 Pricing Entry Fields" {
-        "the amount is in whole units instead of the smallest ones",
-        "Amounts count the smallest unit of the asset, so they have no decimal point and no currency sign. 0.02 USDC is \"20000\", because USDC has 6 decimals.",
+        "the amount has a decimal point",
+        "Amounts are whole numbers of the asset's smallest unit, without a decimal point or currency sign. 0.02 USDC is \"20000\", because USDC has 6 decimals.",
         "multiply by ten to the power of the asset's decimals",
     }
     SIGN = "amount.sign", Error, "ERC-8257 §3 Pricing Entry Fields" {
@@ -18,12 +18,12 @@ super::codes! {
     }
     LEADING_ZERO = "amount.leading_zero", Error, "ERC-8257 §3 Pricing Entry Fields" {
         "the amount has a leading zero",
-        "Each amount has one spelling, since manifests are hashed byte by byte.",
+        "Each amount has exactly one spelling, because manifests are hashed byte by byte.",
         "remove the leading zeros",
     }
     CHARACTER = "amount.character", Error, "ERC-8257 §3 Pricing Entry Fields" {
         "the amount has something other than decimal digits",
-        "No exponents, no separators, no hexadecimal, no units, no spaces.",
+        "Exponents, separators, hexadecimal digits, units and spaces are not allowed.",
         "write decimal digits only",
     }
     TOO_LONG = "amount.too_long", Error, "ERC-8257 §3 Pricing Entry Fields" {

@@ -2,63 +2,63 @@
 
 super::codes! {
     PAGE = "bazaar.page", Error, "x402 v2 §8 Discovery" {
-        "the answer is not a page of a catalogue",
-        "A page is a JSON object with a list `items`. Error pages, HTML and other documents tell nothing about what is listed, so what was known before stays.",
+        "the response is not a catalogue page",
+        "A page is a JSON object with a list `items`. Error pages, HTML and other documents contain no listing, so the known listings are kept.",
         "check the facilitator's URL: the list is at <URL>/discovery/resources",
     }
     STATUS = "bazaar.status", Error, "x402 v2 §8 Discovery" {
         "the facilitator refuses to list its resources",
-        "Only status 200 carries a page. The walk ends, and the next one begins after a pause that grows, or when `Retry-After` says.",
+        "Only status 200 has a page. The crawl ends, and the next one starts after an increasing delay, or at the time in `Retry-After`.",
         "check that this facilitator supports discovery; many do not",
     }
     REPEATS = "bazaar.repeats", Warning, "x402 v2 §8 Discovery" {
-        "a page of a catalogue repeats what was read before",
-        "A server that ignores `offset` gives the same page for ever. The walk ends there and does not count as complete, so nothing is unlisted because of it.",
+        "a catalogue page repeats an earlier page",
+        "A server that ignores `offset` returns the same page for ever. The crawl stops and counts as incomplete, so no resource is unlisted because of it.",
         "tell the facilitator's operator that `offset` is ignored",
     }
     TOTAL = "bazaar.total", Warning, "x402 v2 §8 Discovery" {
-        "a catalogue ends before the total that it states",
-        "Resources may have been left out, so nothing is unlisted because this walk did not meet it.",
-        "nothing is lost: a resource that is not seen for a week is unlisted all the same",
+        "a catalogue ends before its stated total",
+        "Resources may be missing from it, so none is unlisted because of this crawl.",
+        "nothing to do: a resource that has not been seen for a week is unlisted anyway",
     }
     TOO_MANY = "bazaar.too_many", Warning, "Toolcrib limits" {
-        "a catalogue is larger than is read",
-        "One facilitator may fill neither the database nor the time of everybody else. What is beyond the limit is not listed.",
-        "ask for a larger limit with the size of the catalogue",
+        "a catalogue is too large",
+        "The number of resources per facilitator is limited, so that one facilitator cannot fill the database or delay the others. Resources beyond the limit are not listed.",
+        "ask the operator of the index for a larger limit",
     }
     ITEM = "bazaar.item", Warning, "x402 v2 §8 Discovery" {
         "an item of a catalogue is not a strict JSON object",
-        "Duplicate keys, lone surrogates and deep nesting read differently in different programs. The item is skipped, the others are read.",
+        "Different programs read duplicate keys, lone surrogates and deep nesting differently. The item is skipped; the others are read.",
         "tell the facilitator's operator which item it is",
     }
     ITEM_TOO_LARGE = "bazaar.item_too_large", Warning, "Toolcrib limits" {
         "an item of a catalogue is too large",
-        "A resource with its offers and schemas takes a few kilobytes. The item is skipped, the others are read.",
+        "A resource with its offers and schemas takes a few kilobytes. The item is skipped; the others are read.",
         "shorten the schemas that the resource declares",
     }
     ITEM_URL = "bazaar.item_url", Warning, "x402 v2 §8 Discovery" {
-        "an item of a catalogue has no URL that can be called",
-        "Resources are called over https at a public host. What is neither is skipped.",
+        "an item of a catalogue has no usable URL",
+        "A resource is called over https at a public host. Items with another URL are skipped.",
         "serve the resource over https under a public name",
     }
     ITEM_TYPE = "bazaar.item_type", Warning, "x402 v2 Bazaar extension" {
         "an item of a catalogue is of an unknown type",
-        "Types are `http`, and `mcp` with the name of a tool. What is something else is skipped, since no client here can call it.",
+        "Known types are `http`, and `mcp` with the name of a tool. Other items are skipped, because no client here can call them.",
         "declare the type of the resource",
     }
     ITEM_OFFERS = "bazaar.item_offers", Warning, "x402 v2 §5.1" {
-        "an item of a catalogue has no payment offer that can be read",
-        "The offers say what a call costs. Without one there is nothing to compare with what the resource itself asks for.",
+        "an item of a catalogue has no valid payment offer",
+        "The offers state what a call costs. Without one there is nothing to compare with the 402 response of the resource.",
         "list at least one complete offer on a known network",
     }
     METHOD = "bazaar.method", Hint, "Toolcrib" {
-        "the resource is not probed, because its method may change something",
-        "A catalogue is written by others: requests that it names are limited to GET and to POST without arguments.",
+        "the resource is not probed, because its method may have side effects",
+        "A catalogue is untrusted input: probes are limited to GET and to POST without arguments.",
         "call the resource yourself to learn its price",
     }
     MCP = "bazaar.mcp", Hint, "Toolcrib" {
         "the resource is a tool of an MCP server and is not probed",
-        "Its price is told inside an MCP session, not in answer to a plain request.",
+        "Its price is stated inside an MCP session, not in the response to a plain HTTP request.",
         "connect with an MCP client to learn its price",
     }
 }

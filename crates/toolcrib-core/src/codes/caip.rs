@@ -3,7 +3,7 @@
 super::codes! {
     EMPTY = "caip.empty", Error, "CAIP-2; CAIP-10; CAIP-19" {
         "the identifier is empty",
-        "An empty text names no chain, account or asset.",
+        "An empty text does not name a chain, account or asset.",
         "write the identifier, such as eip155:8453:0x... for an account on Base",
     }
     CHAIN_SHAPE = "caip.chain_shape", Error, "CAIP-2" {
@@ -58,18 +58,18 @@ super::codes! {
     }
     EVM_ADDRESS = "caip.evm_address", Error, "ERC-8257 §3 CAIP encoding" {
         "the address is not 0x and 40 hexadecimal digits",
-        "On eip155 chains accounts and token contracts are named by 20 bytes in hexadecimal. Names such as ENS are not addresses.",
+        "On eip155 chains, accounts and token contracts are 20-byte addresses in hexadecimal. ENS names are not addresses.",
         "write the full address",
     }
     UPPERCASE_HEX = "caip.uppercase_hex", Error, check 3, "ERC-8257 §3 CAIP encoding; §2 Canonical Manifest Bytes" {
         "the address has upper-case hexadecimal digits",
-        "Addresses in a manifest are lowercase, not checksummed, because the hash is taken over the bytes. Readers must refuse the tool otherwise.",
+        "Addresses in a manifest are lowercase, not checksummed, because the hash is computed over the bytes. Readers must refuse a tool whose manifest has upper-case digits.",
         "lowercase the address (toolcrib lint --fix does it)",
     }
     ZERO_ACCOUNT = "caip.zero_account", Error, "ERC-8257 §3 Pricing Entry Fields" {
         "the account is the zero address",
-        "Nobody holds the key of the zero address: whatever is paid to it is lost. Often an environment variable was not set.",
-        "write the address that shall receive payments",
+        "The zero address has no private key: payments to it are lost. Often an environment variable was not set.",
+        "write the address that receives the payments",
     }
     SLIP44 = "caip.slip44", Error, "CAIP-20; SLIP-44" {
         "the slip44 reference is not a plain decimal number",
@@ -77,13 +77,13 @@ super::codes! {
         "write the coin type in decimal",
     }
     NAMESPACE_UNVERIFIED = "caip.namespace_unverified", Hint, "ERC-8257 §3 Non-EVM namespaces" {
-        "only the shape of this identifier was checked",
-        "Addresses outside eip155 follow rules of their own namespace, which Toolcrib does not know.",
+        "only the syntax of this identifier was checked",
+        "Addresses outside eip155 follow the rules of their namespace, which Toolcrib does not implement.",
         "check it against the specification of that namespace",
     }
     TOOL_SHAPE = "caip.tool_shape", Error, "ERC-8257 Tool ID Scope" {
         "the reference is not `eip155:<chain>/erc8257:<registry>/<id>`",
-        "Tool ids are counted by each registry on each chain, so a bare number names no tool.",
+        "Each registry on each chain counts its own tool ids, so a bare number does not identify a tool.",
         "write the chain id, the registry's address and the tool id",
     }
     TOOL_CHECKSUM = "caip.tool_checksum", Error, "ERC-55" {
@@ -97,8 +97,8 @@ super::codes! {
         "write the id in decimal",
     }
     TOOL_ID_ZERO = "caip.tool_id_zero", Error, "ERC-8257 §1 Tool Registry" {
-        "there is no tool 0",
-        "Registries count from 1.",
-        "use the id that the registration gave",
+        "the tool id is 0",
+        "Registries count tool ids from 1.",
+        "use the id that the registration returned",
     }
 }

@@ -3,21 +3,21 @@
 super::codes! {
     USAGE = "cli.usage", Error, "Toolcrib command line" {
         "the command line was not understood",
-        "An option or argument is unknown, missing, or holds a value that it does not take. Nothing was done.",
+        "An option or argument is unknown, missing, or has an invalid value. Nothing was done.",
         "run the command with --help",
     }
     SETTINGS = "cli.settings", Error, "Toolcrib command line" {
-        "a setting cannot be used",
-        "A settings file or an environment variable holds an unknown key or a value that the setting does not take. Nothing is guessed, because a misspelt setting would silently check less than you asked for.",
+        "a setting is not valid",
+        "A settings file or an environment variable has an unknown key or an invalid value. It is an error, because an ignored setting could silently disable a check.",
         "correct the file or variable named in the message; `toolcrib config` shows every setting",
     }
     NETWORK_REDEFINED = "cli.network_redefined", Error, "Toolcrib command line" {
         "a settings file redefines a network",
-        "The names of built-in networks are fixed, and a project's file, which comes with code of other people, cannot redefine a network of the user's own file. Otherwise a transaction could be signed for another chain than the name says.",
-        "give the network in the file that the message names another name",
+        "The names of built-in networks are fixed, and a project's settings file, which may come from other people, cannot redefine a network of the user's settings file. Otherwise a transaction could be signed for another chain than its name says.",
+        "rename the network in the file that the message names",
     }
     NOT_FOUND = "cli.not_found", Error, "Toolcrib command line" {
-        "there is no such file or folder",
+        "the file or folder does not exist",
         "The path does not exist, or a part of it is not a folder.",
         "check the path and the folder the command runs in",
     }
@@ -48,43 +48,43 @@ super::codes! {
     }
     NOTHING_TO_CHECK = "cli.nothing_to_check", Error, "Toolcrib command line" {
         "no manifest was found",
-        "A search that finds nothing must not look like a search that found nothing wrong. Folders are searched for *.json files; hidden folders other than .well-known, node_modules and target are left out.",
+        "Finding no manifest is an error, so that it does not look like a successful check. Folders are searched for *.json files, except in node_modules, target and hidden folders other than .well-known.",
         "name the file, or check the folder the command runs in",
     }
     GIT = "cli.git", Error, "Toolcrib command line" {
-        "the history of a file could not be read",
-        "Older versions of a manifest come from git, which is not installed, does not know the file, or refused. Nothing was changed.",
-        "run the command inside the repository that has the file, or name older versions with --candidate",
+        "the git history of a file could not be read",
+        "Older versions of a manifest are read from git. git is not installed, does not track the file, or failed. Nothing was changed.",
+        "run the command inside the repository of the file, or pass older versions with --candidate",
     }
     WEBHOOK = "cli.webhook", Error, "Toolcrib command line" {
-        "a webhook could not be told",
-        "The service did not answer, or answered with something else than success. What it should have been told was printed, and will be sent again with the next look.",
+        "a webhook could not be delivered",
+        "The service did not answer, or did not answer with a success status. The notification was printed, and is sent again with the next check.",
         "check the service and the URL of the webhook",
     }
     DIRECTORY = "cli.directory", Error, "Toolcrib command line" {
-        "a directory gave no answer",
-        "The directory could not be reached, is in trouble itself, or answered with something else than JSON.",
-        "check the URL of the directory, or ask another one",
+        "a directory did not answer",
+        "The directory could not be reached, returned a server error, or its response is not JSON.",
+        "check the URL of the directory, or use another one",
     }
     DIRECTORY_REFUSED = "cli.directory_refused", Error, "Toolcrib command line" {
-        "a directory refused the question",
-        "It does not know a parameter or its value, or wants a key.",
-        "look at what it says; a key for it belongs into TOOLCRIB_API_KEY",
+        "a directory refused the request",
+        "A parameter or its value is unknown to it, or it requires an API key.",
+        "read its message; set the API key in TOOLCRIB_API_KEY",
     }
     RATE_LIMITED = "cli.rate_limited", Error, "Toolcrib command line" {
-        "a directory wants no more questions for now",
-        "Directories limit how much one key or one address may ask in an hour. The exit code is 3, so that scripts can wait.",
-        "wait as long as it says, or use a key of your own in TOOLCRIB_API_KEY",
+        "rate limit of a directory exceeded",
+        "Directories limit the requests per hour of each key and address. The exit code is 3, so that scripts can wait and retry.",
+        "wait as long as the message says, or set your own API key in TOOLCRIB_API_KEY",
     }
     LISTEN = "cli.listen", Error, "Toolcrib command line" {
-        "the address cannot be listened at",
-        "Another program listens there, the address is not one of this machine, or the port needs more rights. Nothing is served.",
+        "cannot listen on the address",
+        "Another program uses the address, it does not belong to this machine, or the port needs more privileges. Nothing is served.",
         "choose another address or port with --listen, or stop the other program",
     }
     STATE = "cli.state", Error, "Toolcrib command line" {
         "a state file cannot be used",
-        "It is damaged, too large, or was written by another version. It is not taken for an empty one, because then a change that happened meanwhile would go unnoticed.",
-        "restore the file; or remove it to begin anew",
+        "It is damaged, too large, or was written by another version. It is not replaced by an empty state, because changes since the last run would go unnoticed.",
+        "restore the file, or remove it to start over",
     }
     UNKNOWN_CODE = "cli.unknown_code", Error, "Toolcrib command line" {
         "no code has this name",
@@ -92,8 +92,8 @@ super::codes! {
         "run `toolcrib explain --list` to see every code",
     }
     OUTPUT = "cli.output", Error, "Toolcrib command line" {
-        "the result could not be written out",
-        "Standard output refused the bytes, for example because the disk is full. What was written before is incomplete.",
-        "check where the output goes",
+        "the result could not be written",
+        "Writing to standard output failed, for example because the disk is full. The output is incomplete.",
+        "check the destination of the output",
     }
 }

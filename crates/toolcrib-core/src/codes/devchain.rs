@@ -3,32 +3,32 @@
 super::codes! {
     BIND = "devchain.bind", Error, "Toolcrib development chain" {
         "the development chain cannot listen",
-        "The address or port is taken by another program, or may not be used. Nothing was started.",
+        "Another program uses the address or port, or it may not be used. Nothing was started.",
         "stop the other program, or choose another port (0 takes a free one)",
     }
     STATE_UNREADABLE = "devchain.state_unreadable", Error, "Toolcrib development chain" {
         "the state file cannot be read",
-        "The file is there, but the operating system refused, or it is larger than any state that would be written. The chain did not start, because starting afresh would overwrite the file.",
-        "check the permissions, or name another file",
+        "The file exists, but the operating system refused to read it, or it is larger than any saved state. The chain did not start, because starting with an empty state would overwrite the file.",
+        "check the permissions, or choose another file",
     }
     STATE_UNUSABLE = "devchain.state_unusable", Error, "Toolcrib development chain" {
-        "the state file is of no use to this chain",
-        "The file holds no saved chain, one of another version, or one with another chain id, or its blocks do not follow each other. The chain did not start, because starting afresh would overwrite the file.",
-        "name another file, or remove this one to start afresh",
+        "the state file does not match this chain",
+        "The file is not a saved chain, was saved by another version or for another chain id, or its blocks are not consecutive. The chain did not start, because starting with an empty state would overwrite the file.",
+        "choose another file, or remove this one to start with an empty state",
     }
     STATE_UNWRITABLE = "devchain.state_unwritable", Error, "Toolcrib development chain" {
         "the state file cannot be written",
-        "The operating system refused. The file that was there before is unchanged, and what the chain did since is lost when it stops.",
+        "The operating system refused. The previous file is unchanged, and newer blocks are lost when the chain stops.",
         "check the permissions and the free space",
     }
     DEPLOY = "devchain.deploy", Error, "Toolcrib development chain" {
         "a contract could not be deployed at the start",
-        "The init code reverted, ran out of gas, or is too long. The chain did not start, because whoever asked for the contract relies on its address.",
+        "The init code reverted, ran out of gas, or is too long. The chain did not start, because other programs rely on the address of the contract.",
         "check the init code and its constructor arguments",
     }
     REFUSED = "devchain.refused", Error, "Toolcrib development chain" {
-        "the development chain refused",
-        "The request breaks a rule of the chain, such as a nonce that was used already, or a call reverted. The message has the words that Ethereum nodes use.",
+        "the development chain refused the request",
+        "The request breaks a rule of the chain, such as a nonce that was already used, or a call reverted. The message has the wording of Ethereum nodes.",
         "correct what the message names",
     }
 }

@@ -2,83 +2,83 @@
 
 super::codes! {
     PARAMETER = "directory.parameter", Error, "Toolcrib" {
-        "a parameter of the request cannot be read",
-        "A parameter that is misread answers another question than the one that was asked, so nothing is guessed.",
+        "a request parameter is not valid",
+        "An invalid parameter is refused rather than ignored, because ignoring it would answer a different query.",
         "look the parameter up in /openapi.json",
     }
     CURSOR = "directory.cursor", Error, "Toolcrib" {
-        "this cursor is of another list, or of none",
-        "A cursor is a place in one list. In another order, or behind other filters, that place does not exist.",
-        "ask for the first page again, and change nothing but the cursor between pages",
+        "the cursor does not match this query",
+        "A cursor is a position in the results of one query. It is not valid with other filters or another sort order.",
+        "request the first page again, and change only the cursor between pages",
     }
     NOT_FOUND = "directory.not_found", Error, "Toolcrib" {
-        "there is nothing at this address",
+        "not found",
         "The directory has no such path, or no registry that it follows has such a tool.",
-        "look at /openapi.json for paths, and at /api/v2/registries for what is followed",
+        "see /openapi.json for the paths, and /api/v2/registries for the registries",
     }
     HOST = "directory.host", Error, "RFC 9112 §3.2" {
-        "the request names no host, or several",
-        "Whatever stands in front of the server may have gone by the other one, so such a request is not answered.",
-        "send exactly one header Host",
+        "the request has no Host header, or several",
+        "A proxy in front of the server may have used another one of them, so the request is refused (request smuggling).",
+        "send exactly one Host header",
     }
     METHOD = "directory.method", Error, "RFC 9110 §15.5.6" {
-        "this address does not take that method",
-        "The methods that it takes are in the header Allow.",
-        "use one of the methods in Allow",
+        "the method is not allowed for this path",
+        "The header Allow lists the allowed methods.",
+        "use one of these methods",
     }
-    NOT_LOOKED_AT = "directory.not_looked_at", Error, "Toolcrib" {
-        "nobody has looked at this tool yet",
-        "Reports and evidence exist after the first verification, which new tools wait for in a queue.",
-        "ask again in a minute, or ask for a verification",
+    NOT_VERIFIED_YET = "directory.not_verified_yet", Error, "Toolcrib" {
+        "the tool has not been verified yet",
+        "Reports and evidence exist after the first verification. New tools wait for it in a queue.",
+        "try again in a minute, or request a verification",
     }
     BODY = "directory.body", Error, "Toolcrib limits" {
-        "the body of the request cannot be read",
-        "It is too large, came too slowly, or broke off.",
-        "send what the operation takes and nothing else",
+        "the request body cannot be read",
+        "It is too large, arrived too slowly, or is incomplete.",
+        "send the body that /openapi.json describes for the operation",
     }
     KEY_MISSING = "directory.key_missing", Error, "Tool Registry REST API" {
-        "the request has no key",
-        "This directory answers those who have a key, which it gives to everybody.",
+        "the request has no API key",
+        "This directory requires an API key, which anyone can get.",
         "get a key with POST /api/v2/auth/keys and send it in the header x-api-key",
     }
     KEY_UNKNOWN = "directory.key_unknown", Error, "Tool Registry REST API" {
-        "the key is not valid here",
-        "It was never given out by this directory, was revoked, or has expired.",
-        "get another one with POST /api/v2/auth/keys",
+        "the API key is not valid",
+        "It was not issued by this directory, was revoked, or has expired.",
+        "get a new one with POST /api/v2/auth/keys",
     }
     KEYS_OFF = "directory.keys_off", Error, "Tool Registry REST API" {
-        "this directory gives out no keys",
-        "Its operator gives them out by other means.",
-        "ask the operator",
+        "this directory does not issue API keys over HTTP",
+        "Its operator issues them in another way.",
+        "ask the operator for a key",
     }
     NOT_ADMIN = "directory.not_admin", Error, "Toolcrib" {
-        "the key may not moderate",
-        "Blocking, hiding and reading reports is for the operator of the directory.",
-        "use a key that was made with toolcrib keys issue --admin",
+        "the API key lacks the permission to moderate",
+        "Only the operator of the directory may block and hide tools and read abuse reports.",
+        "use a key that was issued with `toolcrib keys issue --admin`",
     }
     BLOCKED = "directory.blocked", Error, "RFC 7725" {
         "the operator of this directory blocked this tool",
-        "Its content is not shown here. What the registry says about it can be read from the chain.",
-        "read the notice; ask the operator if you think that it is wrong",
+        "Its content is not shown here. Its registration can still be read from the chain.",
+        "read the notice; contact the operator if you think it is wrong",
     }
     RATE = "directory.rate", Error, "Tool Registry REST API; RFC 6585 §4" {
         "too many requests",
-        "Every key and every address has a number of requests an hour, and so has every origin that the directory is asked to look at.",
+        "Requests per hour are limited for every key and every address, and so are requested verifications for every origin.",
         "wait as long as Retry-After says",
     }
     BUSY = "directory.busy", Error, "Toolcrib limits" {
-        "too many others are being served",
-        "Long answers and waiting requests hold resources, so there is a limit on how many there are at once.",
+        "the server is busy",
+        "The number of concurrent long responses and waiting requests is limited.",
         "try again in a few seconds",
     }
     UNAVAILABLE = "directory.unavailable", Error, "Toolcrib" {
-        "this directory cannot tell at the moment",
-        "Its database, its search or a chain's node did not answer in time, or the operator runs it without that part.",
+        "the directory is temporarily unavailable",
+        "Its database, its search index or an RPC node did not answer in time, or this function is not enabled.",
         "try again later",
     }
     INTERNAL = "directory.internal", Error, "Toolcrib" {
-        "the directory failed",
-        "This is a fault of ours and not of the request.",
-        "try again later, and tell the operator the request id",
+        "internal server error",
+        "The directory failed; the request was not the cause.",
+        "try again later, and report the request id to the operator",
     }
 }

@@ -2,63 +2,63 @@
 
 super::codes! {
     UNEXPLAINED = "hash.unexplained", Error, check 3, "ERC-8257 §7 Consumer Verification" {
-        "no known cause gives the committed hash",
-        "What is served was hashed in every way that is known to have been mistaken for the right one, and so were all versions at hand. None of them gives the hash that is onchain, so the content itself is another one.",
-        "look at the differences to the nearest version; if what is served is meant, commit its hash with `toolcrib update`",
+        "no known mistake explains the committed hash",
+        "The served content and all available versions were hashed with every known mistake. None gives the hash onchain, so the content itself is different.",
+        "compare with the nearest version; if the served content is intended, commit its hash with `toolcrib update`",
     }
     EMPTY_BODY = "hash.empty_body", Error, check 3, "ERC-8257 §6 Origin-Binding" {
-        "the server sends nothing",
-        "The answer has no bytes, or only spaces and line ends. Such an answer often comes from a function that crashed or from a file that was not deployed.",
+        "the server sends an empty body",
+        "The body has no bytes, or only white space. Often a serverless function crashed, or the file was not deployed.",
         "deploy the manifest as a static file at its well-known path",
     }
     ERROR_PAGE = "hash.error_page", Error, check 3, "ERC-8257 §6 Origin-Binding" {
         "the server sends a web page instead of the manifest",
-        "The answer is HTML: the page of an application that answers every path, of a host that asks visitors to wait or log in, or of an error that is sent with status 200.",
-        "deploy the manifest as a static file at its well-known path, and take that path out of rewrites",
+        "The body is HTML: a single-page application that serves every path, a login or waiting page of the host, or an error page with status 200.",
+        "deploy the manifest as a static file at its well-known path, and exclude that path from rewrites",
     }
     ERROR_OBJECT = "hash.error_object", Error, check 3, "ERC-8257 §6 Origin-Binding" {
         "the server sends an error message in JSON instead of the manifest",
-        "The answer is a JSON object that tells of an error and has no field of a manifest.",
-        "make the well-known path answer with the manifest; a static file is the safest",
+        "The body is a JSON object that describes an error and has no manifest field.",
+        "serve the manifest at the well-known path, preferably as a static file",
     }
     NOT_A_MANIFEST = "hash.not_a_manifest", Error, check 3, "ERC-8257 §2 Tool Manifest" {
-        "the server sends something that is no JSON object",
-        "The answer cannot be read as a JSON object, so it has no hash that could be compared.",
-        "serve the manifest itself; `toolcrib lint` says what is wrong with a file",
+        "the server sends something other than a JSON object",
+        "The body is not a JSON object, so it has no canonical hash to compare.",
+        "serve the manifest itself; check the file with `toolcrib lint`",
     }
     TOO_LARGE = "hash.too_large", Error, check 3, "ERC-8257 Manifest Parser Hardening" {
-        "the server sends more than a manifest may have",
-        "Readers stop at one mebibyte, so nobody will see the end of this answer.",
+        "the server sends more than the size limit of a manifest",
+        "Readers stop at 1 MiB, so no reader gets the complete body.",
         "serve the manifest itself, below the limit",
     }
     SERVES_OTHER_TOOL = "hash.serves_other_tool", Error, check 3, "ERC-8257 §6 Origin-Binding" {
         "the server sends the manifest of another tool",
-        "What is served is equal to the file of another tool. This happens when one route serves all slugs, or when files were copied.",
+        "The served content equals the file of another tool. This happens when one route serves all slugs, or when files were copied.",
         "serve each tool's own manifest at its own path",
     }
     ZERO = "hash.zero", Error, check 3, "ERC-8257 §1 Tool Registry" {
         "the committed hash is zero",
-        "A registry accepts no zero hash. One that reads as zero belongs to a tool that was deregistered or never registered.",
+        "A registry does not accept a zero hash. Reading zero means that the tool was deregistered or never registered.",
         "check the id and the chain of the tool",
     }
     PLACEHOLDER = "hash.placeholder", Error, check 3, "ERC-8257 §1 Tool Registry" {
         "the committed hash is a placeholder",
-        "The value is a small number or one byte repeated. No document with such a hash is known, nor will one be found.",
+        "The value is a small number or one repeated byte. Finding a document with such a hash is infeasible.",
         "commit the hash of the manifest with `toolcrib update`",
     }
-    OF_NOTHING = "hash.of_nothing", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "the committed hash is that of nothing",
-        "It is the hash of no bytes, of an empty object or of null. Usually the manifest had not been read yet when it was hashed.",
+    OF_EMPTY_INPUT = "hash.of_empty_input", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
+        "the committed hash is that of an empty input",
+        "It is the hash of zero bytes, of an empty object or of null. Usually the manifest had not been loaded when it was hashed.",
         "commit the hash of the manifest with `toolcrib update`",
     }
     OF_URI = "hash.of_uri", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "the committed hash is that of the address, not of the manifest",
-        "It is the hash of the text of metadataURI. The registry wants the hash of what is found there.",
+        "the committed hash is that of the metadata URI, not of the manifest",
+        "It is the hash of the text of metadataURI. The registry needs the hash of the manifest at that URI.",
         "commit the hash of the manifest with `toolcrib update`",
     }
     OLDER_VERSION = "hash.older_version", Error, check 3, "ERC-8257 §8 Manifest Hash Commitment" {
         "the committed hash is that of another version of this manifest",
-        "The manifest was changed after its hash was committed. Readers refuse it until both agree again.",
+        "The manifest was changed after its hash was committed. Readers refuse it until both match again.",
         "commit the new hash with `toolcrib update`, or serve the committed version again",
     }
     OTHER_TOOL = "hash.other_tool", Error, check 3, "ERC-8257 §6 Origin-Binding" {
@@ -67,23 +67,23 @@ super::codes! {
         "commit the hash of this tool's manifest with `toolcrib update`",
     }
     LOCAL_FILE = "hash.local_file", Error, check 3, "ERC-8257 §8 Manifest Hash Commitment" {
-        "the committed hash is that of the local file, which is not what is served",
-        "The commitment is right, but the server does not send this file: it was not deployed, a cache keeps the old one, or the server makes the manifest anew with other settings.",
-        "deploy the local file, and look again once caches have expired",
+        "the committed hash is that of the local file, but another one is served",
+        "The commitment is right, but the server sends another file: this one was not deployed, a cache holds the old one, or the server generates the manifest with other settings.",
+        "deploy the local file, and check again once caches have expired",
     }
     RAW_BYTES = "hash.raw_bytes", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "the bytes of the file were hashed as they are",
-        "The hash is taken of the canonical form of RFC 8785, not of the file: readers do not see the same layout.",
+        "the raw bytes of the file were hashed",
+        "The hash is computed over the canonical form of RFC 8785, not over the file, so that the layout does not matter.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
     LINE_ENDS = "hash.line_ends", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "the file was hashed with other line ends or another end",
-        "The bytes were hashed as they are, and a checkout, an editor or a server changed the line ends or the last one since. The canonical form has none of these.",
+        "the file was hashed with other line endings",
+        "The raw bytes were hashed, and a checkout, an editor or a server has changed the line endings or the final newline since. The canonical form has none of these.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
     BYTE_ORDER_MARK = "hash.byte_order_mark", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "the hash was taken with, or without, a byte-order mark",
-        "A mark at the start of the file is refused by readers that follow the standard and dropped by others, so the two do not agree on the content.",
+        "a byte-order mark was added or removed before hashing",
+        "Readers that follow the standard refuse a byte-order mark, other readers drop it, so they disagree about the content.",
         "save the file as UTF-8 without byte-order mark",
     }
     PRETTY_PRINTED = "hash.pretty_printed", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
@@ -92,93 +92,93 @@ super::codes! {
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
     MINIFIED = "hash.minified", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "JSON without spaces, but in the order of the file, was hashed",
-        "JSON.stringify keeps the order of the members. The canonical form sorts them, so that everybody gets the same bytes.",
+        "minified JSON with unsorted keys was hashed",
+        "JSON.stringify keeps the order of the keys. The canonical form sorts them, so that the bytes are unique.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
     ROOT_SORTED = "hash.root_sorted", Error, check 3, "RFC 8785 §3.2.3" {
-        "only the outer fields were sorted before hashing",
-        "The canonical form sorts the members of every object, also of those inside.",
+        "only the top-level keys were sorted before hashing",
+        "The canonical form sorts the keys of every object, nested ones included.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
     ROOT_NAMES = "hash.root_names", Error, check 3, "RFC 8785 §3.2.3" {
-        "fields inside were lost while sorting",
-        "A list of names as second argument of JSON.stringify is a filter for every level: of the objects inside only members remain whose names the manifest has outside, too.",
+        "nested fields were lost while sorting",
+        "An array as second argument of JSON.stringify filters the keys at every level: nested objects keep only keys that also exist at the top level.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
     PYTHON = "hash.python", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
         "the output of json.dumps was hashed",
-        "Python puts spaces after commas and colons, escapes what is not ASCII and writes 1.0 where the canonical form has 1, each unless told otherwise.",
+        "By default, Python puts spaces after commas and colons, escapes non-ASCII characters, and writes 1.0 where the canonical form has 1.",
         "hash the RFC 8785 form, for instance with `toolcrib hash`, and commit it with `toolcrib update`",
     }
     FINAL_NEWLINE = "hash.final_newline", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "the canonical form was hashed with a line end after it",
-        "Many programs print a line end after their result; it went into the hash.",
+        "the canonical form was hashed with a trailing newline",
+        "Many programs print a newline after their result, and it became part of the hash.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
     NUMBERS = "hash.numbers", Error, check 3, "RFC 8785 §3.2.2.3" {
         "numbers were hashed as they are spelled in the file",
-        "1.0, 1e0 and 1 are one number and have one canonical form. The program that made the hash kept the spelling, or spelled them its own way.",
+        "1.0, 1e0 and 1 are the same number and have one canonical form. The program that computed the hash kept the original spelling, or used another one.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
     FIELDS_STRIPPED = "hash.fields_stripped", Error, check 3, "ERC-8257 §2 Unknown Fields and Extensions" {
         "unknown fields were left out of the hash",
-        "Unknown fields belong to the manifest and are hashed. Some clients, among them tool-sdk before 0.18, dropped them first.",
+        "Unknown fields belong to the manifest and are hashed. Some clients, such as tool-sdk before 0.18, removed them before hashing.",
         "commit the hash of the whole manifest with `toolcrib update`",
     }
     TYPE_INJECTED = "hash.type_injected", Error, check 3, "ERC-8257 §2 Tool Manifest" {
-        "a type was added to the manifest before it was hashed",
-        "The manifest that is served has no type. Some clients, among them tool-sdk before 0.18, filled it in before hashing.",
-        "serve the manifest with the type in it",
+        "a `type` was added to the manifest before it was hashed",
+        "The served manifest has no `type`. Some clients, such as tool-sdk before 0.18, filled it in before hashing.",
+        "serve the manifest with its `type`",
     }
     TYPE_PLACEHOLDER = "hash.type_placeholder", Error, check 3, "ERC-8257 §2 Tool Manifest" {
-        "the manifest was hashed with another type",
-        "Drafts of the standard and its templates had other texts in type. One of both, the served manifest or the hashed one, has such a text.",
-        "serve the manifest with the type of version 1; if its hash is another one, commit it with `toolcrib update`",
+        "the manifest was hashed with another `type`",
+        "Drafts of the standard and its templates used other values for `type`. Either the served manifest or the hashed one has such a value.",
+        "serve the manifest with the type of version 1; if the hash changes, commit it with `toolcrib update`",
     }
     TYPE_REMOVED = "hash.type_removed", Error, check 3, "ERC-8257 §2 Tool Manifest" {
-        "the manifest was hashed without its type",
+        "the manifest was hashed without its `type`",
         "The type is part of the manifest and is hashed like every other field.",
         "commit the hash of the whole manifest with `toolcrib update`",
     }
     HEX_CASE = "hash.hex_case", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
         "an address was hashed in another spelling",
-        "Manifests write addresses in lower case. Wallets and explorers show them with capital letters as a checksum, and nothing is changed before hashing.",
-        "serve the manifest with addresses in lower case; if its hash is another one, commit it with `toolcrib update`",
+        "Addresses in manifests are lowercase. Wallets and explorers show them in mixed case as a checksum, and the case is not changed before hashing.",
+        "serve the manifest with addresses in lower case; if the hash changes, commit it with `toolcrib update`",
     }
     UNICODE_FORM = "hash.unicode_form", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
         "a text was hashed in another Unicode form",
-        "The same letter can be one character or a letter with an accent after it. The standard asks for NFC and nothing is changed before hashing.",
-        "serve the manifest in NFC (`toolcrib lint --fix` writes it); if its hash is another one, commit it with `toolcrib update`",
+        "The same letter can be one code point or a base letter with a combining accent. The standard requires NFC, and texts are not normalised before hashing.",
+        "serve the manifest in NFC (`toolcrib lint --fix` writes it); if the hash changes, commit it with `toolcrib update`",
     }
     DUPLICATE_KEYS = "hash.duplicate_keys", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "the manifest has a field twice, and the last was hashed",
-        "Most programs keep the last of equal fields without a word. Readers that follow the standard refuse the manifest.",
+        "the manifest has duplicate keys, and the last one was hashed",
+        "Most programs silently keep the last of two equal keys. Readers that follow the standard refuse the manifest.",
         "remove the repeated fields",
     }
     SHA256 = "hash.sha256", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
         "the hash function was SHA-256 instead of keccak256",
-        "The content is right, the hash function is not.",
+        "The content is right, but the hash function is wrong.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
     SHA3_256 = "hash.sha3_256", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
         "the hash function was SHA3-256 instead of keccak256",
-        "The standard SHA3-256 and the keccak256 of Ethereum differ in one byte of padding, and libraries give one the name of the other.",
+        "The standard SHA3-256 and the keccak256 of Ethereum differ in one byte of padding, and some libraries call one by the name of the other.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
     HEX_TEXT = "hash.hex_text", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
         "the hexadecimal text of the bytes was hashed instead of the bytes",
-        "Some libraries take a text that begins with 0x as bytes and others as text; here one was taken for the other.",
+        "Some libraries decode a string that begins with 0x to bytes, others hash its text; here the text was hashed.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
     TWICE = "hash.twice", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "the hash was hashed once more",
-        "A function that hashes was given a value that was a hash already, as bytes or as text.",
+        "the hash was hashed again",
+        "A hash function was applied to a value that was already a hash, as bytes or as text.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
     ABI_ENCODED = "hash.abi_encoded", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "the text was wrapped by abi.encode before it was hashed",
-        "The hash is taken of the canonical bytes themselves, without offset, length and padding.",
+        "the text was encoded with abi.encode before it was hashed",
+        "The hash is computed over the canonical bytes themselves, without offset, length and padding.",
         "commit the hash that `toolcrib hash` prints, with `toolcrib update`",
     }
 }

@@ -2,78 +2,78 @@
 
 super::codes! {
     CURSOR = "index.cursor", Error, "Toolcrib" {
-        "this cursor is of another search, or of none",
-        "A cursor is a place among the hits of one search. With other words, filters or another order that place does not exist.",
-        "ask for the first page again, and change nothing but the cursor between pages",
+        "the cursor does not match this query",
+        "A cursor is a position in the results of one search. It is not valid with other words, filters or another sort order.",
+        "request the first page again, and change only the cursor between pages",
     }
     EMBEDDING = "index.embedding", Error, "Toolcrib" {
-        "the embedding file cannot be used",
-        "The folder must hold a known package with the hashes that it has (wordllama 0.4.0.post1), or one file of vectors (*.safetensors, one matrix of 16 or 32 bit numbers) and the tokenizer that goes with it (tokenizer.json).",
-        "install the package again, point to a folder with both files, or remove the folder or the setting: search works without",
+        "the embedding files cannot be used",
+        "The folder must contain a known package with matching hashes (wordllama 0.4.0.post1), or one vector file (*.safetensors, one matrix of 16 or 32 bit floats) and its tokenizer (tokenizer.json).",
+        "install the package again, point to a folder with both files, or remove the folder or the setting: search works without an embedding",
     }
-    FORGOTTEN = "index.forgotten", Error, "Toolcrib" {
+    CURSOR_EXPIRED = "index.cursor_expired", Error, "Toolcrib" {
         "the changes after this cursor are no longer kept",
-        "The change feed keeps a limited past. Whoever has been away for longer cannot know what changed meanwhile.",
-        "read everything again, from an export or page by page, and go on from the cursor that comes with it",
+        "The change feed keeps a limited history. After this cursor, changes were removed that a consumer has not seen.",
+        "read all data again, from an export or page by page, and continue from the cursor that comes with it",
     }
     CURSOR_AHEAD = "index.cursor_ahead", Error, "Toolcrib" {
-        "this cursor is beyond the last change",
-        "The feed never gave out this number: the cursor is of another directory, or the database was restored from an older backup. What changed in between is not known.",
-        "read everything again, from an export or page by page, and go on from the `cursor` of this answer",
+        "the cursor is beyond the last change",
+        "The feed never issued this cursor: it belongs to another directory, or the database was restored from an older backup. The changes in between are unknown.",
+        "read all data again, from an export or page by page, and continue from the `cursor` of this response",
     }
     EXPIRY_HELD = "index.expiry_held", Warning, "Toolcrib" {
-        "too many listings would end at once",
-        "More than a tenth of all listings seem to be over within an hour, and no chain's newest block agrees that it is that late. A clock that is wrong looks like this, and so does a follower that stands still.",
-        "check the clock of the database and the followers; if the time is right, run `toolcrib index expire`",
+        "too many listings would expire at once",
+        "More than a tenth of all listings would expire within an hour, but the newest block of no chain is that recent. The cause is a wrong clock or a stalled follower, so nothing was expired.",
+        "check the clock of the database and the followers; if the clock is right, run `toolcrib index expire`",
     }
     EXPORT_VERSION = "index.export_version", Error, "Toolcrib" {
-        "this is no export of an index that this program can read",
-        "The first line of an export says what it is and in which version. Newer programs write newer versions.",
-        "read it with a program at least as new as the one that wrote it",
+        "the file is not a readable index export",
+        "The first line of an export states its format and version. Newer versions of Toolcrib write newer formats.",
+        "import it with a version of Toolcrib at least as new as the one that wrote it",
     }
     EXPORT_DAMAGED = "index.export_damaged", Error, "Toolcrib" {
         "the export is damaged",
-        "Every line carries a checksum over itself and all lines before it, and the last one says how many there are. Nothing was imported.",
-        "export again, or take another copy",
+        "Every line has a checksum over itself and all lines before it, and the last line states the number of lines. Nothing was imported.",
+        "export again, or use another copy",
     }
     IMPORT_CONFLICT = "index.import_conflict", Error, "Toolcrib" {
-        "the index already holds something else under these numbers",
-        "Registries are numbered, and all other tables use the numbers. An export fits an empty index, or the one that it was made from.",
+        "the index already has other data under the same ids",
+        "Registries have numeric ids, which all other tables refer to. An export can be imported into an empty index, or into the one it was made from.",
         "import into an empty database",
     }
     FILE = "index.file", Error, "Toolcrib" {
         "a file of the index could not be read or written",
-        "A backup is made in a new file, for its owner alone.",
-        "look at the path and its rights; a file that is there is never overwritten",
+        "A backup is written to a new file that only its owner can read.",
+        "check the path and its permissions; an existing file is never overwritten",
     }
     NOT_READY = "index.not_ready", Error, "Toolcrib" {
         "search is not ready yet",
-        "The index of words is built from the database when a process starts without one, or when its files were damaged. Until then an answer would be empty although tools exist.",
-        "try again after as many seconds as Retry-After says; lists and single tools are served meanwhile",
+        "The full-text index is built from the database when a process starts without one, or when its files are damaged. Until then results would be empty although tools exist.",
+        "try again after the seconds in Retry-After; lists and single tools are served meanwhile",
     }
     SEARCH = "index.search", Error, "Toolcrib" {
         "the search index failed",
-        "The index of words beside the database could not be read or written. It holds nothing that the database does not have.",
-        "look for a full or read-only disk; then start again, or remove the folder: the index is made anew",
+        "The full-text index could not be read or written. All of its data is also in the database.",
+        "check for a full or read-only disk, then restart; or remove the folder to rebuild the index",
     }
     SEARCH_LOCKED = "index.search_locked", Error, "Toolcrib" {
         "the search index is in use by another process",
-        "Every process that searches keeps an index of words of its own. Two that write into one folder would undo each other's work.",
-        "give each process a folder of its own, or none: then the index is kept in memory",
+        "Each process has its own full-text index. Two processes that write to one folder would overwrite each other's changes.",
+        "use a separate folder for each process, or none to keep the index in memory",
     }
     INCONSISTENT = "index.inconsistent", Warning, "Toolcrib" {
-        "the answers of a node do not fit together",
-        "A block was missing, its parent was another, or its logs were of another block. Nodes that are behind and chains that change their mind look like this, and it passes.",
-        "wait; if it stays, use another node for this chain",
+        "the answers of an RPC node are inconsistent",
+        "A block was missing, had another parent than expected, or its logs belonged to another block. Lagging nodes and reorgs cause this; it is usually temporary.",
+        "wait; if it persists, use another RPC node for this chain",
     }
     INCOMPLETE = "index.incomplete", Error, "Toolcrib" {
-        "a node leaves logs out",
-        "Tool ids are consecutive, the registry counts its tools, and a block's header says which events its logs can have. What the node gave does not add up, and neither another node nor another question gave the rest. The index is not advanced over the gap.",
-        "add a second node with --rpc-url, or replace the node; if no log was ever given for the first ids, --from-block is too late",
+        "an RPC node omits logs",
+        "Tool ids are consecutive, the registry counts its tools, and the bloom filter of a block header shows which events can be in its logs. The logs from the node are incomplete by these checks, and neither another node nor another query returned the rest. The index does not advance past the gap.",
+        "add a second node with --rpc-url, or replace the node; if logs for the first ids were never returned, --from-block is too high",
     }
     LEASE_LOST = "index.lease_lost", Warning, "Toolcrib" {
-        "another process follows this registry now",
-        "One process at a time writes what a registry's chain says. This one did not renew its lease in time, so another took over.",
-        "nothing is lost; if it happens often, the machine or the database is too slow for the lease",
+        "another process took over following this registry",
+        "One process at a time follows a registry and writes its events. This one did not renew its lease in time, so another process took over.",
+        "nothing to do: no data is lost; if it happens often, the machine or the database is too slow for the lease",
     }
 }

@@ -3,12 +3,12 @@
 super::codes! {
     TOO_LARGE = "json.too_large", Error, check 3, "ERC-8257 Manifest Parser Hardening" {
         "the document is larger than the limit",
-        "A creator controls the bytes that consumers parse. Readers stop at 1 MiB (64 KiB for agent manifests may be refused by others) and never parse a prefix.",
-        "shrink the document: move long texts to a page and link it, drop generated schemas that nobody needs",
+        "A creator controls the bytes that consumers parse. Readers stop at 1 MiB and never parse a prefix. For agent manifests, other readers may refuse more than 64 KiB.",
+        "shrink the document: move long texts to a page and link it, and remove generated schemas that are not used",
     }
     EMPTY = "json.empty", Error, check 3, "RFC 8259 §2" {
         "the document is empty",
-        "An empty or all-whitespace document holds no JSON value. Servers often send this when a route is wrong.",
+        "An empty or all-whitespace document is not JSON. Servers often send one when a route is misconfigured.",
         "check that the file was written and that the route serves it",
     }
     BOM = "json.bom", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
@@ -24,21 +24,21 @@ super::codes! {
     SYNTAX = "json.syntax", Error, check 3, "RFC 8259" {
         "the document is not well-formed JSON",
         "The reader accepts exactly RFC 8259: no comments, no trailing commas, no single quotes, no NaN.",
-        "correct the text at the marked place",
+        "correct the text at the marked position",
     }
     TRAILING_BYTES = "json.trailing_bytes", Error, check 3, "RFC 8259 §2" {
-        "something follows the JSON value",
-        "A document is one value. What follows it would be ignored by lenient readers and hashed by none.",
+        "there is data after the JSON value",
+        "A document is exactly one JSON value. Lenient readers would ignore the bytes after it, and they are not part of the hash.",
         "remove everything after the closing brace",
     }
     TOO_DEEP = "json.too_deep", Error, check 3, "Toolcrib limits" {
         "the document nests too deeply",
-        "Deep nesting exhausts the stack of recursive readers. 64 levels hold every schema that the limits of ERC-8257 allow. Readers of tool manifests only warn up to 10,000 levels, since the limits concern schemas alone.",
+        "Deep nesting exhausts the stack of recursive readers. 64 levels are enough for every schema within the limits of ERC-8257. Readers of tool manifests only warn up to 10,000 levels, because those limits apply to schemas only.",
         "flatten the structure, or name repeated parts under $defs",
     }
     TOO_MANY_VALUES = "json.too_many_values", Error, check 3, "Toolcrib limits" {
-        "the document holds too many values",
-        "Each value takes more memory than its text, so that a small file of tiny values becomes a large one. 32,768 values and keys hold every schema that the limits of ERC-8257 allow, three times over. Readers of tool manifests only warn, since the limits concern schemas alone.",
+        "the document contains too many values",
+        "A parsed value takes more memory than its text, so a small file of tiny values can exhaust memory. 32,768 values and keys are three times what the limits of ERC-8257 allow for schemas. Readers of tool manifests only warn, because those limits apply to schemas only.",
         "move long lists out of the manifest, or write them as one string",
     }
     DUPLICATE_KEY = "json.duplicate_key", Error, check 3, "RFC 8785 §3.1 (I-JSON)" {
@@ -47,8 +47,8 @@ super::codes! {
         "keep one of the two",
     }
     LONE_SURROGATE = "json.lone_surrogate", Error, check 3, "RFC 8785 §3.2.2.2 (I-JSON)" {
-        "a string holds half of a surrogate pair",
-        "An escape such as \\ud800 without its other half is no character and has no UTF-8 form, so the document has no canonical bytes.",
+        "a string contains half of a surrogate pair",
+        "An escape such as \\ud800 without its other half is not a character and has no UTF-8 form, so the document has no canonical bytes.",
         "write the character itself, or both halves of the pair",
     }
     NUMBER_OVERFLOW = "json.number_overflow", Error, check 3, "RFC 8785 §3.2.2.3" {
@@ -73,17 +73,17 @@ super::codes! {
     }
     KEY_NOT_NFC = "json.key_not_nfc", Error, "ERC-8257 §2 Canonical Manifest Bytes" {
         "an object key is not in Unicode Normalization Form C",
-        "The rule speaks of string values; a key in another form is a trap for readers that compare keys. Producers must not emit one; readers only warn, since the hash is unaffected.",
+        "The rule covers string values only, but a key in another form misleads readers that compare keys. Producers must not emit one; readers only warn, because the hash is unaffected.",
         "write the key in NFC, here and wherever it is referred to",
     }
     UNASSIGNED = "json.unassigned_character", Warning, "ERC-8257 §2 Canonical Manifest Bytes" {
-        "a string holds a code point that Unicode has not assigned",
-        "A later Unicode version may give it a decomposition, and then readers with newer tables would judge the text differently.",
+        "a string contains an unassigned Unicode code point",
+        "A later Unicode version may give it a decomposition. Readers with newer tables would then reject the text as not NFC.",
         "use an assigned character",
     }
     INVISIBLE = "json.invisible_character", Warning, "Toolcrib" {
-        "a displayed text holds invisible or direction-changing characters",
-        "Zero-width and bidirectional control characters make text look different from what it is. Toolcrib escapes them on display; other surfaces may not.",
+        "a displayed text contains invisible or bidirectional control characters",
+        "Zero-width and bidirectional control characters make text look different from what it is. Toolcrib escapes them on display; other programs may not.",
         "remove them",
     }
 }

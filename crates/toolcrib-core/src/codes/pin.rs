@@ -2,8 +2,8 @@
 
 super::codes! {
     MANIFEST_HASH_CHANGED = "pin.manifest_hash_changed", Error, "ERC-8257 Metadata URI Mutability" {
-        "the manifest is not the pinned one",
-        "The hash that the registration commits to differs from the one that was pinned. The tool may verify all the same: its creator committed to another manifest, with other prices, endpoint or inputs.",
-        "read the new manifest; pin its hash if you agree with it",
+        "the manifest differs from the pinned one",
+        "The hash that the registration commits to differs from the pinned one. The tool may still verify: its creator committed to a new manifest, which may have other prices, another endpoint or other inputs.",
+        "read the new manifest, and pin its hash if you agree with it",
     }
 }

@@ -3,12 +3,12 @@
 super::codes! {
     NOT_SET = "secret.not_set", Error, "Toolcrib local tools" {
         "a required secret is not set",
-        "The tool declares a credential that it cannot work without, and no source has a value for it.",
+        "The tool declares a required credential, and no source has a value for it.",
         "run `toolcrib secret set TOOL NAME`",
     }
     BOUND_TO_OTHER = "secret.bound_to_other", Error, "Toolcrib local tools" {
         "the tool changed since its secret was entered",
-        "A stored secret belongs to one content hash. A changed tool does not receive it, because the change may have been made to obtain it.",
+        "A stored secret is bound to one content hash. A changed tool does not receive it, because the change may have been made to steal it.",
         "review the change, then approve the tool again or set the secret again",
     }
     NAME = "secret.name", Error, "Toolcrib local tools" {
@@ -23,13 +23,13 @@ super::codes! {
     }
     TOO_MANY = "secret.too_many", Error, "Toolcrib limits" {
         "too many secrets are stored",
-        "The file holds at most 1,024 secrets and 16 MiB, so that reading it stays cheap.",
+        "The file holds at most 1,024 secrets and 16 MiB, so that reading it is fast.",
         "unset secrets of tools that are no longer installed",
     }
     CALL_TOO_LARGE = "secret.call_too_large", Error, "Toolcrib limits" {
         "the secrets of one call are too large",
-        "Every secret that a call receives is searched for in its results in several encodings. Beyond 128 KiB this would take too much memory.",
-        "store large material in a file that the tool may read, and only its key as a secret",
+        "The results of a call are searched for every secret that it receives, in several encodings. With more than 128 KiB of secrets this would use too much memory.",
+        "store large data in a file that the tool may read, and only its key as a secret",
     }
     STORAGE = "secret.storage", Error, "Toolcrib local tools" {
         "the secret store cannot be read or written",
@@ -37,23 +37,23 @@ super::codes! {
         "free disk space or fix the permissions of the state folder, then try again",
     }
     BUSY = "secret.busy", Error, "Toolcrib local tools" {
-        "another process holds the secret store",
-        "Writes are made by one process at a time, and the other one has not finished within the time limit. Nothing was changed.",
-        "try again; if it lasts, end the process that holds the lock",
+        "another process holds the lock of the secret store",
+        "One process at a time writes, and the other one did not release the lock within the time limit. Nothing was changed.",
+        "try again; if it persists, end the process that holds the lock",
     }
     EXPOSED = "secret.exposed", Error, "Toolcrib local tools" {
         "other users have access to a file of secrets",
-        "A key or secret that other users of the machine can read or replace protects nothing. It is not used.",
+        "A key or secret that other users of the machine can read or replace is not safe, so it is not used.",
         "run `chmod 600` on the file or `chmod 700` on the folder, check its owner, and replace the secrets in it",
     }
     NOT_A_FILE = "secret.not_a_file", Error, "Toolcrib local tools" {
         "a file of secrets is not a regular file",
-        "Symbolic links, pipes, folders and devices are refused: what they lead to can be exchanged by others.",
+        "Symbolic links, pipes, folders and devices are refused, because other users could exchange their target.",
         "name the file itself",
     }
     MALFORMED = "secret.malformed", Error, "Toolcrib local tools" {
         "a file of secrets cannot be read",
-        "The file is truncated, damaged or written by another version. Nothing is guessed from it and nothing is overwritten.",
+        "The file is truncated, damaged or written by another version. It is neither read partially nor overwritten.",
         "restore the file from a backup, or move it away and set the secrets again",
     }
     TAMPERED = "secret.tampered", Error, "Toolcrib local tools" {
@@ -63,18 +63,18 @@ super::codes! {
     }
     KEY_MISSING = "secret.key_missing", Error, "Toolcrib local tools" {
         "the key of the stored secrets is missing",
-        "Secrets are stored, but the key that encrypts them is gone. A new key would not open them.",
+        "Secrets are stored, but their encryption key is missing. A new key could not decrypt them.",
         "restore the key file, or move both files away and set the secrets again",
     }
     KEY_OTHER = "secret.key_other", Error, "Toolcrib local tools" {
         "the key does not belong to the stored secrets",
-        "The file names the key that encrypts it, and the key that was found is another one.",
+        "The file contains the id of its encryption key, and the available key has another id.",
         "restore the key file that belongs to the secrets",
     }
     PASSPHRASE_REQUIRED = "secret.passphrase_required", Error, "Toolcrib local tools" {
         "the secret store is locked with a passphrase",
         "The key file holds the key only in encrypted form.",
-        "give the passphrase",
+        "enter the passphrase",
     }
     PASSPHRASE_WRONG = "secret.passphrase_wrong", Error, "Toolcrib local tools" {
         "the passphrase does not open the secret store",
@@ -84,31 +84,31 @@ super::codes! {
     PASSPHRASE_UNUSED = "secret.passphrase_unused", Error, "Toolcrib local tools" {
         "the secret store has no passphrase",
         "A passphrase was given, but the key file is not protected by one. Accepting any passphrase would suggest a protection that does not exist.",
-        "leave the passphrase out, or set one first",
+        "omit the passphrase, or set one first",
     }
     PASSPHRASE_WEAK = "secret.passphrase_weak", Error, "Toolcrib local tools" {
         "the passphrase is too short",
-        "An attacker who has the file can try passphrases at the speed of their machines.",
+        "An attacker who has the file can try passphrases offline.",
         "choose at least 12 characters, such as four words",
     }
     KEY_COST = "secret.key_cost", Error, "Toolcrib limits" {
-        "the key file asks for too much or too little work",
-        "The cost of deriving the key is written in the key file. A damaged file could ask for all memory.",
+        "the key derivation cost in the key file is out of range",
+        "The key file contains the cost of deriving the key. A damaged file could exhaust memory.",
         "restore the key file from a backup",
     }
     KEYCHAIN_UNSUPPORTED = "secret.keychain_unsupported", Error, "Toolcrib local tools" {
-        "this program was built without a keychain",
-        "The key of the stored secrets is in the keychain of the operating system, and this program cannot ask it. No second key is made beside it.",
-        "build Toolcrib with `--features keychain`, or run `toolcrib secret key --to file` with a program that has it",
+        "this program was built without keychain support",
+        "The key of the stored secrets is in the operating system's keychain, which this program cannot access. It does not create a second key.",
+        "build Toolcrib with `--features keychain`, or run `toolcrib secret key --to file` with a program that has this feature",
     }
     KEYCHAIN_UNAVAILABLE = "secret.keychain_unavailable", Error, "Toolcrib local tools" {
         "the keychain cannot be used",
-        "The Secret Service of the session did not answer, or refused. The key of the stored secrets is there, so nothing is read or written without it.",
-        "run it in a session with a Secret Service such as GNOME Keyring and with DBUS_SESSION_BUS_ADDRESS set, or move the key there with `toolcrib secret key --to file`",
+        "The session's Secret Service did not answer, or refused. It holds the key of the stored secrets, so they can be neither read nor written.",
+        "run the command in a session with a Secret Service such as GNOME Keyring and with DBUS_SESSION_BUS_ADDRESS set; in such a session you can also move the key to a file with `toolcrib secret key --to file`",
     }
     KEYCHAIN_LOCKED = "secret.keychain_locked", Error, "Toolcrib local tools" {
         "the keychain is locked",
-        "The key of the stored secrets is in a collection that its owner has to unlock. Toolcrib does not ask for the password of a keychain.",
-        "unlock the keychain, by logging in to the desktop or with its own program, then try again",
+        "The key of the stored secrets is in a locked collection. Toolcrib does not ask for keychain passwords.",
+        "unlock the keychain by logging in to the desktop or with the keychain program, then try again",
     }
 }

@@ -3,62 +3,62 @@
 super::codes! {
     MESSAGE = "sign_in.message", Error, "EIP-4361, Message Format" {
         "the sign-in message is malformed",
-        "A message has one form: domain, account, statement, URI, version, chain, nonce and times, in this order and spelling. Anything else could be shown to the signer in one way and checked in another.",
+        "A message has exactly one form: domain, account, statement, URI, version, chain, nonce and times, in this order and spelling. With any other form, the signer could see something else than the verifier checks.",
         "build the message with a library for EIP-4361",
     }
     HEADER = "sign_in.header", Error, "x402 extension sign-in-with-x; EIP-4361" {
         "the sign-in header cannot be read",
-        "SIGN-IN-WITH-X holds base64 of a JSON object. Authorization holds `SIWE`, a space, the message as base64url without padding, a dot, and the signature in hex.",
-        "write the header in that form, once",
+        "SIGN-IN-WITH-X is a base64-encoded JSON object. Authorization is `SIWE`, a space, the message as base64url without padding, a dot, and the signature in hex.",
+        "send the header in this form, once",
     }
     DOMAIN = "sign_in.domain", Error, "EIP-4361, Domain Binding" {
         "the sign-in message is for another domain",
-        "A message that was signed for one site must not let anybody in at another. The domain is that of the configured origin, with the port unless it is 443.",
+        "A message that was signed for one site must not be valid at another. The domain must be that of the configured origin, with the port unless it is 443.",
         "sign for the host of the endpoint",
     }
     URI = "sign_in.uri", Error, "EIP-4361, URI" {
         "the sign-in message is for another resource",
-        "The URI must have the origin and the path of the endpoint, so that a message for one tool is worth nothing at another.",
+        "The URI must have the origin and the path of the endpoint, so that a message for one tool is not valid at another.",
         "sign for the URL of the endpoint",
     }
     CHAIN = "sign_in.chain", Error, "EIP-4361, Chain ID" {
         "the sign-in message is for another chain",
-        "The account is looked at on the chain that was asked for. An account of the same address on another chain may belong to somebody else.",
-        "sign for a chain that is offered",
+        "The account is checked on the requested chain. The same address on another chain can belong to another person.",
+        "sign for one of the offered chains",
     }
     NONCE = "sign_in.nonce", Error, "EIP-4361, Nonce" {
-        "the nonce was not issued here for this resource and time",
-        "Nonces are made by the server, for one resource and one moment. One that is invented, changed, issued by another server or before a restart is not accepted.",
-        "ask for a new challenge and sign that; operators of several servers give them the same TOOLCRIB_SIGN_IN_KEY",
+        "the nonce was not issued by this server for this resource",
+        "The server issues nonces for one resource and one point in time. A nonce that is invented, altered, or issued by another server or before a restart is not accepted.",
+        "request a new challenge and sign it; operators: set the same TOOLCRIB_SIGN_IN_KEY on all servers",
     }
     EXPIRED = "sign_in.expired", Error, "EIP-4361, Expiration Time" {
         "the sign-in message is too old",
-        "A message is good for a few minutes after it was issued, and not after the expiration time that it names.",
+        "A message is valid for a few minutes after it was issued, and not after its expiration time.",
         "sign a new message; check the clock of this machine",
     }
     NOT_YET = "sign_in.not_yet", Error, "EIP-4361, Not Before" {
         "the sign-in message is not valid yet",
-        "It was issued in the future, or names a time before which it is not valid.",
+        "Its `Issued At` or `Not Before` time is in the future.",
         "check the clock of this machine",
     }
     LIFETIME = "sign_in.lifetime", Error, "Toolcrib limits" {
-        "the server asks for a sign-in message that is good for too long",
-        "Whoever reads such a message on its way can use it until it expires, at servers that do not remember what was used. More than an hour is not signed.",
-        "tell the operator to ask for a few minutes",
+        "the server requests a sign-in message with a lifetime that is too long",
+        "An attacker who intercepts such a message can replay it until it expires, at servers that do not record used messages. A lifetime of more than an hour is not signed.",
+        "ask the operator to reduce the lifetime to a few minutes",
     }
     REPLAYED = "sign_in.replayed", Error, "EIP-4361, Replay Attacks" {
-        "the sign-in message was used before",
-        "A message lets its signer in once. Somebody who has read it must not be able to use it again.",
-        "ask for a new challenge and sign that",
+        "the sign-in message was already used",
+        "A message is valid once, so that an attacker who intercepted it cannot replay it.",
+        "request a new challenge and sign it",
     }
     NOT_APPROVED = "sign_in.not_approved", Error, "EIP-4361, Wallet Implementer Guidelines" {
-        "nobody agreed to sign in",
-        "A sign-in message holds text of the server. Whoever owns the account has to see for whom it is, and agree.",
-        "agree when asked, or beforehand with --sign-in",
+        "the sign-in was not approved",
+        "A sign-in message contains text from the server. The owner of the account must see which server it is for, and approve it.",
+        "approve the prompt, or approve in advance with --sign-in",
     }
     BOUND_ONLY = "sign_in.bound_only", Error, "Toolcrib settings" {
         "sign-in messages cannot be bound to one call",
-        "The gate takes only signatures that commit to one call. A sign-in message names a resource and a time, and nothing of the call.",
-        "leave out one of the two settings",
+        "The gate accepts only signatures that commit to one call. A sign-in message commits to a resource and a time, but not to a call.",
+        "remove one of the two settings",
     }
 }

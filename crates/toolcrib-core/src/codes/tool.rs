@@ -8,12 +8,12 @@ super::codes! {
     }
     TYPE_PLACEHOLDER = "tool.type_placeholder", Error, "ERC-8257 §2 Required Fields" {
         "`type` is a placeholder from before the ERC had its number",
-        "Early drafts and old SDK versions used eip-XXXX or eip-8257 URLs. They are not the type that readers know.",
+        "Early drafts and old SDK versions used eip-XXXX or eip-8257 URLs. Readers do not accept them.",
         "write https://ercs.ethereum.org/ERCS/erc-8257#tool-manifest-v1, then update the hash onchain",
     }
     TYPE_UNKNOWN = "tool.type_unknown", Error, "ERC-8257 §2 Required Fields" {
         "`type` is not a known manifest type",
-        "Readers refuse a manifest whose type they do not know, because its fields could mean anything. The match is exact.",
+        "Readers refuse a manifest of an unknown type, because its fields could have other meanings. The match is exact.",
         "write https://ercs.ethereum.org/ERCS/erc-8257#tool-manifest-v1",
     }
     FOREIGN_SHAPE = "tool.foreign_shape", Error, "ERC-8257 §2 Required Fields" {
@@ -27,23 +27,23 @@ super::codes! {
         "choose a name of 1 to 128 characters",
     }
     NAME_CONTROL = "tool.name_control", Error, "ERC-8257 §2 Required Fields" {
-        "`name` holds a control character",
+        "`name` contains a control character",
         "Control characters (general category Cc, line breaks and tabs included) can hide or forge text in lists and terminals.",
         "remove the control character",
     }
     DESCRIPTION_LENGTH = "tool.description_length", Error, "ERC-8257 §2 Required Fields" {
         "`description` is empty or too long",
         "A description has 1 to 500 Unicode code points.",
-        "shorten it to 500 characters; put the rest on a page of your own",
+        "shorten it to 500 characters, and put the rest on a web page",
     }
     DESCRIPTION_CONTROL = "tool.description_control", Error, "ERC-8257 §2 Required Fields" {
-        "a description holds a control character",
-        "Of the control characters only line feed, carriage return and tab may stand in a description.",
+        "a description contains a control character",
+        "The only control characters allowed in a description are line feed, carriage return and tab.",
         "remove the control character",
     }
     TEMPLATE_TEXT = "tool.template_text", Warning, "Toolcrib lint" {
-        "text of a template was left in",
-        "Placeholders such as TODO, YOUR_NAME or ${VAR} reach the chain when a build does not fill them in; the hash then commits to them.",
+        "the text contains a template placeholder",
+        "Placeholders such as TODO, YOUR_NAME or ${VAR} are published when a build does not fill them in, and the hash onchain then commits to them.",
         "replace the placeholder before publishing",
     }
     VERSION_NOT_SEMVER = "tool.version_not_semver", Warning, "ERC-8257 §2 Optional Fields" {
@@ -62,8 +62,8 @@ super::codes! {
         "host the image and link it with https",
     }
     IMAGE_UNSUITABLE = "tool.image_unsuitable", Warning, "ERC-8257 Rendering Manifest Content" {
-        "an image URL will not be shown by careful surfaces",
-        "Plain http, blob:, SVG in data: and unusual schemes are dropped by surfaces that follow the rendering rules; https and ipfs are safe choices.",
+        "careful user interfaces do not show this image URL",
+        "Interfaces that follow the rendering rules drop plain http, blob:, SVG in data: and unusual schemes; https and ipfs are safe choices.",
         "host the image and link it with https",
     }
     TAGS_COUNT = "tool.tags_count", Error, "ERC-8257 §2 Optional Fields" {
@@ -88,22 +88,22 @@ super::codes! {
     }
     CREATOR_ZERO = "tool.creator_zero", Error, check 4, "ERC-8257 §7 creatorAddress Field" {
         "`creatorAddress` is the zero address",
-        "Nobody can register from the zero address, so the tool can never verify. It does not mean \"anyone\".",
+        "The zero address cannot send a transaction, so the tool can never verify. It does not mean \"anyone\".",
         "write the address that will call registerTool",
     }
     CREATOR_PLACEHOLDER = "tool.creator_placeholder", Error, "ERC-8257 §7 creatorAddress Field" {
         "`creatorAddress` looks like a placeholder",
-        "Burn addresses and repeated patterns are what templates and unset environment variables leave behind. Nobody signs from them. Readers only warn.",
+        "Burn addresses and repeated patterns come from templates and unset environment variables. No one can sign for them. Readers only warn.",
         "write the address that will call registerTool",
     }
     CREATOR_EXAMPLE = "tool.creator_example", Hint, "ERC-8257 §7 creatorAddress Field" {
         "`creatorAddress` is an address from an example",
-        "Templates and documentation use this address. It is fine until the manifest is published: only the address that calls registerTool can make it verify.",
+        "Templates and documentation use this address. It must be replaced before publishing: the manifest verifies only with the address that calls registerTool.",
         "write the address that will call registerTool",
     }
     HEX_UPPERCASE = "tool.hex_uppercase", Error, check 3, "ERC-8257 §2 Canonical Manifest Bytes" {
         "a hex field has upper-case digits",
-        "Canonical bytes do not fold case, so a checksummed address has another hash than a plain one. Readers must refuse upper case in hex fields and must not fold it by themselves.",
+        "Canonicalisation does not change case, so a checksummed address gives another hash than a lowercase one. Readers must refuse upper case in hex fields and must not fold it by themselves.",
         "write the value in lower case (toolcrib lint --fix does it)",
     }
     PRICING_SHAPE = "tool.pricing_shape", Error, "ERC-8257 §3 Pricing" {
@@ -114,7 +114,7 @@ super::codes! {
     PRICING_EMPTY = "tool.pricing_empty", Error, "ERC-8257 §3 Pricing" {
         "`pricing` is an empty list",
         "A free tool has no pricing field at all. An empty list must be refused.",
-        "remove the field (toolcrib lint --fix does not guess: an entry may be missing)",
+        "remove the field, or add the missing entry (toolcrib lint --fix does not decide this)",
     }
     PRICING_COUNT = "tool.pricing_count", Error, "ERC-8257 Manifest Parser Hardening" {
         "there are more than 32 payment options",
@@ -128,27 +128,27 @@ super::codes! {
     }
     RECIPIENT_IS_CREATOR = "tool.recipient_is_creator", Hint, "Toolcrib lint" {
         "payments go to the address that registers the tool",
-        "This is legal. It is worth a look because the deployer's key is often not the wallet that should collect money, and the endpoint's own 402 answer must name the same recipient.",
-        "check that the endpoint asks for payment to this very address",
+        "This is legal, but the deployer's key is often not the wallet that should receive payments, and the 402 response of the endpoint must name the same recipient.",
+        "check that the endpoint asks for payment to this address",
     }
     PROTOCOL_EMPTY = "tool.protocol_empty", Error, "ERC-8257 §3 Pricing" {
         "`protocol` is empty",
-        "protocol names how to pay and is matched byte for byte. An empty name matches nothing.",
-        "write the protocol that the endpoint speaks, such as x402",
+        "`protocol` names the payment protocol and is matched byte for byte. An empty name matches nothing.",
+        "write the protocol that the endpoint uses, such as x402",
     }
     PROTOCOL_UNUSUAL = "tool.protocol_unusual", Hint, "ERC-8257 §3 Pricing" {
         "`protocol` is not one that clients commonly know",
         "Clients pick the first entry whose protocol they support and treat all others as \"pricing unknown\". Known names are x402, mpp, erc20-transfer and native-transfer, with hyphens.",
-        "use a common name if one of them is meant",
+        "use a common name if it applies",
     }
     ACCESS_OPEN = "tool.access_open", Error, "ERC-8257 §4 Access" {
-        "`access` is used to say that the tool is open",
+        "an open tool has an `access` block",
         "An access block lists requirements. Open tools have none, and a block without requirements must be refused.",
         "leave access out for open tools",
     }
     ACCESS_LOGIC = "tool.access_logic", Error, "ERC-8257 §4 Access" {
         "`access.logic` is neither AND nor OR",
-        "logic says whether all requirements or any one of them must be met. There is no default and case matters.",
+        "`logic` states whether all requirements or any one of them must be met. It has no default and is case-sensitive.",
         "write \"AND\" or \"OR\"",
     }
     ACCESS_EMPTY = "tool.access_empty", Error, "ERC-8257 §4 Access" {
@@ -158,7 +158,7 @@ super::codes! {
     }
     ACCESS_COUNT = "tool.access_count", Error, "ERC-8257 Manifest Parser Hardening" {
         "there are more than 256 access requirements",
-        "Readers must refuse more than 256 requirements, as many as they read from the predicate onchain.",
+        "Readers must refuse more than 256 requirements. The same limit applies to requirements read from the predicate onchain.",
         "summarise the requirements",
     }
     KIND_GRAMMAR = "tool.kind_grammar", Error, "ERC-8257 §4 Access" {
@@ -168,8 +168,8 @@ super::codes! {
     }
     KIND_UNKNOWN_SENTINEL = "tool.kind_sentinel", Warning, "ERC-8257 getRequirements Is Advisory" {
         "a requirement has kind 0x00000000",
-        "Composite predicates use this value onchain for a part that could not be read. In a manifest it tells callers nothing.",
-        "write the kind that the predicate asks for",
+        "Composite predicates use this value onchain for a term that could not be read. In a manifest it has no meaning.",
+        "write the kind that the predicate reports",
     }
     DATA_GRAMMAR = "tool.data_grammar", Error, "ERC-8257 §4 Access" {
         "a requirement's `data` is not hex bytes",
@@ -178,22 +178,22 @@ super::codes! {
     }
     DATA_LENGTH = "tool.data_length", Error, "ERC-8257 Manifest Parser Hardening" {
         "a requirement's `data` is longer than 4,096 bytes",
-        "The cap is on decoded bytes and equals the cap for the same data onchain.",
-        "shorten the payload; large sets belong into a Merkle root",
+        "The limit applies to decoded bytes and equals the limit for the same data onchain.",
+        "shorten the payload; use a Merkle root for large sets",
     }
     DATA_LAYOUT = "tool.data_layout", Warning, "ERC-8257 Marker Interfaces" {
-        "a requirement's `data` does not fit its `kind`",
-        "Every known kind has a fixed layout: one address for an ERC-721 holding, address and token id for ERC-1155, address and tier for a subscription, address and amount for an ERC-20 balance, and so on. Agents will not be able to read this one.",
+        "a requirement's `data` does not match its `kind`",
+        "Every known kind has a fixed layout: one address for an ERC-721 holding, address and token id for ERC-1155, address and tier for a subscription, address and amount for an ERC-20 balance, and so on. Agents cannot decode this one.",
         "encode the payload with abi.encode as the kind prescribes",
     }
     LABEL_LENGTH = "tool.label_length", Error, "ERC-8257 §4 Access" {
         "a requirement's `label` is longer than 256 bytes",
-        "The cap is on UTF-8 bytes, so that the same label fits onchain.",
+        "The limit counts UTF-8 bytes, so that the same label fits onchain.",
         "shorten the label",
     }
     LINK_LENGTH = "tool.link_length", Error, "ERC-8257 §4 Access" {
         "a link or its name is longer than 2,048 bytes",
-        "Keys and values of links share the cap of the other URL fields.",
+        "Keys and values of links have the same limit as the other URL fields.",
         "shorten it",
     }
     LINK_NOT_HTTPS = "tool.link_not_https", Error, "ERC-8257 §4 Access" {
@@ -208,13 +208,13 @@ super::codes! {
     }
     TIER_INCONSISTENT = "tool.tier_inconsistent", Error, "ERC-8257 §5 Trust Tiers" {
         "the declared tier is not supported by the other fields",
-        "A tier is a claim that attestation, reproducibleBuild and execution must back. Readers flag the manifest and use the lower tier; producers must not claim more than they show.",
+        "The fields attestation, reproducibleBuild and execution must support the tier. Readers flag the manifest and use the lower tier; producers must not claim a tier without these fields.",
         "add what the tier needs, or declare the tier that the fields support",
     }
     EXECUTION_UNKNOWN = "tool.execution_unknown", Error, "ERC-8257 §5 Execution Tiers" {
         "`verifiability.execution` is not a known environment",
         "The values are standard, tee and e2ee, or a vendor's reverse-DNS name. Readers treat anything else as standard.",
-        "write standard, tee or e2ee; prose belongs into verifiability.description",
+        "write standard, tee or e2ee, and move prose to verifiability.description",
     }
     VERIFIABILITY_DESCRIPTION_LENGTH = "tool.verifiability_description_length", Error, "ERC-8257 §5 Verifiability Fields" {
         "`verifiability.description` is empty or too long",
@@ -223,22 +223,22 @@ super::codes! {
     }
     DATA_RETENTION_UNKNOWN = "tool.data_retention_unknown", Warning, "ERC-8257 §5 Data Retention Policies" {
         "`dataRetention` is not a known policy",
-        "The policies are full, metadata-only, ephemeral and none. Another value makes no claim that readers understand.",
+        "The policies are full, metadata-only, ephemeral and none. Readers ignore any other value.",
         "write one of the four, or leave the field out",
     }
     SOURCE_VISIBILITY_UNKNOWN = "tool.source_visibility_unknown", Warning, "ERC-8257 §5 Source Visibility" {
         "`sourceVisibility` is not a known value",
-        "The values are open-source, audited and proprietary. Another value makes no claim that readers understand.",
+        "The values are open-source, audited and proprietary. Readers ignore any other value.",
         "write one of the three, or leave the field out",
     }
     ATTESTATION_IGNORED = "tool.attestation_ignored", Warning, "ERC-8257 §5 Attestation" {
         "`attestation` has no effect without an isolated environment",
-        "Readers ignore an attestation for tools whose execution is standard or unknown to them.",
+        "Readers ignore an attestation when `execution` is standard or unknown to them.",
         "leave attestation out, or declare the environment that it attests",
     }
     ATTESTATION_MISSING = "tool.attestation_missing", Warning, "ERC-8257 §5 Attestation" {
         "an isolated environment is declared without `attestation`",
-        "Without a report nobody can check the claim, so it counts as self-attested.",
+        "Without a report the claim cannot be checked, so it counts as self-attested.",
         "add attestation with its type and endpoint",
     }
     ATTESTATION_MAX_AGE = "tool.attestation_max_age", Error, "ERC-8257 §5 Attestation" {
@@ -258,7 +258,7 @@ super::codes! {
     }
     UNKNOWN_SUBFIELD = "tool.unknown_subfield", Warning, "ERC-8257 §5 Verifiability Fields" {
         "a field inside a defined object is not one that the ERC defines",
-        "It is hashed but means nothing to readers. Often it is a misspelt field whose value then has no effect.",
+        "It is hashed, but readers ignore it. Often it is a misspelt field, whose value then has no effect.",
         "use the defined name, or move the value to a namespaced top-level extension",
     }
     EXTENSION_BARE = "tool.extension_bare", Warning, "ERC-8257 §2 Unknown Fields and Extensions" {
@@ -273,27 +273,27 @@ super::codes! {
     }
     FIELD_LOOKALIKE = "tool.field_lookalike", Warning, "ERC-8257 §2 Unknown Fields and Extensions" {
         "an unknown field looks like a defined one",
-        "Only the exact names have a meaning. A field that differs in case or by a letter is hashed and ignored, which is rarely what was meant.",
+        "Only the exact names have a meaning. A field that differs in case or by a letter is hashed and ignored, which is rarely intended.",
         "use the defined name, or remove the field",
     }
     SELF_REFERENCE = "tool.self_reference", Warning, "Toolcrib lint" {
-        "the manifest carries its own id or hash",
+        "the manifest contains its own tool id or hash",
         "The tool id is known only after registration, and a hash cannot contain itself. Such a field forces an extra update or is wrong from the start.",
-        "leave it out; the registry is the place that knows",
+        "remove the field; readers get both from the registry",
     }
     MAX_AGE_IGNORED = "tool.max_age_ignored", Warning, "ERC-8257 Manifest Freshness" {
         "`maxAge` is not a whole number of seconds and is ignored",
-        "maxAge shortens the time for which readers may reuse a verified manifest. Only a non-negative integer is honoured.",
+        "maxAge shortens the time for which readers may cache a verified manifest. Only a non-negative integer is used.",
         "write seconds as a number, such as 60",
     }
     SCHEMA_PREFILLED = "tool.schema_prefilled", Hint, "ERC-8257 Schema default and const Injection" {
-        "the schema fills in a value by itself",
-        "default and const let a manifest choose parameters that nobody has looked at. Agents must show them, and must not send them for a paid or state-changing tool without consent.",
+        "the schema sets a value with `default` or `const`",
+        "`default` and `const` let a manifest choose arguments that the user has not seen. Agents must show them, and must not send them to a paid or state-changing tool without consent.",
         "describe the usual value in the description instead",
     }
     DUPLICATE_REGISTRATION = "tool.duplicate_registration", Warning, "ERC-8257 Front-Running Tool Registration" {
         "the same manifest or endpoint is registered elsewhere",
-        "Anybody can register any URI. At most one creator passes the checks, so a second registration is a copy, a move to another chain, or a mistake.",
+        "Anyone can register any URI. Only the creator that the manifest names passes the checks, so a second registration is a copy, a move to another chain, or a mistake.",
         "use the registration that verifies; creators remove the ones they do not need",
     }
 }

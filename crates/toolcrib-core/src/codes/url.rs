@@ -3,22 +3,22 @@
 super::codes! {
     EMPTY = "url.empty", Error, "ERC-8257 §6 URL Normalization" {
         "the URL is empty",
-        "An empty text names no place. Often an environment variable was not set when the file was made.",
+        "An empty text is not a URL. Often an environment variable was not set when the file was generated.",
         "write the URL, or leave the field out if it is optional",
     }
     NO_SCHEME = "url.no_scheme", Error, "ERC-8257 §6 URL Normalization" {
         "the URL has no scheme",
-        "A bare host, a path or `//host` means something only relative to another URL. A manifest stands alone.",
+        "A bare host, a path or `//host` is a relative reference. A manifest has no base URL to resolve it against.",
         "start the URL with https://",
     }
     NOT_HTTPS = "url.not_https", Error, "ERC-8257 §6 URL Normalization" {
         "the URL is not https",
-        "Only https is allowed. Plain http can be read and changed on the way, and schemes such as data, javascript and file reach into the reader's own machine.",
+        "Only https is allowed. Plain http can be read and altered on the network path, and schemes such as data, javascript and file run code or read files on the reader's machine.",
         "serve it over https and start the URL with https://",
     }
     NO_AUTHORITY = "url.no_authority", Error, "RFC 3986 §3" {
         "the scheme is not followed by //",
-        "Browsers repair `https:host` and `https:/host`; other readers refuse them or look for a path.",
+        "Browsers repair `https:host` and `https:/host`; other readers refuse them or read them as a path.",
         "write https:// with two slashes",
     }
     EMPTY_HOST = "url.empty_host", Error, "RFC 9110 §4.2.2" {
@@ -28,7 +28,7 @@ super::codes! {
     }
     USERINFO = "url.userinfo", Error, "RFC 9110 §4.2.4" {
         "the URL has a user name or password before the host",
-        "Everything before `@` is credentials. It leaks secrets into a public manifest, and it is used to make a URL look as if it led elsewhere.",
+        "The part before `@` is credentials. It leaks secrets into a public manifest, and attackers use it to make a URL look as if it pointed to another host.",
         "remove the part before the @ sign",
     }
     HOST_NOT_ASCII = "url.host_not_ascii", Error, "ERC-8257 §6 rule G3" {
@@ -38,7 +38,7 @@ super::codes! {
     }
     HOST_PERCENT = "url.host_percent", Error, "ERC-8257 §6 rule G3" {
         "the host has a percent sign",
-        "Some readers decode percent escapes in a host and others do not, so they would talk to different machines. IPv6 zones are local to one machine.",
+        "Some readers decode percent escapes in a host and others do not, so they would connect to different hosts. IPv6 zones are local to one machine.",
         "write the host in plain ASCII",
     }
     HOST_CHARACTER = "url.host_character", Error, "RFC 1123 §2.1" {
@@ -48,13 +48,13 @@ super::codes! {
     }
     HOST_UNDERSCORE = "url.host_underscore", Error, "RFC 1123 §2.1" {
         "the host has an underscore",
-        "DNS allows an underscore, names of hosts do not: some clients and certificate authorities refuse it. Readers only warn, since ERC-8257 does not forbid it.",
+        "DNS allows an underscore, but host names do not: some clients and certificate authorities refuse it. Readers only warn, because ERC-8257 does not forbid it.",
         "use a host name of letters, digits, hyphens and dots",
     }
     EMPTY_LABEL = "url.empty_label", Error, "RFC 1035 §2.3.1" {
-        "the host has an empty part",
-        "Two dots in a row, or a dot at the start, leave a part of the name empty. Often a variable in it was not filled in.",
-        "remove the extra dot, or fill in the missing part",
+        "the host has an empty label",
+        "Two dots in a row, or a leading dot, make an empty label. Often a variable in the name was not filled in.",
+        "remove the extra dot, or fill in the missing label",
     }
     TRAILING_DOT = "url.trailing_dot", Error, "ERC-8257 §6 URL Normalization" {
         "the host ends in a dot",
@@ -62,12 +62,12 @@ super::codes! {
         "remove the dot at the end of the host",
     }
     LABEL_TOO_LONG = "url.label_too_long", Error, "RFC 1035 §2.3.4" {
-        "a part of the host is longer than 63 characters",
+        "a label of the host is longer than 63 characters",
         "DNS cannot carry such a name.",
         "correct the host name",
     }
     LABEL_HYPHEN = "url.label_hyphen", Error, "RFC 1123 §2.1" {
-        "a part of the host starts or ends with a hyphen",
+        "a label of the host starts or ends with a hyphen",
         "Hyphens are allowed only between other characters. Many resolvers and all certificate authorities refuse such names.",
         "correct the host name",
     }
@@ -77,23 +77,23 @@ super::codes! {
         "correct the host name",
     }
     INVALID_PUNYCODE = "url.invalid_punycode", Error, "ERC-8257 §6 rule G3; UTS #46" {
-        "an xn-- part of the host is not a valid A-label",
-        "It does not decode, decodes to something that is not allowed in host names, or has another canonical form. Readers would disagree on which host is meant.",
+        "an xn-- label of the host is not a valid A-label",
+        "It does not decode, decodes to characters that host names cannot have, or has another canonical form. Readers would disagree about the host.",
         "convert the intended name again with an IDNA tool",
     }
     NUMERIC_TOP_LABEL = "url.numeric_top_label", Error, "WHATWG URL, host parsing" {
         "the host ends in a number but is not an IPv4 address",
-        "Readers that follow WHATWG URL take such a host for a broken IPv4 address and refuse it.",
+        "Readers that follow WHATWG URL treat such a host as a malformed IPv4 address and refuse it.",
         "correct the host name",
     }
     IPV4_NOT_CANONICAL = "url.ipv4_not_canonical", Error, "ERC-8257 Malicious Endpoints" {
         "the IPv4 address is not four plain decimal numbers",
-        "Decimal, octal, hexadecimal and shortened forms are read as addresses by some software and as names by other; attackers use them to slip past filters.",
+        "Some software reads decimal, octal, hexadecimal and shortened forms as addresses, other software as names. Attackers use them to bypass filters.",
         "write a host name, or the address as four decimal numbers",
     }
     IPV6_INVALID = "url.ipv6_invalid", Error, "RFC 3986 §3.2.2" {
         "the host is not a valid IPv6 address in brackets",
-        "An IPv6 address in a URL stands in square brackets and has no zone.",
+        "An IPv6 address in a URL is written in square brackets and without a zone.",
         "write a host name, or the address in brackets",
     }
     IPV6_NOT_CANONICAL = "url.ipv6_not_canonical", Error, "RFC 5952" {
@@ -103,7 +103,7 @@ super::codes! {
     }
     NON_PUBLIC_ADDRESS = "url.non_public_address", Error, "ERC-8257 Malicious Endpoints" {
         "the IP address is not on the public internet",
-        "A manifest that points at loopback, private, link-local or reserved addresses would make readers attack their own network. They must refuse it.",
+        "A manifest that points at loopback, private, link-local or reserved addresses would make readers send requests into their own network (SSRF). Readers must refuse it.",
         "use a public host name",
     }
     PORT_EMPTY = "url.port_empty", Error, "ERC-8257 §6 rule G2" {
@@ -138,17 +138,17 @@ super::codes! {
     }
     CONTROL = "url.control_character", Error, "RFC 3986 §2" {
         "the URL has a control character",
-        "Control characters have no place in a URL. They split headers and logs and drive terminals.",
+        "Control characters are not allowed in a URL. They can split headers and log lines and send escape sequences to terminals.",
         "remove it",
     }
     BACKSLASH = "url.backslash", Error, "RFC 3986 §2" {
         "the URL has a backslash",
-        "Browsers take a backslash for a slash; others do not. The host or the path would differ from reader to reader.",
+        "Browsers read a backslash as a slash; other clients do not. The host or the path would differ from reader to reader.",
         "write a slash, or %5C if a backslash is meant",
     }
     TEMPLATE = "url.template", Error, "RFC 3986 §2" {
         "the URL has a placeholder that was not filled in",
-        "Braces and angle brackets are not allowed in a URL. `{param}`, `${NAME}` and `<host>` are text for people or for a template engine; callers send them as they stand.",
+        "Braces and angle brackets are not allowed in a URL. `{param}`, `${NAME}` and `<host>` are placeholders for people or template engines; callers send them literally.",
         "put the value in, or move the parameter to `inputs`",
     }
     NON_ASCII = "url.non_ascii", Error, "RFC 3986 §2" {
@@ -158,32 +158,32 @@ super::codes! {
     }
     PERCENT_TRIPLET = "url.percent_triplet", Error, "RFC 3986 §2.1" {
         "a percent sign is not followed by two hexadecimal digits",
-        "A lone percent sign is read in different ways, and `%NAME%` is a variable of the Windows command line. Readers only warn, since ERC-8257 leaves the path of an endpoint alone.",
+        "A lone percent sign is read in different ways, and `%NAME%` is a variable of the Windows command line. Readers only warn, because ERC-8257 does not restrict the path of an endpoint.",
         "write %25 if a percent sign is meant",
     }
     CHARACTER = "url.character", Error, "RFC 3986 §2" {
         "the URL has a character that is not allowed there",
-        "Quotes, pipes, carets, backticks and square brackets must be percent-encoded after the host. Raw, they are also what turns a copied command into another one.",
+        "Quotes, pipes, carets, backticks and square brackets must be percent-encoded after the host. Unencoded, they can also change the meaning of a copied shell command.",
         "percent-encode the character",
     }
     DOT_SEGMENT = "url.dot_segment", Error, "RFC 3986 §5.2.4" {
         "the path has a . or .. segment",
-        "Most clients resolve such segments before sending, also when they are encoded as %2e; others send them. The path would differ from reader to reader. Readers of endpoints only warn, since ERC-8257 leaves their path alone.",
+        "Most clients resolve such segments before sending, even when they are encoded as %2e; others send them. The path would differ between readers. Readers of endpoints only warn, because ERC-8257 does not restrict their path.",
         "write the resolved path",
     }
     SCHEME_UPPER_CASE = "url.scheme_upper_case", Error, "ERC-8257 §6 rule G1" {
         "the scheme has upper-case letters",
-        "A URL is stored with a lowercase scheme, since manifests are compared byte by byte. Readers lowercase it before comparing.",
+        "A URL is stored with a lowercase scheme, because manifests are compared byte by byte. Readers lowercase it before comparing.",
         "write https in lower case (toolcrib lint --fix does it)",
     }
     HOST_UPPER_CASE = "url.host_upper_case", Error, "ERC-8257 §6 rule G1" {
         "the host has upper-case letters",
-        "A URL is stored with a lowercase host, since manifests are compared byte by byte. Readers lowercase it before comparing.",
+        "A URL is stored with a lowercase host, because manifests are compared byte by byte. Readers lowercase it before comparing.",
         "write the host in lower case (toolcrib lint --fix does it)",
     }
     DEFAULT_PORT = "url.default_port", Error, "ERC-8257 §6 rule G2" {
         "port 443 is written out",
-        "443 is the default of https and is left out, since manifests are compared byte by byte. Readers drop it before comparing.",
+        "443 is the default of https and is left out, because manifests are compared byte by byte. Readers drop it before comparing.",
         "remove :443 (toolcrib lint --fix does it)",
     }
     QUERY_APOSTROPHE = "url.query_apostrophe", Error, "WHATWG URL, query state" {
@@ -193,77 +193,77 @@ super::codes! {
     }
     TOO_LONG = "url.too_long", Error, "ERC-8257 §2 Optional Fields" {
         "the URL is longer than 2,048 bytes",
-        "The cap counts UTF-8 bytes after normalisation. Readers refuse longer URLs in this field.",
+        "The limit counts UTF-8 bytes after normalisation. Readers refuse longer URLs in this field.",
         "shorten the URL; host the content instead of putting it into the URL",
     }
     TEMPLATE_SEGMENT = "url.template_segment", Warning, "Toolcrib" {
         "a path segment looks like an unfilled parameter",
-        "`:name` is how routers write a parameter. Callers send the segment as it stands.",
+        "`:name` is how routers write a parameter. Callers send the segment literally.",
         "put the value in, or move the parameter to `inputs`",
     }
     RESERVED_HOST = "url.reserved_host", Warning, "RFC 6761; RFC 6762; ICANN private-use TLD" {
         "the host can never be reached from the public internet",
-        "localhost, .local, .internal, .test, .invalid and similar names are reserved for local use. Nobody else can fetch or call it, so verification cannot succeed.",
+        "localhost, .local, .internal, .test, .invalid and similar names are reserved for local use. Other machines cannot fetch or call it, so verification cannot succeed.",
         "write the public host name",
     }
     DOTLESS_HOST = "url.dotless_host", Warning, "RFC 7085" {
         "the host is a single word",
-        "Single-word names resolve inside a private network only, to whatever machine the reader's network has under that name.",
+        "A single-word name resolves only inside a private network, to the machine that has this name in the reader's network.",
         "write the full public host name",
     }
     EXAMPLE_HOST = "url.example_host", Hint, "RFC 2606" {
         "the host is reserved for examples",
-        "example.com, example.org, example.net and .example are for documentation. A real tool cannot live there.",
-        "write your own host name before publishing",
+        "example.com, example.org, example.net and .example are reserved for documentation. A real tool cannot be served there.",
+        "write the host name of your server before publishing",
     }
     PLACEHOLDER_HOST = "url.placeholder_host", Warning, "Toolcrib" {
         "the host looks like a placeholder",
-        "Names such as your-domain come from templates. If somebody registers the name, they own the origin of this tool.",
-        "write your own host name",
+        "Names such as your-domain come from templates. If another person registers the name, they control the origin of this tool.",
+        "write the host name of your server",
     }
     EPHEMERAL_HOST = "url.ephemeral_host", Warning, "Toolcrib" {
         "the host is a tunnel, a paste bin or a request catcher",
-        "Such hosts vanish, change hands or show content that others can edit. Whoever gets the name next can pass as the origin of this tool.",
+        "Such hosts disappear, are reassigned, or serve content that others can edit. The next owner of the name controls the origin of this tool.",
         "host it under a name that you control",
     }
     PREVIEW_HOST = "url.preview_host", Warning, "Toolcrib" {
         "the host is a preview of a deployment",
-        "Hosting services make such a name for one build, branch or pull request and drop it later. What it serves is not what the tool serves next week.",
-        "use the name of the production deployment, or better a name that you control",
+        "Hosting services create such a name for one build, branch or pull request and remove it later. It does not serve later versions of the tool.",
+        "use the host name of the production deployment, preferably one that you control",
     }
     MIXED_SCRIPT = "url.mixed_script", Warning, "ERC-8257 Origin-Binding Limitations; UTS #39 §5.2" {
-        "a part of the host mixes scripts",
-        "Letters of several scripts in one word let a name pass for another. Latin together with Japanese, Chinese or Korean is common and not meant. Such a host is shown as xn--.",
-        "compare the xn-- form with the host that you expect; authors choose a name in one script",
+        "a label of the host mixes scripts",
+        "Letters of several scripts in one label can imitate another name. Latin combined with Japanese, Chinese or Korean is common and not reported. The host is shown as xn--.",
+        "compare the xn-- form with the expected host; authors choose a name in one script",
     }
     CONFUSABLE_HOST = "url.confusable_host", Warning, "ERC-8257 Origin-Binding Limitations; UTS #39 §4" {
-        "a part of the host looks like other text",
-        "Every letter of it has a twin in ASCII, or one of them looks like a dot, a slash or nothing at all. A reader takes the host for another. It is shown as xn--.",
-        "compare the xn-- form with the host that you expect",
+        "a label of the host looks like other text",
+        "Each of its letters resembles an ASCII letter, or one of them resembles a dot, a slash or nothing at all. People mistake the host for another one. It is shown as xn--.",
+        "compare the xn-- form with the expected host",
     }
     MIXED_NUMERALS = "url.mixed_numerals", Warning, "UTS #39 §5.3" {
-        "a part of the host mixes digits of several number systems",
-        "Digits of one system can look like other digits of another, so the number that is read may not be the one that is there. The host is shown as xn--.",
-        "compare the xn-- form with the host that you expect; authors use one kind of digits",
+        "a label of the host mixes digits of several number systems",
+        "A digit of one system can look like a different digit of another, so people may read another number. The host is shown as xn--.",
+        "compare the xn-- form with the expected host; authors use one kind of digits",
     }
     INVISIBLE_IN_HOST = "url.invisible_in_host", Warning, "UTS #39 §3.1; UAX #31 Default_Ignorable_Code_Point" {
-        "the host has a character that cannot be seen",
-        "Joiners and other ignorable characters leave no mark on the screen, so two different hosts look the same. The host is shown as xn--.",
-        "compare the xn-- form with the host that you expect",
+        "the host has an invisible character",
+        "Joiners and other ignorable characters are not displayed, so two different hosts look the same. The host is shown as xn--.",
+        "compare the xn-- form with the expected host",
     }
     UNCOMMON_CHARACTER = "url.uncommon_character", Hint, "UTS #39 §3.1 General Security Profile" {
-        "the host has a character that names seldom have",
-        "Symbols, emoji, historic letters and scripts in limited use are hard to tell apart for most readers. The host is shown as xn--.",
-        "compare the xn-- form with the host that you expect",
+        "the host has an uncommon character",
+        "Symbols, emoji, historic letters and scripts in limited use are hard to distinguish for most people. The host is shown as xn--.",
+        "compare the xn-- form with the expected host",
     }
     IP_HOST = "url.ip_host", Warning, "Toolcrib" {
         "the host is an IP address",
-        "Addresses change hands without notice, and few certificate authorities issue for them. Origin binding is only as good as the hold on the address.",
+        "IP addresses are reassigned without notice, and few certificate authorities issue certificates for them. Origin binding proves control of the address only.",
         "use a host name that you control",
     }
     SHELL_TEXT = "url.shell_text", Warning, "Toolcrib" {
-        "the URL holds text that a shell could run",
-        "Every character is legal in a URL, but together they look like a command. Registrations of this kind aim at people who paste a URL into a terminal.",
+        "the URL contains text that a shell could run",
+        "Every character is legal in a URL, but together they look like a command. Such registrations target people who paste a URL into a terminal.",
         "percent-encode the characters, or remove the text",
     }
     METADATA_NOT_HTTPS = "url.metadata_not_https", Error, check 2, "ERC-8257 §6, §7 check 2" {
@@ -273,17 +273,17 @@ super::codes! {
     }
     METADATA_MALFORMED = "url.metadata_malformed", Error, check 2, "ERC-8257 §6 rules G1 to G3, §7 check 2" {
         "the metadata URI is not a well-formed https URL",
-        "Readers must be able to normalise the URI without guessing. This one is read differently by different software.",
+        "Readers must be able to normalise the URI without guessing. Different software reads this one differently.",
         "update the registration with a well-formed URL",
     }
     METADATA_NOT_ACE = "url.metadata_not_ace", Error, check 2, "ERC-8257 §6 rule G3, §7 check 2" {
         "the host of the metadata URI is not written as an A-label",
-        "Readers do not convert host names: two of them could convert differently and end up on different machines.",
+        "Readers do not convert host names: two readers could convert them differently and connect to different hosts.",
         "register the URI with the host in its xn-- form, which `toolcrib lint` prints",
     }
     METADATA_TOO_LONG = "url.metadata_too_long", Error, check 2, "ERC-8257 Metadata URI Length Cap" {
         "the metadata URI is longer than 2,048 bytes",
-        "Registries must refuse longer URIs, so a registration with one comes from a registry that breaks the rules. The well-known path never needs more than a few hundred bytes.",
+        "Registries must refuse longer URIs, so this registration comes from a registry that does not conform. The well-known path never needs more than a few hundred bytes.",
         "use the well-known path; serve the manifest there instead of putting it into the URI",
     }
     METADATA_NOT_NORMALISED = "url.metadata_not_normalised", Warning, "ERC-8257 §6 URL Normalization" {
@@ -303,17 +303,17 @@ super::codes! {
     }
     ORIGIN_HOST = "url.origin_host", Error, check 2, "ERC-8257 §6, §7 check 2; RFC 6454" {
         "the endpoint is on another host than the metadata URI",
-        "Origin binding proves that whoever runs the endpoint also serves the manifest. Subdomains, www and custom domains are different origins.",
+        "Origin binding proves that the operator of the endpoint also serves the manifest. Subdomains, www and custom domains are different origins.",
         "serve the manifest on the host of the endpoint, or move the endpoint, then update the registration",
     }
     ORIGIN_PORT = "url.origin_port", Error, check 2, "ERC-8257 §6, §7 check 2; RFC 6454" {
         "the endpoint is on another port than the metadata URI",
-        "Two ports of one host can belong to different people. A port other than 443 must be the same on both sides.",
+        "Two ports of one host can be controlled by different people. A port other than 443 must be the same on both sides.",
         "serve both on the same port",
     }
     WELL_KNOWN_PREFIX = "url.well_known_prefix", Error, check 2, "ERC-8257 §6 rule W1, §7 check 2" {
         "the metadata URI is not under /.well-known/ai-tool/",
-        "The well-known path shows that the operator of the whole origin, not just somebody with a folder on it, placed the manifest.",
+        "The well-known path shows that the operator of the whole origin placed the manifest, not a user with access to one folder.",
         "serve the manifest at /.well-known/ai-tool/<slug>.json at the root of the origin; a rewrite rule is enough, a redirect is not",
     }
     WELL_KNOWN_SUFFIX = "url.well_known_suffix", Error, check 2, "ERC-8257 §6 rule W1, §7 check 2" {
@@ -332,8 +332,8 @@ super::codes! {
         "give the file a shorter name",
     }
     SLUG_DIFFERS = "url.slug_differs", Hint, "Toolcrib" {
-        "the slug is not the one that the tool's name would give",
-        "Any slug is legal. Authors report that listings look for the one derived from the name.",
-        "consider the derived slug for a new registration; do not move a published manifest for it alone",
+        "the slug differs from the one derived from the tool's name",
+        "Any slug is legal. Authors report that listings expect the one derived from the name.",
+        "consider the derived slug for a new registration; do not move a published manifest only for this",
     }
 }

@@ -308,7 +308,7 @@ impl<'a> Reader<'a> {
                 self.findings.push(
                     Finding::new(codes::json::DUPLICATE_KEY)
                         .at_span(Span::new(again.start as usize, again.end as usize))
-                        .message(format!("this key was used before, at byte {}", first.start))
+                        .message(format!("the key appears before at byte {}", first.start))
                         .got(text(&pair[1])),
                 );
             }

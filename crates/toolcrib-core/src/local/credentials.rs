@@ -162,7 +162,7 @@ pub(super) fn check_use(root: Object<'_>, credentials: &[Credential], context: &
             context.report(
                 Finding::new(codes::local::CREDENTIAL_HEADER)
                     .at(value)
-                    .message(format!("there is already a credential for the header `{header}`"))
+                    .message(format!("another credential uses the header `{header}`"))
                     .got(header),
             );
         }
@@ -201,7 +201,7 @@ fn check_env<'d>(value: Value<'d>, context: &mut Context) -> Option<&'d str> {
     context.report(
         Finding::new(codes::local::CREDENTIAL_ENV)
             .at(value)
-            .expected("letters, digits and `_`; not PATH, HOME, LD_*, DYLD_*, NODE_*, PYTHON* or another variable that programs start with")
+            .expected("letters, digits and `_`; not PATH, HOME, LD_*, DYLD_*, NODE_*, PYTHON* or another variable that controls how programs start")
             .got(name),
     );
     None
@@ -222,7 +222,7 @@ fn check_name<'d>(value: Value<'d>, seen: &mut BTreeSet<&'d str>, context: &mut 
         context.report(
             Finding::new(codes::local::CREDENTIAL_DUPLICATE)
                 .at(value)
-                .message(format!("there is already a credential called `{name}`"))
+                .message(format!("another credential has the name `{name}`"))
                 .got(name),
         );
     }
@@ -238,7 +238,7 @@ fn refuse_value(key: &str, value: Value<'_>, secret: bool, context: &mut Context
         // An address or a user name, which may be shown. It still has no effect.
         finding = finding
             .severity(Severity::Warning)
-            .message(format!("credentials have no `{key}` in this format; it is kept and ignored"));
+            .message(format!("`{key}` is not a field of credentials in this format; it is kept and ignored"));
     }
     context.report(finding);
 }

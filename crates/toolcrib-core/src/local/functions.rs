@@ -166,7 +166,7 @@ fn check_one<'d>(
             context.report(
                 Finding::new(codes::local::FUNCTION_DUPLICATE)
                     .at(value)
-                    .message(format!("there is already a function called `{name}`"))
+                    .message(format!("another function has the name `{name}`"))
                     .got(name),
             );
         } else {
@@ -254,7 +254,10 @@ fn check_exposed(id: &str, name: &str, value: Value<'_>, context: &mut Context) 
         context.report(
             Finding::new(codes::local::EXPOSED_NAME_LONG)
                 .at(value)
-                .message(format!("the name that models see has {} characters, which leaves little for prefixes", exposed.len()))
+                .message(format!(
+                    "the name that models see has {} characters, which leaves little room for prefixes",
+                    exposed.len()
+                ))
                 .expected(format!("at most {EXPOSED_ADVISED} characters"))
                 .got(&exposed),
         );
@@ -281,7 +284,7 @@ fn check_collisions(id: &str, seen: BTreeMap<&str, (usize, Value<'_>)>, context:
         context.report(
             Finding::new(codes::local::NAME_COLLISION)
                 .at(value)
-                .message(format!("`{second}` and `{first}` are both `{shared}` for {at}"))
+                .message(format!("`{second}` and `{first}` both map to `{shared}` for {at}"))
                 .got(second),
         );
     }
@@ -307,7 +310,7 @@ fn check_parameters<'d>(value: Value<'d>, context: &mut Context) -> Option<(&'d 
         context.report(
             Finding::new(codes::local::PARAMETERS_COMBINED)
                 .at_key(member)
-                .message(format!("`{keyword}` at the top of the parameters is refused by {at}")),
+                .message(format!("`{keyword}` at the top level of the parameters is refused by {at}")),
         );
     }
     check_property_names(schema, context);

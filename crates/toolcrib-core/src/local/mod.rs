@@ -203,7 +203,7 @@ pub fn template(id: &str) -> String {
         r#"{{
   "id": {id},
   "name": {name},
-  "description": "Says in one or two sentences what the tool is for.",
+  "description": "Describe in one or two sentences what the tool is for.",
   "version": "0.1.0",
   "credentials": [],
   "functions": [
@@ -215,7 +215,7 @@ pub fn template(id: &str) -> String {
         "properties": {{
           "person": {{
             "type": "string",
-            "description": "Who is greeted."
+            "description": "Name of the person to greet."
           }}
         }},
         "required": ["person"],
@@ -329,7 +329,7 @@ fn hint_unknown<'k>(
             context.report(
                 Finding::new(codes::local::UNKNOWN_FIELD)
                     .at_key(value)
-                    .message(format!("this field is not known; is `{meant}` meant?"))
+                    .message(format!("unknown field; did you mean `{meant}`?"))
                     .expected(meant)
                     .got(key),
             );

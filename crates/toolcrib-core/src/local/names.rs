@@ -106,8 +106,8 @@ impl fmt::Display for NameError {
         match self {
             Self::Id => f.write_str("the id of the tool is not valid"),
             Self::Function => f.write_str("the name of the function is not valid"),
-            Self::TooLong { length, limit } => write!(f, "the name has {length} characters where {limit} are allowed"),
-            Self::Grammar => f.write_str("the name has characters that are not allowed there"),
+            Self::TooLong { length, limit } => write!(f, "the name has {length} characters, the limit is {limit}"),
+            Self::Grammar => f.write_str("the name has characters that the target does not allow"),
         }
     }
 }

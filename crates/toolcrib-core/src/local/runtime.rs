@@ -339,7 +339,7 @@ fn texts(list: Array<'_>, value: Value<'_>, code: Code, context: &mut Context) -
     for item in list.iter() {
         let text = context.string(item)?;
         if text.len() > MAX_TEXT || text.contains('\0') {
-            context.report(Finding::new(code).at(item).expected(format!("at most {MAX_TEXT} bytes, none of them zero")));
+            context.report(Finding::new(code).at(item).expected(format!("at most {MAX_TEXT} bytes, without NUL bytes")));
             return None;
         }
         read.push(text.to_owned());

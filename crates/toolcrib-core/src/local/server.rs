@@ -51,7 +51,7 @@ pub(super) fn check_reach(root: Object<'_>, kind: &RuntimeKind, sandbox: &Sandbo
         Err(fault) => context.report(
             Finding::new(codes::local::RUNTIME_URL)
                 .at(value)
-                .message(format!("an MCP server elsewhere has a public https URL: {}", fault.code().title()))
+                .message(format!("a remote MCP server must have a public https URL: {}", fault.code().title()))
                 .expected("an https:// URL, or http://127.0.0.1, http://[::1] or http://localhost")
                 .got(url),
         ),

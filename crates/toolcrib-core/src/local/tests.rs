@@ -305,7 +305,7 @@ fn names_that_become_the_same_are_reported_once() {
     let result = check("/functions/1", function("Do_Something", json!({"type": "object"})), &[code::NAME_COLLISION]);
     let finding = &result.findings[0];
     assert_eq!(finding.pointer, "/functions/1/name");
-    assert_eq!(finding.message, "`Do_Something` and `do_something` are both `my-tool-do-something` for ERC-8257");
+    assert_eq!(finding.message, "`Do_Something` and `do_something` both map to `my-tool-do-something` for ERC-8257");
     check(
         "/functions/1",
         function("do-something", json!({"type": "object"})),

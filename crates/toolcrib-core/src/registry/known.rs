@@ -85,7 +85,7 @@ impl fmt::Display for KnownFault {
             ),
             FaultKind::FailsOpen { term_gas } => write!(
                 f,
-                "{name} takes a term that fails, or needs more than {term_gas} gas, for a no, and grants when that term is negated"
+                "{name} treats a term that fails, or needs more than {term_gas} gas, as `false`, and so grants access when that term is negated"
             ),
         }
     }

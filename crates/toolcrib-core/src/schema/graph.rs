@@ -60,7 +60,7 @@ pub(super) fn check(root: Value<'_>, walk: &mut Walk<'_>) {
             walk.report(codes::schema::BRANCHING_RECURSION, |finding| finding.at(at));
         }
         Err(Doubling::TooHard(at)) => walk.report(codes::schema::EXPANSION, |finding| {
-            finding.at(at).message("the recursion of this schema is too entangled to be judged")
+            finding.at(at).message("the recursion of this schema is too complex to check")
         }),
     }
 }
@@ -234,18 +234,19 @@ impl<'d> Graph<'d> {
 
     /// The value that a reference within the schema points to.
     fn resolve(&self, reference: &'d str, anchors: &BTreeMap<&'d str, u32>) -> Result<Value<'d>, &'static str> {
-        let fragment = decode(reference.strip_prefix('#').unwrap_or_default()).ok_or("the reference has a broken % escape")?;
+        let fragment =
+            decode(reference.strip_prefix('#').unwrap_or_default()).ok_or("the reference has an invalid percent escape")?;
         let target = if let Some(pointer) = fragment.strip_prefix('/') {
             pointer.split('/').try_fold(self.root, step)?
         } else if fragment.is_empty() {
             self.root
         } else {
-            let at = anchors.get(&*fragment).ok_or("no subschema carries this anchor")?;
+            let at = anchors.get(&*fragment).ok_or("no subschema has this anchor")?;
             self.nodes[*at as usize].value
         };
         match target.kind() {
             Kind::Object | Kind::Bool => Ok(target),
-            _ => Err("the reference points to something that is no schema"),
+            _ => Err("the reference points to a value that is not a schema"),
         }
     }
 
@@ -474,7 +475,7 @@ impl<'d> Parts<'d> {
 
 /// One step of a JSON pointer (RFC 6901 §4).
 fn step<'d>(value: Value<'d>, token: &str) -> Result<Value<'d>, &'static str> {
-    const MISSING: &str = "the reference points to a place that does not exist";
+    const MISSING: &str = "the target of the reference does not exist";
     if let Some(object) = value.as_object() {
         return if token.contains('~') { object.get(&token.replace("~1", "/").replace("~0", "~")) } else { object.get(token) }
             .ok_or(MISSING);

@@ -4,6 +4,9 @@
 //! which JSON Schema recommends, widened by escapes of punctuation that older dialects allow. What it does not do is
 //! match anything, and it knows Unicode scripts by shape only, not by name.
 //!
+//! Not `regex-syntax`, whose dialect is that of Rust: it takes `a**`, `(?x)` and set operations in classes, which ECMA-262 does not, refuses
+//! what it does, such as `\cJ`, and writes a tree before a size can be refused. jsonschema translates to it what passed here.
+//!
 //! ERC-8257 Manifest Parser Hardening asks for a matcher immune to catastrophic backtracking. Such matchers have no
 //! backreferences and no lookaround, and they write counted repetitions out, so those are the three things looked for.
 
@@ -177,7 +180,7 @@ impl<'p> Scanner<'p> {
         let slot = &mut self.sizes[self.depth.min(MAX_GROUPS)];
         *slot = slot.saturating_add(size);
         if *slot > MAX_SIZE {
-            self.note(FlawKind::TooLarge, at, "repetitions written out are too long");
+            self.note(FlawKind::TooLarge, at, "the repetitions expand to too many elements");
         }
     }
 
@@ -239,7 +242,7 @@ impl<'p> Scanner<'p> {
                     _ => self.group_name(at)?,
                 },
                 Some(first @ ('i' | 'm' | 's' | '-')) => self.modifiers(first, at)?,
-                _ => return Err(malformed(at, "a group that starts with ? but is of no known kind")),
+                _ => return Err(malformed(at, "a group with an unknown (? syntax")),
             }
         }
         if lookaround {
@@ -278,7 +281,7 @@ impl<'p> Scanner<'p> {
         if !chars.next().is_some_and(|c| c == '_' || c == '$' || c == '\\' || c.is_alphabetic())
             || !chars.all(|c| matches!(c, '_' | '$' | '\\' | '{' | '}') || c.is_alphanumeric())
         {
-            return Err(malformed(at, "a group name that is no identifier"));
+            return Err(malformed(at, "a group name that is not an identifier"));
         }
         if name.contains(['$', '\\', '{', '}']) {
             self.note(FlawKind::Unsupported, at, "a group name with $ or an escape");

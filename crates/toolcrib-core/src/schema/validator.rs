@@ -147,7 +147,7 @@ impl Validator {
         }
         if self.has_alternatives {
             // Even the first error of the engine then has a copy of the value for each violation of each alternative.
-            return about_all("the value does not fit the schema, and is too large to say where".to_owned());
+            return about_all("the value does not match the schema, and is too large to locate the violation".to_owned());
         }
         self.engine.validate(instance).err().map(|error| describer.describe(&error)).into_iter().collect()
     }

@@ -140,7 +140,7 @@ impl<'s> Describer<'s> {
         let base = error.instance_path().as_str();
         if let Some(expected) = expected(base, alternatives) {
             let value = self.value(error).unwrap_or_else(|| "value".to_owned());
-            return (format!("{value} fits no alternative; expected {expected}"), Vec::new());
+            return (format!("{value} matches no alternative; expected {expected}"), Vec::new());
         }
         let schemas = self.schema.pointer(error.schema_path().as_str()).and_then(Plain::as_array);
         let schema = |place: usize| schemas.and_then(|schemas| schemas.get(place));
@@ -148,7 +148,7 @@ impl<'s> Describer<'s> {
         let nearest = candidates.min_by_key(|&(place, errors)| self.distance(error.instance(), base, schema(place), errors));
         let Some((place, errors)) = nearest else { return (self.text(error), Vec::new()) };
         let closest: Vec<_> = errors.iter().take(MAX_CLOSEST).map(|error| self.describe_at(error, level + 1)).collect();
-        let mut message = format!("fits no alternative; closest is alternative {} of {}", place + 1, alternatives.len());
+        let mut message = format!("matches no alternative; closest is alternative {} of {}", place + 1, alternatives.len());
         let name = schema(place).map_or_else(String::new, |schema| self.name(schema));
         if !name.is_empty() {
             message += &format!(" ({{{name}}})");
@@ -210,7 +210,8 @@ impl<'s> Describer<'s> {
     /// The unknown name that was probably meant to be a required one.
     fn meant_by(self, error: &ValidationError<'_>, property: &Plain) -> String {
         let (Some(property), Some(unknown)) = (property.as_str(), self.unknown(error)) else { return String::new() };
-        near::nearest(property, unknown).map_or_else(String::new, |name| format!("; is `{name}` meant to be `{property}`?"))
+        near::nearest(property, unknown)
+            .map_or_else(String::new, |name| format!("; did you mean `{property}` instead of `{name}`?"))
     }
 
     /// The known names that unexpected ones were probably meant to be.
@@ -221,7 +222,7 @@ impl<'s> Describer<'s> {
         let (Some(known), Some(members)) = (self.known(error), error.instance().as_object()) else { return String::new() };
         let meant = unexpected.iter().take(MAX_LISTED).filter_map(|name| {
             let known = known.keys().map(String::as_str).filter(|known| !members.contains_key(*known));
-            near::nearest(name, known).map(|meant| format!("; is `{name}` meant to be `{meant}`?"))
+            near::nearest(name, known).map(|meant| format!("; did you mean `{meant}` instead of `{name}`?"))
         });
         meant.collect()
     }
@@ -286,7 +287,7 @@ fn expected(base: &str, alternatives: &[Vec<ValidationError<'_>>]) -> Option<Str
 fn several(alternatives: &[Vec<ValidationError<'_>>]) -> String {
     let fitting = alternatives.iter().enumerate().filter(|(_, errors)| errors.is_empty());
     let numbers: Vec<_> = fitting.take(MAX_LISTED).map(|(place, _)| (place + 1).to_string()).collect();
-    format!("fits the alternatives {} of {}; exactly one must fit", numbers.join(" and "), alternatives.len())
+    format!("matches the alternatives {} of {}; exactly one must match", numbers.join(" and "), alternatives.len())
 }
 
 fn cut(text: &str, most: usize) -> String {

@@ -223,7 +223,7 @@ impl<'a> Walk<'a> {
                 Kind::Bool => self.report(codes::schema::LEGACY_FORM, |finding| {
                     finding
                         .at(value)
-                        .message("`required` lists property names in the schema of the object, it does not mark a property")
+                        .message("`required` is a list of property names in the schema of the object, not a flag of a property")
                         .expected("an array of property names beside `properties`")
                         .got(value.source())
                 }),
@@ -247,7 +247,7 @@ impl<'a> Walk<'a> {
                 Kind::Bool => self.report(codes::schema::LEGACY_FORM, |finding| {
                     finding
                         .at(value)
-                        .message(format!("a boolean `{key}` is draft-04; now it is the bound itself"))
+                        .message(format!("a boolean `{key}` is draft-04; in 2020-12 it is the bound itself"))
                         .expected("a number")
                         .got(value.source())
                 }),

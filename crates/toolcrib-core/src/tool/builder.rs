@@ -208,7 +208,7 @@ pub fn template(name: &str, creator: Address) -> Result<String, Vec<Finding>> {
     let slug = Slug::derive(name).map(|slug| slug.as_str().to_owned()).unwrap_or_else(|_| "my-tool".to_owned());
     let built = ToolBuilder::new(
         name,
-        "Says in one or two sentences what the tool does, what it needs and what it returns.",
+        "Describe in one or two sentences what the tool does, what it needs and what it returns.",
         &format!("https://tools.example.com/{slug}"),
         creator,
     )

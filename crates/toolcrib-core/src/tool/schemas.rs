@@ -25,7 +25,7 @@ pub(super) fn check(root: Object<'_>, fields: &Fields<'_>, context: &mut Context
         let mut finding = Finding::new(codes::tool::SCHEMA_PREFILLED)
             .at_span(filled.span)
             .severity(severity)
-            .message(format!("`{}` fills in a value that nobody has chosen", filled.keyword))
+            .message(format!("`{}` sets a value that the caller did not choose", filled.keyword))
             .got(&filled.value);
         finding.pointer.clone_from(&filled.pointer);
         context.report(finding);

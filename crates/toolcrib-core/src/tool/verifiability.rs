@@ -131,7 +131,7 @@ impl<'d> Verifiability<'d> {
             }
             Some(Tier::HardwareAttested) => {
                 if self.text("execution") == Some("standard") {
-                    found.push("tier hardware-attested cannot go with execution standard");
+                    found.push("tier hardware-attested is not compatible with execution standard");
                 }
                 if !attested {
                     found.push("tier hardware-attested needs attestation");
@@ -139,10 +139,10 @@ impl<'d> Verifiability<'d> {
             }
             Some(Tier::SelfAttested) => {
                 if self.execution().is_isolated() {
-                    found.push("tier self-attested denies the isolation that execution claims");
+                    found.push("tier self-attested contradicts the isolation that execution claims");
                 }
                 if attested {
-                    found.push("tier self-attested cannot go with attestation");
+                    found.push("tier self-attested is not compatible with attestation");
                 }
             }
             None => {}
@@ -191,19 +191,9 @@ impl<'d> Attestation<'d> {
 pub struct ReproducibleBuild<'d>(Object<'d>);
 
 impl<'d> ReproducibleBuild<'d> {
-    /// The exact source.
-    pub fn source_code(self) -> Option<&'d str> {
-        self.0.get("sourceCodeURI")?.as_str()
-    }
-
     /// How to build, in the author's words. Untrusted text: never run it.
     pub fn instructions(self) -> Option<&'d str> {
         self.0.get("buildInstructions")?.as_str()
-    }
-
-    /// The expected hash of the output, in hex.
-    pub fn build_hash(self) -> Option<&'d str> {
-        self.0.get("buildHash")?.as_str()
     }
 }
 

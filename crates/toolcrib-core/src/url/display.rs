@@ -155,7 +155,7 @@ fn faults(label: &str, top: &str) -> Vec<(Code, String)> {
     if !is_highly_restrictive(label) {
         let scripts: BTreeSet<_> = label.chars().map(|c| c.script()).filter(is_real).map(Script::full_name).collect();
         let scripts = scripts.into_iter().collect::<Vec<_>>().join(" and ");
-        faults.push((codes::url::MIXED_SCRIPT, format!("a part of the host mixes {scripts} letters")));
+        faults.push((codes::url::MIXED_SCRIPT, format!("a label of the host mixes {scripts} letters")));
     }
     let zeros: BTreeSet<_> = label.chars().filter_map(zero_of).collect();
     if zeros.len() > 1 {
@@ -191,7 +191,7 @@ fn lookalike(label: &str, top: &str) -> Option<String> {
     }
     // In a name that is wholly in another script, down to its end, nobody takes the letters for Latin ones.
     if is_host_text(&twin) && !shares_script(label, top) {
-        return Some(format!("a part of the host looks like `{}`", twin.to_ascii_lowercase()));
+        return Some(format!("a label of the host looks like `{}`", twin.to_ascii_lowercase()));
     }
     let letters: Vec<char> = label.chars().collect();
     let is_separator = |c: char| !c.is_ascii() && prototype(c).any(|p| SEPARATORS.contains(&p));
@@ -200,10 +200,10 @@ fn lookalike(label: &str, top: &str) -> Option<String> {
         // Among letters of its own kind such a character reads as what it is: the Katakana no, the Arabic zero.
         if is_separator(c) && !is_word(at.checked_sub(1).and_then(|before| letters.get(before))) && !is_word(letters.get(at + 1))
         {
-            return Some(format!("a part of the host has {}, which looks like a separator", named(c)));
+            return Some(format!("a label of the host has {}, which looks like a separator", named(c)));
         }
     }
-    odd_marks(&letters).then(|| "a part of the host has marks that cannot be told apart".to_owned())
+    odd_marks(&letters).then(|| "a label of the host has combining marks that look alike".to_owned())
 }
 
 /// Marks that are drawn over each other: UTS #39 §5.4. A dot above i and j is not seen at all.
@@ -342,7 +342,7 @@ mod tests {
         // Moderately Restrictive would allow it.
         check("abc\u{e01}\u{e02}.com", false, &["url.mixed_script"]);
         let message = &display_host("p\u{430}ypal.com").findings[0].message;
-        assert_eq!(message, "a part of the host mixes Cyrillic and Latin letters");
+        assert_eq!(message, "a label of the host mixes Cyrillic and Latin letters");
     }
 
     // req: RENDER-010
@@ -358,7 +358,7 @@ mod tests {
         // One letter off the lookalikes, and it can be read.
         check("\u{430}\u{440}\u{440}\u{4cf}\u{435}\u{444}.com", true, NO);
         let finding = &display_host("xn--80ak6aa92e.com").findings[0];
-        assert_eq!(finding.message, "a part of the host looks like `apple`");
+        assert_eq!(finding.message, "a label of the host looks like `apple`");
         assert_eq!(finding.got.as_deref(), Some("xn--80ak6aa92e.com"));
     }
 

@@ -274,7 +274,11 @@ fn shell_text(url: &HttpsUrl) -> Option<Finding> {
     let text = &url.normalized()[url.host_end..];
     let pair = || SHELL_PAIRS.iter().copied().find(|pair| text.contains(pair));
     let found = pair().or_else(|| commands_after(text, ";")).or_else(|| commands_after(text, "&&"))?;
-    Some(Finding::new(codes::url::SHELL_TEXT).message(format!("the URL holds text that a shell could run: `{found}`")).got(text))
+    Some(
+        Finding::new(codes::url::SHELL_TEXT)
+            .message(format!("the URL contains text that a shell could run: `{found}`"))
+            .got(text),
+    )
 }
 
 /// The first command that follows `separator`. `;id=1` is a parameter; `;id;` and `;id` are commands.

@@ -149,7 +149,7 @@ impl WellKnownFault {
         let finding = Finding::new(self.code()).got(metadata_uri);
         match self {
             Self::Malformed(fault) => finding.message(format!("the metadata URI is not well-formed: {}", fault.code().title())),
-            Self::TooLong(bytes) => finding.message(format!("the metadata URI has {bytes} bytes, {MAX_URL_BYTES} are allowed")),
+            Self::TooLong(bytes) => finding.message(format!("the metadata URI has {bytes} bytes, the limit is {MAX_URL_BYTES}")),
             Self::Prefix => finding.message(describe_path(metadata_uri)).expected(format!("{PATH_PREFIX}<slug>{PATH_SUFFIX}")),
             Self::Slug(fault) => finding.message(fault.to_string()),
             Self::NotHttps | Self::Query | Self::Fragment | Self::Suffix => finding,
@@ -234,17 +234,17 @@ const PLATFORMS: &[&str] = &[
 fn describe_move(metadata: &str, endpoint: &str) -> String {
     let on_platform = |host: &str| PLATFORMS.iter().any(|platform| is_under(host, platform));
     let why = if metadata.strip_prefix("www.") == Some(endpoint) || endpoint.strip_prefix("www.") == Some(metadata) {
-        "the two differ in `www.`, which makes them different origins"
+        "they differ in `www.`, so they are different origins"
     } else if is_under(endpoint, metadata) {
-        "the endpoint is on a subdomain, which is another origin"
+        "the endpoint is on a subdomain, which is a different origin"
     } else if is_under(metadata, endpoint) {
-        "the manifest is on a subdomain, which is another origin"
+        "the manifest is on a subdomain, which is a different origin"
     } else if on_platform(metadata) != on_platform(endpoint) {
-        "one is a name given by a hosting platform, the other a custom domain: after such a move the registration must follow"
+        "one is a host name of a hosting platform, the other a custom domain; update the registration after such a move"
     } else if shares_parent(metadata, endpoint) {
-        "the two are sibling subdomains, which are different origins"
+        "they are sibling subdomains, which are different origins"
     } else {
-        "the two are unrelated hosts"
+        "they are unrelated hosts"
     };
     format!("the manifest is on {metadata}, the endpoint on {endpoint}: {why}")
 }
@@ -262,15 +262,15 @@ fn describe_path(metadata_uri: &str) -> String {
     let parsed = HttpsUrl::parse(metadata_uri);
     let path = parsed.as_ref().map_or("", HttpsUrl::path);
     if let Some(at) = path.find(PATH_PREFIX) {
-        format!("the well-known path is not at the root of the origin: `{}` stands before it", &path[..at])
+        format!("the well-known path is not at the root of the origin: it is preceded by `{}`", &path[..at])
     } else if path.to_ascii_lowercase().contains(PATH_PREFIX) {
         "the well-known path is not in lower case".to_owned()
     } else if path.contains("/.well-known/") {
-        "the path uses another well-known name than `ai-tool`".to_owned()
+        "the well-known name in the path is not `ai-tool`".to_owned()
     } else if path.is_empty() || path == "/" {
         "the metadata URI is the origin itself, without the well-known path".to_owned()
     } else {
-        "the manifest is served from a route of its own instead of the well-known path".to_owned()
+        "the manifest is served from another route instead of the well-known path".to_owned()
     }
 }
 

@@ -1,11 +1,12 @@
 //! The state file: written beside its place and moved there, so that it is always whole.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use toolcrib_files::AtomicFile;
 
 use super::Stop;
 use crate::node::Node;
@@ -43,11 +44,5 @@ pub(crate) async fn keep_saved(node: Arc<Node>, path: PathBuf, mut stop: Stop) {
 /// Writes the chain to a file that is never half written.
 pub(crate) fn write_atomically(node: &Node, path: &Path) -> io::Result<()> {
     let saved = node.with(|chain| chain.save());
-    let bytes = serde_json::to_vec(&saved)?;
-    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(&bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
+    AtomicFile::new(path).replace(&serde_json::to_vec(&saved)?)
 }

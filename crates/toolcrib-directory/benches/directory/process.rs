@@ -10,6 +10,7 @@ use alloy_primitives::Address;
 use serde_json::{Map, Value as Json, json};
 use tokio::net::TcpListener;
 use toolcrib_directory::{Directory, Options, Rate, serve};
+use toolcrib_fetch::SystemClock;
 use toolcrib_index::search::{Search, SearchOptions};
 use toolcrib_index::work::Queue;
 use toolcrib_index::{Chains, Index};

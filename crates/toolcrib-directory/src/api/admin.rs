@@ -239,7 +239,7 @@ pub(crate) async fn moderate(
         }
     }
     if matches!(step, Step::Block | Step::Hide) && wanted.reason.trim().is_empty() {
-        return Err(Refusal::parameter("reason", "expected why, for the public and for the log"));
+        return Err(Refusal::parameter("reason", "expected a reason, for the public notice and the log"));
     }
     let subject = match (&wanted.tool, &wanted.creator) {
         (Some(tool), None) => {
@@ -256,7 +256,7 @@ pub(crate) async fn moderate(
             let malformed = || Refusal::parameter("creator", "expected 0x and 40 hexadecimal digits");
             Subject::Creator(address(creator).ok_or_else(malformed)?)
         }
-        _ => return Err(Refusal::parameter("tool", "expected a tool or a creator, and one of them")),
+        _ => return Err(Refusal::parameter("tool", "expected either a tool or a creator")),
     };
     let decision = Decision { subject, step, reason: &wanted.reason, notice: &wanted.notice, actor: &actor };
     let changed = app.primary.moderate(&decision, app.now()).await?;
@@ -264,7 +264,7 @@ pub(crate) async fn moderate(
     // Lists show it before the operator looks at one. That replicas have it is not waited for: they are read again when they do.
     app.wanted.fetch_max(cursor, Ordering::AcqRel);
     if let Err(error) = feed::look(&app).await {
-        tracing::warn!(code = error.code().id(), "lists show the decision after the next look at the feed");
+        tracing::warn!(code = error.code().id(), "decision stored, lists show it after the next read of the change feed");
     }
     Ok(shows(json(StatusCode::OK, &Decided { changed }), Some(cursor)))
 }
@@ -295,7 +295,7 @@ pub(crate) async fn close(
     read_body(&app, caller, &headers, body, MAX_BYTES).await?;
     let number = uri.path().strip_prefix("/api/v2/admin/reports/").and_then(|rest| rest.strip_suffix("/close"));
     let number = number.and_then(|number| number.parse().ok());
-    let number: i64 = number.ok_or_else(|| Refusal::parameter("report", "expected the number of a report"))?;
+    let number: i64 = number.ok_or_else(|| Refusal::parameter("report", "expected a report number"))?;
     let changed = app.primary.close_report(number, &actor, app.now()).await?;
     Ok(json(StatusCode::OK, &Decided { changed }))
 }

@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::codes;
+use toolcrib_http::percent_decode;
 use toolcrib_index::agents::{AgentCursor, AgentPage, AgentQuery, AgentView, MAX_QUERY_CHARS, MaxPrice};
 use utoipa::IntoParams;
 
 use crate::answer::{Answer, Refusal, body, fresh_for, json};
 use crate::api::tools::{FRESH, Limit};
 use crate::inert;
-use crate::parameters::{Amount, Cursor, Flag, Id, Param, Pricing, Query, Text, decoded};
+use crate::parameters::{Amount, Cursor, Flag, Id, Param, Pricing, Query, Text};
 use crate::reader::Reader;
 use crate::surrogate::{AGENTS, LISTS, agent_key, depends};
 use crate::view::{Agent, AgentItem};
@@ -86,7 +87,7 @@ pub(crate) async fn get(app: Reader, uri: Uri) -> Answer {
 pub(crate) async fn report(app: Reader, uri: Uri) -> Answer {
     let view = agent_under(&app, &uri, AGENT_PREFIX, "/report").await?;
     let text = app.index.agent_report(&view.domain).await?;
-    let text = text.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::directory::NOT_LOOKED_AT))?;
+    let text = text.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::directory::NOT_VERIFIED_YET))?;
     let corrupt = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::store::CORRUPT);
     // Quotes untrusted text, so it is written again in the form that does nothing.
     let report: Value = serde_json::from_str(&text).map_err(corrupt)?;
@@ -104,8 +105,10 @@ impl AgentsParameters {
         let max_price = match (self.max_price.map(Param::value), self.currency.0) {
             (None, None) => None,
             (Some(micro), Some(currency)) => Some(MaxPrice { micro, currency }),
-            (Some(_), None) => return Err(Refusal::parameter("currency", "max_price needs it: amounts are not converted")),
-            (None, Some(_)) => return Err(Refusal::parameter("max_price", "currency needs it")),
+            (Some(_), None) => {
+                return Err(Refusal::parameter("currency", "required with max_price, because amounts are not converted"));
+            }
+            (None, Some(_)) => return Err(Refusal::parameter("max_price", "required with currency")),
         };
         Ok(AgentQuery {
             words: self.q.0,
@@ -132,7 +135,7 @@ pub(crate) async fn find(app: &Reader, query: &AgentQuery) -> Result<AgentList, 
 pub(crate) async fn agent_under(app: &Reader, uri: &Uri, prefix: &str, end: &str) -> Result<AgentView, Refusal> {
     let segment = uri.path().strip_prefix(prefix).and_then(|rest| rest.strip_suffix(end)).unwrap_or_default();
     let malformed = |message: &str| Refusal::new(StatusCode::BAD_REQUEST, codes::agent::DOMAIN_MALFORMED).message(message);
-    let text = decoded(segment, false).ok_or_else(|| malformed("the name is not encoded as UTF-8"))?;
+    let text = percent_decode(segment).ok_or_else(|| malformed("the name is not encoded as UTF-8"))?;
     let domain = AgtDomain::from_input(&text).map_err(|fault| malformed(fault.described()))?;
     let view = app.index.agent(&domain).await?.filter(|view| view.listed);
     view.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::agent::NOT_LISTED))

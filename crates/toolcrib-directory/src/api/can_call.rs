@@ -45,7 +45,7 @@ pub(crate) struct CanCall {
 }
 
 pub(crate) async fn can_call(app: Reader, Query(asked): Query<CanCallParameters>, uri: Uri) -> Answer {
-    let missing = || Refusal::parameter("wallet", "expected the account that would call");
+    let missing = || Refusal::parameter("wallet", "expected the account of the caller");
     let (wallet, budget) = (asked.wallet.map(Param::value).ok_or_else(missing)?, asked.budget.map(Param::value));
     let view = tool_at(&app, &uri).await?;
     let may = callable(&app.index, &app.chains, wallet, &[view.row.key], budget).await?;
@@ -69,13 +69,13 @@ fn judge(view: &ToolView, answer: access::Answer, budget: Option<u64>) -> CanCal
     match answer.access {
         May::Yes => {}
         May::No => reasons.push("the registry denies this account"),
-        May::Unknown => reasons.push("the chain did not say whether this account may use the tool"),
+        May::Unknown => reasons.push("the access check on the chain gave no result"),
     }
     if budget.is_some() {
         match answer.budget {
             May::Yes => {}
             May::No => reasons.push("the price is above the budget"),
-            May::Unknown => reasons.push("the price is not in dollars that are known here"),
+            May::Unknown => reasons.push("the price cannot be converted to US dollars"),
         }
     }
     let yes = |may: May| match may {

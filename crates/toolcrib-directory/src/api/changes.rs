@@ -130,7 +130,9 @@ async fn after(app: &Reader, cursor: i64, limit: usize) -> Result<(i64, Vec<Chan
     }
     match app.index.changes(cursor, limit).await {
         Ok(changes) => Ok((last, changes)),
-        Err(error @ Error::Forgotten { .. }) => Err(Refusal::reset(codes::index::FORGOTTEN, last).message(error.to_string())),
+        Err(error @ Error::Forgotten { .. }) => {
+            Err(Refusal::reset(codes::index::CURSOR_EXPIRED, last).message(error.to_string()))
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -168,7 +170,7 @@ async fn stream_from(app: Reader, caller: Caller, cursor: Option<i64>, headers: 
     let seen = match headers.get(LAST_EVENT_ID) {
         Some(id) => {
             let id = id.to_str().ok().and_then(|id| id.parse().ok()).filter(|id: &i64| *id >= 0);
-            Some(id.ok_or_else(|| Refusal::parameter("Last-Event-ID", "expected the number of a change"))?)
+            Some(id.ok_or_else(|| Refusal::parameter("Last-Event-ID", "expected a change number"))?)
         }
         None => cursor,
     };

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::timeout;
 use toolcrib_core::codes::Code;
+use toolcrib_http::metrics_response;
 use toolcrib_index::replicas::{ReplicaReport, ReplicaState};
 use toolcrib_index::search::SearchStart;
 
@@ -92,10 +93,10 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Answer {
     let status = match last {
         None if app.replicas.newest().is_none() => "the database does not answer",
         _ if shown < 0 || is_silent => "the change feed is not being read",
-        _ if !app.search.is_ready() => "search is being built",
+        _ if !app.search.is_ready() => "the search index is being built",
         // Writes fail, and reads go on: requests may still be sent here.
         None => READ_ONLY,
-        Some(last) if last - app.search.cursor() > MAX_LAG => "search is far behind",
+        Some(last) if last - app.search.cursor() > MAX_LAG => "the search index is far behind",
         Some(_) => "ok",
     };
     let code = if matches!(status, "ok" | READ_ONLY) { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -106,24 +107,24 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
     if !app.options.serves_metrics {
         return Err(Refusal::not_found());
     }
-    Ok(body(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", metrics_page(&app)))
+    Ok(metrics_response(metrics_page(&app)))
 }
 
 /// What the directory has done.
 pub(crate) fn metrics_page(app: &App) -> String {
     let number = |value: i64| u64::try_from(value).unwrap_or_default();
     let mut gauges = vec![
-        ("shown_change", "The last change that answers show.", number(app.cache.last())),
-        ("search_ready", "1 if search answers, 0 while it is being built.", u64::from(app.search.is_ready())),
-        ("search_change", "The last change that search knows.", number(app.search.cursor())),
-        ("cache_bytes", "Bytes of answers that are kept.", app.cache.weight()),
-        ("image_cache_bytes", "Bytes of images that are kept.", app.images.weight()),
-        ("unreadable_rows", "Rows skipped since the start because they cannot be read.", app.primary.unreadable_rows()),
-        ("limit_buckets", "Callers that limits are counted for.", app.limiter.len() as u64),
+        ("shown_change", "Last change visible in responses.", number(app.cache.last())),
+        ("search_ready", "1 if search is ready, 0 while its index is being built.", u64::from(app.search.is_ready())),
+        ("search_change", "Last change in the search index.", number(app.search.cursor())),
+        ("cache_bytes", "Bytes of cached responses.", app.cache.weight()),
+        ("image_cache_bytes", "Bytes of cached images.", app.images.weight()),
+        ("unreadable_rows", "Rows skipped since the start because they cannot be decoded.", app.primary.unreadable_rows()),
+        ("limit_buckets", "Callers with rate limit counters.", app.limiter.len() as u64),
     ];
     gauges.push((
         "search_from_snapshot",
-        "1 if search began with a snapshot.",
+        "1 if the search index was loaded from a snapshot.",
         u64::from(app.search.start() == SearchStart::Snapshot),
     ));
     if let Some(counts) = app.primary.object_counts() {
@@ -133,7 +134,7 @@ pub(crate) fn metrics_page(app: &App) -> String {
             ("objects_failed", "Requests to the object store that failed since the start.", counts.failed),
             (
                 "objects_kept_in_database",
-                "Evidence kept in the database because the object store failed, since the start.",
+                "Evidence stored in the database since the start because the object store failed.",
                 counts.kept_in_database,
             ),
             ("objects_lost", "Objects found missing or damaged since the start.", counts.lost),

@@ -32,7 +32,7 @@ pub(crate) async fn evidence(app: Reader, uri: Uri) -> Answer {
 }
 
 fn not_looked_at() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, codes::directory::NOT_LOOKED_AT)
+    Refusal::new(StatusCode::NOT_FOUND, codes::directory::NOT_VERIFIED_YET)
 }
 
 fn corrupt() -> Refusal {

@@ -60,7 +60,7 @@ pub(crate) async fn verify(
     let view = tool_at(&Reader::of_primary(&app), &uri).await?;
     if !view.row.is_active() {
         let refusal = Refusal::new(StatusCode::CONFLICT, codes::directory::NOT_FOUND);
-        return Err(refusal.message("the tool is deregistered: there is nothing to look at"));
+        return Err(refusal.message("the tool is deregistered, so there is nothing to verify"));
     }
     let now = app.now();
     if current(&view).is_some_and(|listing| now.since(listing.checked_at) < RECENT_SECONDS) {

@@ -170,8 +170,8 @@ async fn fetched(app: &App, chain: u64, url: &HttpsUrl) -> Outcome {
     let image = exchange.complete().and_then(|response| checked(Bytes::copy_from_slice(response.body.as_bytes())));
     if image.is_none() {
         app.metrics.images_failed.fetch_add(1, Ordering::Relaxed);
-        let code = exchange.failure.as_ref().map_or("not an image that is served", |failure| failure.code.id());
-        tracing::debug!(host = url.host(), code, "an image is not shown");
+        let code = exchange.failure.as_ref().map_or("the image format is not supported", |failure| failure.code.id());
+        tracing::debug!(host = url.host(), code, "image not shown");
     }
     image.ok_or(Missing::Failed)
 }

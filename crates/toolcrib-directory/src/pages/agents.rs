@@ -4,10 +4,11 @@ use axum::http::Uri;
 use axum::response::Response;
 use maud::{Markup, html};
 use toolcrib_core::agent::PricingModel;
+use toolcrib_http::percent_encode;
 
 use crate::answer::Refusal;
 use crate::api::agents::{AgentList, AgentsParameters, agent_keys, agent_under, find, shown as everything};
-use crate::pages::{class, encoded, icon, link, page as whole, refused, shown, with_at};
+use crate::pages::{class, icon, link, page as whole, refused, shown, with_at};
 use crate::parameters::Pairs;
 use crate::reader::Reader;
 use crate::surrogate::{AGENTS, depends};
@@ -17,14 +18,14 @@ use crate::view::{Agent, AgentItem, AgentToolView};
 const LIST: &str = "/agents";
 
 const STEPS: [(&str, &str); 8] = [
-    ("Content retrieved", "The TXT record points at a manifest, and a gateway served it."),
-    ("CID matches", "The bytes have the hash that the record names."),
-    ("Content canonical", "The manifest is JSON, and its signed bytes are known (RFC 8785)."),
-    ("Signer recovered", "The signature is well-formed and gives an account (EIP-191)."),
-    ("Signer is the owner", "That account is the owner that the manifest names."),
-    ("Token known", "The name gives the id of its token."),
-    ("Holder read", "The registry on Polygon says who holds the token."),
-    ("Holder is the owner", "The holder is the owner that the manifest names."),
+    ("Content retrieved", "The TXT record points to a manifest, and a gateway served it."),
+    ("CID matches", "The bytes match the hash in the record."),
+    ("Content canonical", "The manifest is JSON with a canonical form to sign (RFC 8785)."),
+    ("Signer recovered", "The signature is well-formed, and a signer can be recovered from it (EIP-191)."),
+    ("Signer is the owner", "The signer is the owner in the manifest."),
+    ("Token known", "The token id is derived from the name."),
+    ("Holder read", "The holder of the token was read from the registry on Polygon."),
+    ("Holder is the owner", "The holder is the owner in the manifest."),
 ];
 
 pub(super) async fn list(app: Reader, uri: Uri) -> Response {
@@ -65,7 +66,7 @@ async fn list_content(app: &Reader, uri: &Uri) -> Result<Markup, Refusal> {
             }
         }
         @if query.include_unverified {
-            p.notice { "Names that are not verified are shown too. Nothing about those is vouched for." }
+            p.notice { "Names that are not verified are shown too. Nothing about them is verified." }
         }
         div.columns {
             aside aria-label="Filters" {
@@ -95,7 +96,7 @@ fn group(title: &str, name: &str, values: impl Iterator<Item = &'static str>, pa
 
 fn results(found: &AgentList, uri: &Uri) -> Markup {
     html! {
-        @if found.agents.is_empty() { p { "Nothing fits." } }
+        @if found.agents.is_empty() { p { "No results." } }
         ol.tools { @for agent in &found.agents { li { (card(agent)) } } }
         @if let Some(next) = &found.next { p { a.more href=(with_at(LIST, uri, "cursor", Some(next))) { "More" } } }
     }
@@ -106,7 +107,7 @@ fn card(agent: &AgentItem) -> Markup {
         article.card {
             (icon(None, agent.display_name()))
             div {
-                h2 { a href=(format!("{LIST}/{}", encoded(&agent.domain))) { (shown(agent.display_name())) } }
+                h2 { a href=(format!("{LIST}/{}", percent_encode(&agent.domain))) { (shown(agent.display_name())) } }
                 (badges(agent))
                 @if let Some(description) = &agent.description { p.description { (shown(description)) } }
                 @if let Some(failed) = &agent.failed { p.description { "Failed: " (shown(&failed.title)) } }
@@ -162,7 +163,7 @@ fn head(agent: &Agent) -> Markup {
                 @if let Some(description) = &item.description { p { (shown(description)) } }
                 @if let Some(claims) = &agent.claims {
                     p.notice {
-                        "Nothing about this agent is vouched for."
+                        "Nothing about this agent is verified."
                         @if let Some(name) = &claims.name { " It calls itself \u{201c}" (shown(name)) "\u{201d}." }
                         @if let Some(description) = &claims.description { " It says: \u{201c}" (shown(description)) "\u{201d}." }
                     }
@@ -209,7 +210,7 @@ fn offers(agent: &Agent) -> Markup {
             section {
                 h2 { "Capabilities" }
                 p { @for id in &item.capabilities { span.tag { (shown(id)) } " " } }
-                @if agent.partial { p.quiet { "The manifest has more than are shown." } }
+                @if agent.partial { p.quiet { "Not all entries of the manifest are shown." } }
             }
         }
         @if let Some(pricing) = &item.pricing {
@@ -228,7 +229,7 @@ fn tools(agent: &Agent) -> Markup {
         @if !agent.tools.is_empty() {
             section {
                 h2 { "Registered tools" }
-                p.quiet { "Tools of onchain registries (ERC-8257) at these endpoints. The agent is verified; each tool has a verdict of its own." }
+                p.quiet { "Tools in onchain registries (ERC-8257) at these endpoints. The agent is verified; each tool has its own verdict." }
                 ul.checks {
                     @for tool in &agent.tools {
                         li {
@@ -260,8 +261,8 @@ fn facts(agent: &Agent) -> Markup {
                 @if let Some(cid) = &item.cid { dt { "CID" } dd { code { (shown(cid)) } } }
                 @if let Some(digest) = &item.content_digest { dt { "Content digest" } dd { code { (digest) } } }
                 @if let Some(signed) = &agent.signed_by { dt { "Signature" } dd { (shown(signed)) } }
-                @if let Some(created_at) = &item.created_at { dt { "Made, by its own word" } dd { (created_at) } }
-                @if let Some(expires_at) = &item.expires_at { dt { "Verdict holds until" } dd { (expires_at) } }
+                @if let Some(created_at) = &item.created_at { dt { "Created, as stated in the manifest" } dd { (created_at) } }
+                @if let Some(expires_at) = &item.expires_at { dt { "Verdict valid until" } dd { (expires_at) } }
                 @if let Some(website) = &agent.website { dt { "Website" } dd { (link(website)) } }
                 dt { "Listed since" } dd { (agent.added_at) }
             }

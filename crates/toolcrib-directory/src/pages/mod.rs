@@ -14,6 +14,7 @@ use maud::{DOCTYPE, Markup, html};
 use toolcrib_core::text::escape_for_display;
 use toolcrib_core::url::image::LinkKind;
 use toolcrib_core::url::{HttpsUrl, display_host};
+use toolcrib_http::percent_encode;
 
 use crate::answer::{Answer, Cause, ErrorCode, Refusal, body, fresh_for};
 use crate::api::reads;
@@ -146,19 +147,6 @@ fn address(chain: &str, registry: &str, id: &str) -> String {
     format!("/tools/{chain}/{registry}/{id}")
 }
 
-/// Encodes what goes into a query.
-fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
 /// A class of ours, whatever the status is.
 fn class(status: &str) -> &'static str {
     match status {
@@ -181,7 +169,7 @@ fn with_at(path: &str, uri: &Uri, name: &str, value: Option<&str>) -> String {
     });
     let mut pairs: Vec<String> = kept.map(str::to_owned).collect();
     if let Some(value) = value {
-        pairs.push(format!("{name}={}", encoded(value)));
+        pairs.push(format!("{name}={}", percent_encode(value)));
     }
     if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
 }

@@ -15,7 +15,7 @@ pub(super) fn content(tool: &Tool) -> Markup {
                 h1 { (shown(&tool.display_name)) }
                 p.badges { span.badge.bad { (standing.verdict) } span.badge { "x402 Bazaar" } span.badge { (tool.health_status) } }
                 (moderated(standing))
-                p.notice { "A facilitator lists this resource. It is in no registry, has no manifest, and nothing about it is vouched for." }
+                p.notice { "A facilitator lists this resource. It is not in a registry and has no manifest, so nothing about it is verified." }
                 @if let Some(description) = &tool.description { p { (shown(description)) } }
                 @for tag in tool.tags.iter().flatten() { span.tag { (shown(tag)) } " " }
             }
@@ -45,7 +45,7 @@ pub(super) fn claims(resource: &Resource) -> Markup {
             h2 { "In the x402 Bazaar" }
             p.quiet {
                 @match &resource.probe {
-                    None => { "The resource was not asked yet what it costs." }
+                    None => { "The resource was not probed for its price yet." }
                     Some(probe) => {
                         "Asked " (probe.at) ": " (shown(&probe.state.replace('_', " ")))
                         @if let Some(status) = probe.status { ", status " (status) }
@@ -63,8 +63,8 @@ pub(super) fn claims(resource: &Resource) -> Markup {
                             (shown(&price.spoken())) " on chain " (shown(&price.payment_chain))
                         }
                         @match claim.agrees_with_probe {
-                            Some(true) => { ": the resource says the same" }
-                            Some(false) => { ": " strong { "the resource says something else" } }
+                            Some(true) => { ": the resource itself asks for the same" }
+                            Some(false) => { ": " strong { "the resource itself asks for other terms" } }
                             None => { ": not confirmed" }
                         }
                         span.quiet { " (seen " (claim.seen_at) ")" }

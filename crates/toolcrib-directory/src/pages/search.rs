@@ -45,9 +45,9 @@ async fn content(app: &Reader, uri: &Uri) -> Result<(Markup, Vec<String>), Refus
             }
         }
         @if source == Some(BAZAAR) {
-            p.notice { "Facilitators list these resources. They are in no registry, and nothing about them is vouched for." }
+            p.notice { "Facilitators list these resources. They are not in a registry, and nothing about them is verified." }
         } @else if includes_unverified {
-            p.notice { "Registrations that did not pass are shown too. Nothing about those is vouched for." }
+            p.notice { "Registrations that failed verification are shown too. Nothing about them is verified." }
         }
         div.columns {
             @if let Some(facets) = &results.facets { (sidebar(facets, &pairs, uri)) }
@@ -59,9 +59,9 @@ async fn content(app: &Reader, uri: &Uri) -> Result<(Markup, Vec<String>), Refus
 
 fn found(results: &SearchResults, uri: &Uri) -> Markup {
     html! {
-        @if results.results.is_empty() { p { "Nothing fits." } }
+        @if results.results.is_empty() { p { "No results." } }
         @if let Some(total) = results.total { @if total > 0 { p.quiet { (total) " in all" } } }
-        @if results.partial { p.notice { "Not every candidate was looked at." } }
+        @if results.partial { p.notice { "Not every candidate was checked." } }
         ol.tools { @for found in &results.results { li { (card(found)) } } }
         @if let Some(next) = &results.next { p { a.more href=(with(uri, "cursor", Some(next))) { "More" } } }
     }

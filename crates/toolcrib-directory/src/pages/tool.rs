@@ -21,9 +21,9 @@ const PREFIX: &str = "/tools/";
 const MAX_EVENTS: usize = 50;
 
 const CHECKS: [(&str, &str); 4] = [
-    ("The manifest is there", "It was fetched from the registered address: status 200, no redirect, whole."),
-    ("The origin is bound", "The endpoint lives where the manifest does."),
-    ("The hash matches", "The manifest is the one whose hash stands in the registry."),
+    ("The manifest is available", "It was fetched completely from the registered URI, with status 200 and without a redirect."),
+    ("The origin is bound", "The endpoint and the manifest have the same origin."),
+    ("The hash matches", "The hash of the manifest is the one in the registry."),
     ("The creator matches", "The manifest names the account that registered it."),
 ];
 
@@ -86,7 +86,7 @@ fn head(tool: &Tool) -> Markup {
                 @for tag in tool.tags.iter().flatten() { span.tag { (shown(tag)) } " " }
                 @if let Some(claims) = &tool.claims {
                     p.notice {
-                        "Nothing about this registration is vouched for."
+                        "Nothing about this registration is verified."
                         @if let Some(name) = &claims.name { " It calls itself \u{201c}" (shown(name)) "\u{201d}." }
                     }
                 }
@@ -126,8 +126,8 @@ fn checks(tool: &Tool) -> Markup {
             @if let Some(failed) = standing.failed.as_ref().filter(|failed| failed.check.is_none()) {
                 p.reason { (shown(&failed.title)) " " code { (shown(&failed.code)) } }
             }
-            @if standing.verdict == "pending" { p.notice { "Nobody has looked at it since it last changed." } }
-            @if let Some(at) = &standing.checked_at { p.quiet { "Looked at " (at) } }
+            @if standing.verdict == "pending" { p.notice { "Not verified since the last change." } }
+            @if let Some(at) = &standing.checked_at { p.quiet { "Verified at " (at) } }
         }
     }
 }
@@ -136,7 +136,7 @@ pub(super) fn price(tool: &Tool) -> Markup {
     html! {
         section {
             h2 { "Price" }
-            @if tool.pricing_recipients.is_empty() { p { @if tool.item.standing.verified { "The manifest names no price." } @else { "Not known." } } }
+            @if tool.pricing_recipients.is_empty() { p { @if tool.item.standing.verified { "The manifest has no price." } @else { "Unknown." } } }
             @else {
                 ul {
                     @for price in &tool.pricing_recipients {
@@ -155,12 +155,12 @@ pub(super) fn price(tool: &Tool) -> Markup {
 fn access(tool: &Tool) -> Markup {
     html! {
         section {
-            h2 { "Who may use it" }
+            h2 { "Access" }
             @match &tool.predicate {
-                None => { p { "Everybody." } }
+                None => { p { "Open to everyone." } }
                 Some(predicate) => {
                     p {
-                        "Whoever the predicate " code { (predicate) } " admits"
+                        "Accounts that the predicate " code { (predicate) } " admits"
                         @if let Some(name) = &tool.predicate_name { ", which calls itself \u{201c}" (shown(name)) "\u{201d}" } "."
                         @if tool.predicate_is_proxy == Some(true) { " Its code can be replaced." }
                     }
@@ -204,7 +204,7 @@ fn facts(tool: &Tool) -> Markup {
                 dt { "Trust tier" } dd { (shown(&tool.item.standing.tier)) }
                 dt { "Proven use" } dd { (usage.paid_calls) " paid calls by " (usage.payers) " accounts, $" (usage.volume_usd) "; " (usage.signed_calls) " signed calls" }
                 dt { "Health" } dd {
-                    (tool.health.answered) " of " (tool.health.looks) " looks answered"
+                    (tool.health.answered) " of " (tool.health.looks) " verifications with an answer"
                     @if let Some(latency) = tool.health.latency_ms { ", " (latency) " ms" }
                 }
                 @if !tool.duplicates.same_uri.is_empty() { dt { "Same manifest" } dd { (names(&tool.duplicates.same_uri)) } }
@@ -255,7 +255,7 @@ fn past(history: &[HistoryEvent]) -> Markup {
                             @if let Some(hash) = &event.manifest_hash { div { code { (shown(hash)) } } }
                             @match event.predicate.as_deref() {
                                 None => {}
-                                Some(NOBODY) => { div { "for everybody" } }
+                                Some(NOBODY) => { div { "open to everyone" } }
                                 Some(predicate) => { div { "predicate " code { (shown(predicate)) } } }
                             }
                         }

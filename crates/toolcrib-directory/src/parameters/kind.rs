@@ -73,7 +73,7 @@ impl Kind for Chain {
         }
         let named = || network::by_name(&text.to_ascii_lowercase()).and_then(|network| network.chain()?.evm_id());
         let number = chain_number(text).or_else(named);
-        number.map(Some).ok_or_else(|| "expected the number of a chain, or a name such as base".to_owned())
+        number.map(Some).ok_or_else(|| "expected a chain id, or a network name such as base".to_owned())
     }
 
     fn schema() -> ObjectBuilder {
@@ -100,7 +100,7 @@ impl Kind for Dollars {
     type Read = u64;
 
     fn read(text: &str) -> Result<u64, String> {
-        millionths(text).ok_or_else(|| "expected dollars such as 0.05, with at most six digits after the point".to_owned())
+        millionths(text).ok_or_else(|| "expected dollars such as 0.05, with at most six decimal places".to_owned())
     }
 
     fn schema() -> ObjectBuilder {
@@ -115,7 +115,7 @@ impl Kind for Amount {
     type Read = u64;
 
     fn read(text: &str) -> Result<u64, String> {
-        millionths(text).ok_or_else(|| "expected an amount such as 0.05, with at most six digits after the point".to_owned())
+        millionths(text).ok_or_else(|| "expected an amount such as 0.05, with at most six decimal places".to_owned())
     }
 
     fn schema() -> ObjectBuilder {
@@ -310,7 +310,7 @@ impl<'de> Deserialize<'de> for Tags {
         let tags = values.iter().flat_map(|tags| tags.split(',')).map(str::trim).filter(|tag| !tag.is_empty());
         let tags: Vec<String> = tags.map(str::to_lowercase).collect();
         if tags.len() > MAX_TAGS {
-            return Err(D::Error::custom(format!("there are more than {MAX_TAGS}")));
+            return Err(D::Error::custom(format!("more than {MAX_TAGS} tags")));
         }
         Ok(Self(tags))
     }

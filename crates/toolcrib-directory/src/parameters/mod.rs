@@ -22,7 +22,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 pub(crate) use kind::{Tags, Words};
-pub(crate) use path::{address, decoded, resource, resource_part, tool};
+pub(crate) use path::{address, resource, resource_part, tool};
 pub(crate) use query::{Pairs, Query};
 
 /// The value of a parameter. It is of the kind `K`, which says how its text is read and how the document describes it.

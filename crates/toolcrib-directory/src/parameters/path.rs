@@ -3,6 +3,7 @@
 use alloy_primitives::Address;
 use axum::http::Uri;
 use toolcrib_core::caip::ToolRef;
+use toolcrib_http::percent_decode;
 
 use crate::answer::Refusal;
 use crate::view::BAZAAR;
@@ -10,11 +11,10 @@ use crate::view::BAZAAR;
 /// The tool that a path such as `/api/v2/tools/8453/0x…/7/activity` is about, after `prefix`. `None` for a source that is not followed.
 pub(crate) fn tool(uri: &Uri, prefix: &str) -> Result<Option<ToolRef>, Refusal> {
     let mut parts = uri.path().strip_prefix(prefix).unwrap_or_default().split('/');
-    let mut part = |name: &str| {
-        parts.next().and_then(|part| decoded(part, false)).ok_or_else(|| Refusal::parameter(name, "it is not encoded as UTF-8"))
-    };
+    let mut part =
+        |name: &str| parts.next().and_then(percent_decode).ok_or_else(|| Refusal::parameter(name, "it is not encoded as UTF-8"));
     let (chain, registry, id) = (part("registry_chain")?, part("registry_addr")?, part("tool_id")?);
-    let chain = chain_number(&chain).ok_or_else(|| Refusal::parameter("registry_chain", "expected the number of a chain"))?;
+    let chain = chain_number(&chain).ok_or_else(|| Refusal::parameter("registry_chain", "expected a chain id"))?;
     if SOURCES.contains(&registry.as_str()) {
         return Ok(None);
     }
@@ -60,24 +60,6 @@ pub(crate) fn address(text: &str) -> Option<Address> {
         return None;
     }
     digits.parse().ok()
-}
-
-/// Decodes percent signs, and in a query plus signs.
-pub(crate) fn decoded(text: &str, is_form: bool) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'+' if is_form => out.push(b' '),
-            b'%' => {
-                let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
-                let (high, low) = (digit(bytes.next())?, digit(bytes.next())?);
-                out.push(u8::try_from(high * 16 + low).ok()?);
-            }
-            other => out.push(other),
-        }
-    }
-    String::from_utf8(out).ok()
 }
 
 #[cfg(test)]

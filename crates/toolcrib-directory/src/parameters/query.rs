@@ -4,9 +4,9 @@ use axum::extract::FromRequestParts;
 use axum::http::Uri;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
+use toolcrib_http::form_decode;
 
 use crate::answer::{Refusal, echo};
-use crate::parameters::decoded;
 use crate::parameters::read::{Fields, Undeclared};
 
 /// Bytes of a query at most. Common servers and proxies take request lines of 8 KiB.
@@ -44,8 +44,8 @@ impl Pairs {
                 return Err(Refusal::parameter("query string", "it has more than 100 parameters"));
             }
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let name = decoded(name, true).ok_or_else(|| Refusal::parameter("query string", "it is not encoded as UTF-8"))?;
-            let value = decoded(value, true).ok_or_else(|| Refusal::parameter(&echo(&name), "it is not encoded as UTF-8"))?;
+            let name = form_decode(name).ok_or_else(|| Refusal::parameter("query string", "it is not encoded as UTF-8"))?;
+            let value = form_decode(value).ok_or_else(|| Refusal::parameter(&echo(&name), "it is not encoded as UTF-8"))?;
             pairs.push((name, value));
         }
         Ok(Self(pairs))

@@ -102,7 +102,7 @@ impl<'de> Deserializer<'de> for Fields<'_> {
     ) -> Result<V::Value, Fault> {
         let undeclared = self.pairs.names().find(|name| self.undeclared == Undeclared::Refused && !fields.contains(name));
         if let Some(name) = undeclared {
-            return Err(Fault::refused(&echo(name), &format!("no such parameter, expected one of {}", fields.join(", "))));
+            return Err(Fault::refused(&echo(name), &format!("unknown parameter, expected one of {}", fields.join(", "))));
         }
         visitor.visit_map(Self { left: fields.iter(), ..self })
     }
@@ -141,7 +141,7 @@ impl<'de> Deserializer<'de> for Values<'_> {
         let mut values = self.pairs.all(self.name);
         let first = values.next().unwrap_or_default();
         if values.next().is_some() {
-            return Err(Fault::custom("it stands twice"));
+            return Err(Fault::custom("it is given twice"));
         }
         visitor.visit_str(first)
     }

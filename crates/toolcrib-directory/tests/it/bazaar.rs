@@ -185,15 +185,18 @@ async fn a_resource_shows_claims_beside_what_it_said() {
             let page = shelf.get(place).await;
             assert_eq!(page.status, StatusCode::OK);
             let page = page.text();
-            assert!(!page.contains("<b>how</b>") && !page.contains('\u{202e}') && page.contains("vouched for"), "{page}");
+            assert!(
+                !page.contains("<b>how</b>") && !page.contains('\u{202e}') && page.contains("nothing about it is verified"),
+                "{page}"
+            );
         }
         let page = shelf.get("/tools/8453/x402_bazaar/2").await.text();
-        assert!(page.contains("the resource says something else") && page.contains("0.9"), "{page}");
+        assert!(page.contains("the resource itself asks for other terms") && page.contains("0.9"), "{page}");
         assert!(
             shelf.get("/tools/8453/0x8282828282828282828282828282828282828282/1").await.text().contains("In the x402 Bazaar")
         );
         let markdown = Ask::get("/api/v2/tools/0/x402_bazaar/2").header("accept", "text/markdown").of(&shelf.router).await.text();
-        assert!(markdown.contains("verified: no") && markdown.contains("says something else"), "{markdown}");
+        assert!(markdown.contains("verified: no") && markdown.contains("asks for other terms"), "{markdown}");
         let list = Ask::get("/api/v2/tools?source=x402_bazaar").header("accept", "text/markdown").of(&shelf.router).await.text();
         assert!(list.contains("Fair wind") && !list.contains('\u{202e}'), "{list}");
         // Followers of the feed hear of it.

@@ -72,7 +72,10 @@ async fn reports_and_evidence_after_the_first_look() {
         shelf.put(&Stock::good(1, "Weather")).await;
         for part in ["report", "evidence"] {
             let reply = shelf.get(&format!("{}/{part}", path(1))).await;
-            assert_eq!((reply.status, reply.json()["code"].as_str()), (StatusCode::NOT_FOUND, Some("directory.not_looked_at")));
+            assert_eq!(
+                (reply.status, reply.json()["code"].as_str()),
+                (StatusCode::NOT_FOUND, Some("directory.not_verified_yet"))
+            );
         }
         let sql = "INSERT INTO index_report (registry, tool, at, document) VALUES ($1, $2, 0, $3)";
         let (registry, id) = (shelf.registry.0, shelf.key(1).id_bytes());

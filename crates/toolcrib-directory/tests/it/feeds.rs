@@ -36,7 +36,7 @@ async fn changes_page_by_page() {
         }
         shelf.index.database().execute("DELETE FROM index_change WHERE seq < 4", &[]).await.expect("deleted");
         let gone = shelf.get("/api/v2/changes?cursor=1").await;
-        assert_eq!((gone.status, gone.json()["code"].as_str()), (StatusCode::GONE, Some("index.forgotten")));
+        assert_eq!((gone.status, gone.json()["code"].as_str()), (StatusCode::GONE, Some("index.cursor_expired")));
         assert_eq!(gone.json()["cursor"], "5", "where to go on");
     }
 }

@@ -266,11 +266,11 @@ async fn a_page_says_what_passed_and_what_did_not() {
         }
         let bad = shelf.get(&path(2).replace("/api/v2", "")).await.text();
         for part in
-            ["The hash matches", "failed", "verify.hash_mismatch", "Nothing about this registration is vouched for", "Claimed 2"]
+            ["The hash matches", "failed", "verify.hash_mismatch", "Nothing about this registration is verified", "Claimed 2"]
         {
             assert!(bad.contains(part), "{part}: {bad}");
         }
-        assert!(shelf.get(&path(3).replace("/api/v2", "")).await.text().contains("Nobody has looked at it"));
+        assert!(shelf.get(&path(3).replace("/api/v2", "")).await.text().contains("Not verified since the last change"));
         let front = shelf.get("/").await.text();
         assert!(front.contains("Club") && !front.contains("Claimed 2") && front.contains("1 verified tools of 3"), "{front}");
         assert!(shelf.get("/?query=club").await.text().contains("Club"));

@@ -131,7 +131,7 @@ async fn what_is_given_twice_is_refused() {
                     assert_eq!(reply.status, StatusCode::OK, "{place}: {}", reply.text());
                     continue;
                 }
-                let expected = (name.to_owned(), "directory.parameter".to_owned(), format!("{name}: it stands twice"));
+                let expected = (name.to_owned(), "directory.parameter".to_owned(), format!("{name}: it is given twice"));
                 assert_eq!(refusal(&reply), expected, "{place}");
             }
         }
@@ -148,7 +148,7 @@ async fn what_is_not_declared_is_refused() {
         let rest = required(&parameters, "");
         for (unknown, shown) in [("bogus=1", "bogus"), ("Limit=1", "Limit"), ("limit%5B%5D=1", "limit[]"), ("_", "_"), ("=1", "")]
         {
-            let expected = format!("{shown}: no such parameter, expected one of {}", names.join(", "));
+            let expected = format!("{shown}: unknown parameter, expected one of {}", names.join(", "));
             for place in [format!("{place}?{unknown}{rest}"), format!("{place}?{rest}&{unknown}")] {
                 let expected = (shown.to_owned(), "directory.parameter".to_owned(), expected.clone());
                 assert_eq!(refusal(&get(&shelf, &key, &place).await), expected, "{place}");
@@ -171,7 +171,7 @@ async fn refusals_say_what_was_expected() {
     let (shelf, key) = stocked().await;
     let (tool, wallet) = (path(1), format!("0x{}", "11".repeat(20)));
     let address = "expected 0x and 40 hexadecimal digits";
-    let dollars = "expected dollars such as 0.05, with at most six digits after the point";
+    let dollars = "expected dollars such as 0.05, with at most six decimal places";
     for (place, expected) in [
         ("/api/v2/tools?limit=".to_owned(), "limit: expected a whole number from 1 to 200, got ``".to_owned()),
         ("/api/v2/tools?limit=%2B1".to_owned(), "limit: expected a whole number from 1 to 200, got `+1`".to_owned()),
@@ -189,7 +189,7 @@ async fn refusals_say_what_was_expected() {
         ("/api/v2/tools?include_unverified=TRUE".to_owned(), "include_unverified: expected true or false, got `TRUE`".to_owned()),
         (
             "/api/v2/tools/search?registry_chain=08453".to_owned(),
-            "registry_chain: expected the number of a chain, or a name such as base".to_owned(),
+            "registry_chain: expected a chain id, or a network name such as base".to_owned(),
         ),
         ("/api/v2/tools/search?min_price=.5".to_owned(), format!("min_price: {dollars}")),
         ("/api/v2/tools/search?max_price=1e3".to_owned(), format!("max_price: {dollars}")),
@@ -198,7 +198,7 @@ async fn refusals_say_what_was_expected() {
             "/api/v2/tools/search?tier=gold".to_owned(),
             "tier: expected one of self-attested, hardware-attested, verifiable, got `gold`".to_owned(),
         ),
-        (format!("/api/v2/tools/search?tags={}", "a,".repeat(17)), "tags: there are more than 16".to_owned()),
+        (format!("/api/v2/tools/search?tags={}", "a,".repeat(17)), "tags: more than 16 tags".to_owned()),
         (format!("/api/v2/tools/search?query={}", "x".repeat(1001)), "query: it is longer than 1000 characters".to_owned()),
         (format!("/api/v2/tools/search?asset={}", "x".repeat(301)), "asset: it is longer than 300 characters".to_owned()),
         ("/api/v2/tools/search?query=%ff".to_owned(), "query: it is not encoded as UTF-8".to_owned()),
@@ -211,11 +211,14 @@ async fn refusals_say_what_was_expected() {
         ),
         (
             "/api/v2/agents?max_price=x&currency=USD".to_owned(),
-            "max_price: expected an amount such as 0.05, with at most six digits after the point".to_owned(),
+            "max_price: expected an amount such as 0.05, with at most six decimal places".to_owned(),
         ),
-        ("/api/v2/agents?max_price=1".to_owned(), "currency: max_price needs it: amounts are not converted".to_owned()),
-        ("/api/v2/agents?currency=USD".to_owned(), "max_price: currency needs it".to_owned()),
-        (format!("{tool}/can_call"), "wallet: expected the account that would call".to_owned()),
+        (
+            "/api/v2/agents?max_price=1".to_owned(),
+            "currency: required with max_price, because amounts are not converted".to_owned(),
+        ),
+        ("/api/v2/agents?currency=USD".to_owned(), "max_price: required with currency".to_owned()),
+        (format!("{tool}/can_call"), "wallet: expected the account of the caller".to_owned()),
         (format!("{tool}/can_call?wallet="), format!("wallet: {address}")),
         (format!("{tool}/can_call?wallet={wallet}&budget="), format!("budget: {dollars}")),
     ] {
@@ -226,7 +229,7 @@ async fn refusals_say_what_was_expected() {
     for place in ["/api/v2/tools?cursor=x", "/api/v2/tools/search?cursor=!", "/api/v2/agents?cursor=!", "/api/v2/export?cursor=x"]
     {
         let (name, code, message) = refusal(&get(&shelf, &key, place).await);
-        let expected = ("cursor", "directory.cursor", "this cursor is of another list, or of none");
+        let expected = ("cursor", "directory.cursor", "the cursor does not match this query");
         assert_eq!((name.as_str(), code.as_str(), message.as_str()), expected, "{place}");
     }
     // A caller without the right to moderate is not told what else is wrong.

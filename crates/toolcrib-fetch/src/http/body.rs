@@ -73,7 +73,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         // Bytes that came with the answer and are not part of it. Those that would come later are not waited for.
         let pending = if self.end > self.start { Pending::Bytes } else { self.pending().await };
         if pending == Pending::Bytes {
-            return Err(Failure::new(codes::fetch::LENGTH_MISMATCH, format!("bytes follow the {} of the body", body.len())));
+            return Err(Failure::new(
+                codes::fetch::LENGTH_MISMATCH,
+                format!("there are more bytes after the {} of the body", body.len()),
+            ));
         }
         self.is_quiet = pending == Pending::Nothing;
         Ok(body)
@@ -83,7 +86,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let length = match usize::try_from(length) {
             Ok(length) if length <= max => length,
             _ => {
-                let detail = format!("{length} bytes announced, at most {max} are read");
+                let detail = format!("Content-Length is {length} bytes, the limit is {max}");
                 return Err(Failure::new(codes::fetch::LENGTH_TOO_LARGE, detail));
             }
         };
@@ -97,7 +100,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 return Ok(ControlFlow::Continue(()));
             }
             if self.fill(Stage::Body).await? == 0 {
-                return Err(Failure::new(codes::fetch::TRUNCATED, format!("{} of {length} bytes came", body.bytes.len())));
+                return Err(Failure::new(codes::fetch::TRUNCATED, format!("received {} of {length} bytes", body.bytes.len())));
             }
         }
     }
@@ -162,7 +165,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 let length = searched + found;
                 let line = self.start;
                 if length == 0 || seen[length - 1] != b'\r' || length > max {
-                    return Err(bad("a line between chunks is malformed"));
+                    return Err(bad("a line break between chunks is malformed"));
                 }
                 self.start += length + 1;
                 return Ok((line, line + length - 1));
@@ -177,7 +180,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     async fn more(&mut self) -> Result<(), Failure> {
         match self.fill(Stage::Body).await? {
-            0 => Err(Failure::new(codes::fetch::TRUNCATED, "the last chunk did not come")),
+            0 => Err(Failure::new(codes::fetch::TRUNCATED, "the last chunk is missing")),
             _ => Ok(()),
         }
     }

@@ -64,13 +64,13 @@ pub(crate) fn may_begin(bytes: &[u8]) -> bool {
 pub(crate) fn parse(bytes: &[u8]) -> Result<Head, Failure> {
     let not_http = |detail: &str| Failure::new(codes::fetch::NOT_HTTP, detail);
     if !may_begin(bytes) {
-        return Err(not_http("the answer does not begin with HTTP/1"));
+        return Err(not_http("the response does not begin with HTTP/1"));
     }
     let mut slots = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut slots);
     match response.parse(bytes) {
         Ok(httparse::Status::Complete(length)) if length == bytes.len() => {}
-        Ok(_) => return Err(not_http("the head of the answer is malformed")),
+        Ok(_) => return Err(not_http("the response headers are malformed")),
         Err(httparse::Error::TooManyHeaders) => {
             return Err(Failure::new(codes::fetch::TOO_MANY_HEADERS, format!("more than {MAX_HEADERS} headers")));
         }
@@ -116,21 +116,21 @@ fn framing(version: u8, status: u16, headers: &[httparse::Header<'_>]) -> Result
     for header in headers {
         if header.name.eq_ignore_ascii_case("content-length") {
             if length.is_some() {
-                return bad("there are two Content-Length headers");
+                return bad("the response has two Content-Length headers");
             }
-            let Some(number) = decimal(header.value) else { return bad("the Content-Length is not a number") };
+            let Some(number) = decimal(header.value) else { return bad("Content-Length is not a number") };
             length = Some(number);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             if chunked || !header.value.eq_ignore_ascii_case(b"chunked") {
-                return bad("the Transfer-Encoding is not `chunked` alone");
+                return bad("Transfer-Encoding is not exactly `chunked`");
             }
             chunked = true;
         }
     }
     match (status, chunked, length) {
-        (101, ..) => bad("the server switches to a protocol that nobody asked for"),
-        (_, true, Some(_)) => bad("there are a Content-Length and a Transfer-Encoding"),
-        (_, true, None) if version == 0 => bad("HTTP/1.0 has no Transfer-Encoding"),
+        (101, ..) => bad("the server switches protocols (101) without an Upgrade request"),
+        (_, true, Some(_)) => bad("the response has both Content-Length and Transfer-Encoding"),
+        (_, true, None) if version == 0 => bad("an HTTP/1.0 response has Transfer-Encoding"),
         (100..=199 | 204 | 304, ..) => Ok(Framing::Empty),
         (_, true, None) => Ok(Framing::Chunked),
         (_, false, Some(length)) => Ok(Framing::Length(length)),

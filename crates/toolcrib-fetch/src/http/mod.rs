@@ -135,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 match timeout_at(until, self.stream.write_all(piece)).await {
                     Ok(Ok(())) => {}
                     Ok(Err(_)) => return Ok(()),
-                    Err(_) => return Err(timeout(idle, "while the request was sent")),
+                    Err(_) => return Err(timeout(idle, "while sending the request")),
                 }
             }
         }
@@ -145,7 +145,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 self.is_sent = flushed.is_ok();
                 Ok(())
             }
-            Err(_) => Err(timeout(idle, "while the request was sent")),
+            Err(_) => Err(timeout(idle, "while sending the request")),
         }
     }
 
@@ -158,7 +158,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 return Ok(head);
             }
         }
-        Err(Failure::new(codes::fetch::TOO_MANY_INTERIM, format!("more than {MAX_INTERIM} answers with a status of 1xx")))
+        Err(Failure::new(codes::fetch::TOO_MANY_INTERIM, format!("more than {MAX_INTERIM} interim responses (1xx)")))
     }
 
     async fn one_head(&mut self, budget: &mut usize, max: usize) -> Result<Head, Failure> {
@@ -166,7 +166,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         loop {
             let seen = &self.buffer[self.start..self.end];
             if !head::may_begin(seen) {
-                return Err(Failure::new(codes::fetch::NOT_HTTP, "the answer does not begin with HTTP/1"));
+                return Err(Failure::new(codes::fetch::NOT_HTTP, "the response does not begin with HTTP/1"));
             }
             let too_large = || Failure::new(codes::fetch::HEADERS_TOO_LARGE, format!("more than {max} bytes of headers"));
             match head::end(seen, searched) {
@@ -181,7 +181,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 None => searched = seen.len(),
             }
             if self.fill(Stage::Head).await? == 0 {
-                return Err(Failure::new(codes::fetch::CLOSED_EARLY, "before the answer was complete"));
+                return Err(Failure::new(codes::fetch::CLOSED_EARLY, "before the response was complete"));
             }
         }
     }
@@ -197,7 +197,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 Ok(count)
             }
             Ok(Err(error)) => Err(tls::failure(&error, stage)),
-            Err(_) => Err(timeout(idle, "while the answer was read")),
+            Err(_) => Err(timeout(idle, "while reading the response")),
         }
     }
 

@@ -113,7 +113,7 @@ impl Terms {
             extensions.extend(recipient.extension(endpoint, tool, operator));
         }
         if pay_to.is_zero() {
-            return Err(vec![Finding::new(codes::x402::PAY_TO_NOBODY)]);
+            return Err(vec![Finding::new(codes::x402::PAY_TO_UNSPENDABLE)]);
         }
         let token = match gate.identity_chain {
             Some(chain) => asset::preferred(chain),

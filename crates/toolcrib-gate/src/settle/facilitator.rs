@@ -434,8 +434,8 @@ impl Settle for Facilitator {
                 findings.extend(self.missing_signers(&supported, offers));
             }
             Err(detail) => {
-                let finding = Finding::new(code::FACILITATOR_SILENT).got(self.url.origin());
-                findings.push(finding.message(format!("{}: {detail}", code::FACILITATOR_SILENT.title())));
+                let finding = Finding::new(code::KINDS_UNKNOWN).got(self.url.origin());
+                findings.push(finding.message(format!("{}: {detail}", code::KINDS_UNKNOWN.title())));
             }
         }
         findings

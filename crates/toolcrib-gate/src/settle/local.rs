@@ -21,7 +21,7 @@ use toolcrib_chain::abi::IEIP3009::{balanceOfCall, transferWithAuthorization_0Ca
 use toolcrib_chain::registry::Revert;
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
 use toolcrib_chain::settlement::{Trail, newest_block, pays};
-use toolcrib_chain::sign::{Domain, StrictSignature, check_domain, is_used};
+use toolcrib_chain::sign::{Domain, StrictSignature, check_domain};
 use toolcrib_chain::transaction::{Call, Prepared, Signed};
 use toolcrib_chain::wallet::Wallet;
 use toolcrib_core::codes::settlement as code;
@@ -216,8 +216,8 @@ impl LocalSettlement {
 
     /// Why a token refuses a transfer. That the nonce is used is asked for whatever it says, since it says only the first reason.
     async fn why(&self, lane: &Lane, token: &asset::Token, payment: &Payment, revert: &Revert) -> Stop {
-        let Authorization { from, nonce, .. } = payment.authorization;
-        match is_used(&lane.chain, token.address, from, nonce).await {
+        let trail = Trail { chain: &lane.chain, token: token.address, authorization: &payment.authorization };
+        match trail.is_used().await {
             Ok(true) => return Stop::Used,
             Ok(false) => {}
             Err(error) => return error.into(),

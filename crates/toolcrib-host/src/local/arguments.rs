@@ -145,8 +145,8 @@ mod tests {
         assert_eq!(
             told(&mail, &given),
             [
-                "/body: fits no alternative; closest is alternative 2 of 2 ({kind: template}): /body/values: \"recipient\" is a \
-                 required property; is `recipent` meant to be `recipient`?",
+                "/body: matches no alternative; closest is alternative 2 of 2 ({kind: template}): /body/values: \"recipient\" is a \
+                 required property; did you mean `recipient` instead of `recipent`?",
                 "parameters: to, body",
             ]
         );

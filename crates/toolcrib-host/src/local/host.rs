@@ -14,6 +14,7 @@ use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::local::RuntimeKind;
 use toolcrib_fetch::{Configured, Untrusted};
+use toolcrib_files::create_private_folder;
 use toolcrib_process::{Bubblewrap, Containment, Launcher, ProgramSpec, SandboxMode};
 
 use super::audit::{AuditLog, Event as AuditEvent, Record};
@@ -368,9 +369,5 @@ fn private_folder(path: &Path) -> Result<(), HostError> {
     if path.is_dir() {
         return Ok(());
     }
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path).map_err(|error| HostError { path: path.to_owned(), error })
+    create_private_folder(path).map_err(|error| HostError { path: path.to_owned(), error })
 }

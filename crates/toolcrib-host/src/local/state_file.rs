@@ -1,16 +1,16 @@
 //! Files of the user's own state: private, locked, and replaced whole or not at all.
 //!
-//! A write goes to a file beside the old one, reaches the disk, takes the place of the old one in one step, and the folder reaches
-//! the disk as well. A crash between any two steps leaves either the old content or the new. The name of the new file is fixed: every
-//! writer holds the lock, so a file of that name is what a crash left, and the next write removes it.
+//! Every writer holds a lock, so a crash leaves at most one unfinished file, which the next write removes.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
+pub(crate) use toolcrib_files::Step;
+use toolcrib_files::{AtomicFile, create_private_folder, sync_folder};
 
 /// Longest wait for another process that writes the same state. A write takes milliseconds; deriving a key from a passphrase takes a
 /// second, on a loaded machine several.
@@ -85,31 +85,6 @@ impl StateFileError {
 
 type Result<T, E = StateFileError> = std::result::Result<T, E>;
 
-/// A step of replacing a file, for tests that end the process there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Before the new file is created.
-    Create,
-    /// The new file exists and is empty.
-    Write,
-    /// Half of the new file is written.
-    WriteRest,
-    /// All bytes are written, and may not be on the disk.
-    SyncFile,
-    /// All bytes are on the disk, under the name of the new file.
-    Rename,
-    /// The new file has taken the place of the old one.
-    SyncFolder,
-    /// Everything is done.
-    Done,
-}
-
-impl Step {
-    #[cfg(test)]
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Create, Self::Write, Self::WriteRest, Self::SyncFile, Self::Rename, Self::SyncFolder, Self::Done];
-}
-
 /// What a test does at a step of writing the named file.
 #[cfg(test)]
 pub(crate) type Fault = std::sync::Arc<dyn Fn(&str, Step) -> io::Result<()> + Send + Sync>;
@@ -178,11 +153,7 @@ impl StateFolder {
         match fs::metadata(&self.path) {
             Ok(metadata) => check_private(&metadata, &self.path, 0o700, Owners::User),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut builder = fs::DirBuilder::new();
-                builder.recursive(true);
-                #[cfg(unix)]
-                std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-                builder.create(&self.path).map_err(StateFileError::io("create", &self.path))
+                create_private_folder(&self.path).map_err(StateFileError::io("create", &self.path))
             }
             Err(error) => Err(StateFileError::io("open", &self.path)(error)),
         }
@@ -225,44 +196,14 @@ impl StateFolder {
 
     /// Replaces a file, whole or not at all.
     pub(crate) fn replace(&self, _: &StateLock, name: &str, bytes: &[u8]) -> Result<()> {
-        let partial = self.file(&format!(".{name}.partial"));
-        let written = self.replace_by(&partial, name, bytes);
-        if written.is_err() {
-            // Gone already if the last step failed.
-            let _ = fs::remove_file(&partial);
-        }
-        written
-    }
-
-    fn replace_by(&self, partial: &Path, name: &str, bytes: &[u8]) -> Result<()> {
-        let target = self.file(name);
-        let write = |step| self.reach(name, step).map_err(StateFileError::io("write", &target));
-        write(Step::Create)?;
-        match fs::remove_file(partial) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(StateFileError::io("remove", partial)(error)),
-            _ => {}
-        }
-        let mut file = private_options().create_new(true).write(true).open(partial).map_err(opening(partial))?;
-        let (first, rest) = bytes.split_at(bytes.len() / 2);
-        write(Step::Write)?;
-        file.write_all(first).map_err(StateFileError::io("write", partial))?;
-        write(Step::WriteRest)?;
-        file.write_all(rest).map_err(StateFileError::io("write", partial))?;
-        write(Step::SyncFile)?;
-        file.sync_all().map_err(StateFileError::io("write", partial))?;
-        write(Step::Rename)?;
-        fs::rename(partial, &target).map_err(StateFileError::io("replace", &target))?;
-        write(Step::SyncFolder)?;
-        self.sync()?;
-        write(Step::Done)
+        let path = self.file(name);
+        let replaced = AtomicFile::new(&path).under_lock().replace_with(bytes, |step| self.reach(name, step));
+        replaced.map_err(StateFileError::io("replace", &path))
     }
 
     /// Brings the names in the folder to the disk.
     pub(crate) fn sync(&self) -> Result<()> {
-        // Folders cannot be opened as files everywhere; where they can, a new name needs this to survive a power cut.
-        #[cfg(unix)]
-        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(StateFileError::io("write", &self.path))?;
-        Ok(())
+        sync_folder(&self.path).map_err(StateFileError::io("write", &self.path))
     }
 
     #[cfg(test)]

@@ -13,6 +13,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use tokio::time::timeout;
 use toolcrib_core::codes;
+use toolcrib_http::{form_decode_into, form_fields};
 use zeroize::Zeroizing;
 
 use super::refusal::Refusal;
@@ -57,9 +58,7 @@ impl Form {
     /// Reads encoded fields. Each may be there once.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         let mut form = Self::default();
-        for pair in bytes.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
-            let mut parts = pair.splitn(2, |byte| *byte == b'=');
-            let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        for (name, value) in form_fields(bytes) {
             let (Some(name), Some(value)) = (decode(name), decode(value)) else {
                 return Err(Refusal::form("its encoding is broken"));
             };
@@ -108,35 +107,14 @@ fn too_large() -> Refusal {
 /// Decodes a name or a value. `None` if the encoding is broken or the text is not UTF-8.
 fn decode(encoded: &[u8]) -> Option<Secret> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(encoded.len()));
-    let mut rest = encoded.iter();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let mut digit = || char::from(*rest.next()?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-                digit()? * 16 + digit()?
-            }
-            byte => *byte,
-        });
-    }
+    form_decode_into(encoded, &mut bytes)?;
     Secret::from_utf8(std::mem::take(&mut *bytes))
-}
-
-/// Encodes what goes into a query.
-pub(super) fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
 }
 
 #[cfg(test)]
 mod tests {
+    use toolcrib_http::percent_encode;
+
     use super::*;
 
     fn parsed(text: &str) -> Option<Form> {
@@ -153,7 +131,10 @@ mod tests {
         assert_eq!(form.get("c"), None);
         assert_eq!(form.take("b").expect("a value").expose(), "x y+ä");
         assert!(form.text("b").is_err() && form.take("b").is_err());
-        assert_eq!(parsed(&format!("q={}", encoded("a b&=\u{202e}ä~"))).expect("a form").get("q"), Some("a b&=\u{202e}ä~"));
+        assert_eq!(
+            parsed(&format!("q={}", percent_encode("a b&=\u{202e}ä~"))).expect("a form").get("q"),
+            Some("a b&=\u{202e}ä~")
+        );
     }
 
     #[test]

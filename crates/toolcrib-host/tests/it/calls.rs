@@ -68,7 +68,7 @@ async fn without_the_users_word_nothing_leaves() {
             (Does::Declines, "mcp.declined"),
             (Does::Cancels, "mcp.declined"),
             (Does::Fills(json!({"approve": false})), "mcp.declined"),
-            (Does::IsNotAsked, "mcp.not_askable"),
+            (Does::IsNotAsked, "mcp.elicitation_unsupported"),
         ] {
             let session = connect(&server, era, Person::new(does.clone())).await;
             for tool in [&tool, &open] {
@@ -90,12 +90,12 @@ async fn a_policy_file_allows_calls_without_asking() {
     let named = |price: &str| format!("tools = [\"{}\"]\nmax_price = \"{price}\"", tool.reference);
     for (policy, tool, expected) in [
         ("any_tool = true".to_owned(), &open, "ok"),
-        ("any_tool = true".to_owned(), &tool, "mcp.not_askable"),
+        ("any_tool = true".to_owned(), &tool, "mcp.elicitation_unsupported"),
         ("any_tool = true\nmax_price = \"0.01\"".to_owned(), &tool, "ok"),
-        (named("0.009999"), &tool, "mcp.not_askable"),
+        (named("0.009999"), &tool, "mcp.elicitation_unsupported"),
         (named("0.01"), &tool, "ok"),
-        (named("0.01"), &open, "mcp.not_askable"),
-        ("any_tool = true".to_owned(), &fixed, "mcp.not_askable"),
+        (named("0.01"), &open, "mcp.elicitation_unsupported"),
+        ("any_tool = true".to_owned(), &fixed, "mcp.elicitation_unsupported"),
     ] {
         for era in ERAS {
             let (client, wallet) = world.client();

@@ -137,9 +137,9 @@ async fn without_approval_or_a_policy_nothing_is_paid() {
     let named = format!("tools = [\"{}\"]\nmax_price = \"0.01\"", tool.reference);
     for era in ERAS {
         for (policy, does, expected) in [
-            ("", Does::IsNotAsked, "mcp.not_askable"),
+            ("", Does::IsNotAsked, "mcp.elicitation_unsupported"),
             ("", Does::Declines, "mcp.declined"),
-            ("any_tool = true", Does::IsNotAsked, "mcp.not_askable"),
+            ("any_tool = true", Does::IsNotAsked, "mcp.elicitation_unsupported"),
             (named.as_str(), Does::IsNotAsked, "ok"),
         ] {
             let (client, wallet) = world.client();

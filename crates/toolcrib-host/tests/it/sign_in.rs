@@ -134,7 +134,7 @@ async fn without_the_users_word_for_the_message_nothing_is_signed() {
     assert_eq!(wallet.signatures(), 1);
 
     // In the older era, a person who agrees to the call and not to the message.
-    for (does, answers) in [(Does::Declines, "sign_in.not_approved"), (Does::IsNotAsked, "mcp.not_askable")] {
+    for (does, answers) in [(Does::Declines, "sign_in.not_approved"), (Does::IsNotAsked, "mcp.elicitation_unsupported")] {
         for era in ERAS {
             let (client, wallet) = world.client();
             // A policy file that lets the call go without a question does not answer the one about the message.
@@ -153,9 +153,9 @@ async fn a_policy_file_allows_sign_ins_without_asking() {
     let named = format!("tools = [\"{}\"]\nsign_in = true", tool.reference);
     for (policy, tool, expected) in [
         (named.as_str(), &tool, "ok"),
-        (&named, &other, "mcp.not_askable"),
+        (&named, &other, "mcp.elicitation_unsupported"),
         ("any_tool = true\nsign_in = true", &other, "ok"),
-        ("any_tool = true\nmax_price = \"1\"", &tool, "mcp.not_askable"),
+        ("any_tool = true\nmax_price = \"1\"", &tool, "mcp.elicitation_unsupported"),
     ] {
         for era in ERAS {
             let (client, wallet) = world.client();

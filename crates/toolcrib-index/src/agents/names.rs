@@ -164,7 +164,7 @@ pub async fn follow_names(
             }
             Err(error) => {
                 let error = (error.code().id(), escape_for_display(&error.to_string()));
-                tracing::warn!(code = error.0, error = error.1, "list of names not read, the last one stays");
+                tracing::warn!(code = error.0, error = error.1, "list of names not read, keeping the last one");
             }
         }
     }

@@ -149,7 +149,7 @@ impl<R: ResolveAgent> AgentWorker<R> {
     async fn access(&self, access: Access) -> Option<Vec<AgentJob>> {
         match access {
             Access::Lease(count) => Some(self.lease(count).await.unwrap_or_else(|error| {
-                tracing::warn!(code = error.code().id(), %error, "no names could be leased");
+                tracing::warn!(code = error.code().id(), %error, "names could not be leased");
                 Vec::new()
             })),
             Access::Write(finished) => {

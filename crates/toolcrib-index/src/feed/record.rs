@@ -162,7 +162,7 @@ impl Index {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
-                    tracing::warn!(code = error.code().id(), %error, "changes could not be numbered; readers get older ones");
+                    tracing::warn!(code = error.code().id(), %error, "changes could not be numbered, readers get older ones");
                     done.failed = Some(Instant::now());
                     return false;
                 }

@@ -135,7 +135,7 @@ impl Follower {
             Err(error) => {
                 if self.audit.counts.is_none() {
                     tracing::warn!(registry = %self.source.registry().address(), %error,
-                        "the registry does not count its tools; missing registrations at the end are not noticed");
+                        "registry has no tool count, missing registrations at the end are not detected");
                     self.audit.counts = Some(false);
                 }
                 return Ok(());
@@ -143,13 +143,13 @@ impl Follower {
         };
         self.audit.counts = Some(true);
         if counted != highest && self.source.block(to).await?.hash != hash {
-            return Err(Error::Inconsistent { what: "the chain changed while it was read" });
+            return Err(Error::Inconsistent { what: "the chain changed during the reads (reorg)" });
         }
         if counted < highest {
-            return Err(Error::Inconsistent { what: "the registry counts fewer tools than its logs registered" });
+            return Err(Error::Inconsistent { what: "the registry's tool count is below the number of registration logs" });
         }
         if counted > highest {
-            let what = "the registry counts more tools than its logs registered";
+            let what = "the registry's tool count is above the number of registration logs";
             let missing = MissingId { id: highest.saturating_add(U256::from(1)), by: to, what };
             return self.find_numbers(from, to, page, missing, counted).await;
         }
@@ -220,13 +220,13 @@ impl Follower {
             let (_, since) = *self.audit.doubts.entry(unkept.hash).or_insert_with(|| (unkept.block, Instant::now()));
             if unkept.is_proven || since.elapsed() < self.options.doubt {
                 let what = match unkept.is_proven {
-                    true => "the receipts of a block do not account for its header",
-                    false => "the header of a block promises events that no node gives",
+                    true => "the receipts of a block do not match its header",
+                    false => "the bloom filter of a block header matches events that no RPC node returns",
                 };
                 return Err(Error::Incomplete { what, from: unkept.block, to: unkept.block });
             }
             tracing::error!(registry = %self.source.registry().address(), block = unkept.block, hash = %unkept.hash,
-                "the header of a block promises events that no node gives; advancing without them");
+                "block header bloom filter matches events that no RPC node returns, advancing without them");
             self.audit.doubts.remove(&unkept.hash);
             given_up += 1;
         }
@@ -251,7 +251,7 @@ impl Follower {
         }
         transaction.commit().await?;
         tracing::warn!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), omitted,
-            "a node left logs out that another answer had");
+            "RPC node omitted logs that another response had");
         self.progress.send_modify(|progress| progress.missed += omitted);
         if tip.is_none() {
             self.audit.is_wary = true;
@@ -284,7 +284,7 @@ impl Follower {
         request_rescan(&mut transaction, registry, first_block).await?;
         transaction.commit().await?;
         tracing::error!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), from, to,
-            code = toolcrib_core::codes::index::INCOMPLETE.id(), reason = what, "logs are missing; the index does not advance over them");
+            code = toolcrib_core::codes::index::INCOMPLETE.id(), reason = what, "logs missing, not advancing past them");
         (self.audit.is_wary, self.audit.may_be_incomplete) = (true, true);
         self.progress.send_modify(|progress| progress.incomplete = true);
         Ok(())
@@ -337,7 +337,7 @@ impl Follower {
             self.take_note(unkept, Where::Past).await?;
             let added = self.add_missing(from, to, page, Some(from)).await?;
             if added > 0 {
-                tracing::warn!(registry = %self.source.registry().address(), from, to, added, "a rescan found logs that were missing");
+                tracing::warn!(registry = %self.source.registry().address(), from, to, added, "rescan found missing logs");
                 let mut transaction = self.begin().await?;
                 count_omitted(&mut transaction, registry, added, 0).await?;
                 transaction.commit().await?;
@@ -357,7 +357,7 @@ impl Follower {
             let pause = self.audit.rescan.1;
             self.audit.rescan = (Instant::now() + pause, (pause * 2).min(LONGEST_WAIT));
             tracing::warn!(registry = %self.source.registry().address(), seconds = pause.as_secs(),
-                "answers contradicted each other during a rescan; it is repeated");
+                "contradicting answers during a rescan, retrying");
             return self.distrust().await;
         }
         (self.audit.is_wary, self.audit.cap) = (false, None);
@@ -426,7 +426,7 @@ impl Follower {
         let headers = self.source.headers(blocks).await?;
         let headers: HashMap<u64, Header> = headers.into_iter().map(|header| (header.number, header)).collect();
         if page.logs.iter().any(|log| headers.get(&log.block).is_none_or(|header| header.hash != log.block_hash)) {
-            return Err(Error::Inconsistent { what: "a log is of another block than the header" });
+            return Err(Error::Inconsistent { what: "a log belongs to another block than the header" });
         }
         let registry = self.source.registry();
         page.logs.retain(|log| headers.get(&log.block).is_some_and(|header| !registry.is_ruled_out(header, log)));

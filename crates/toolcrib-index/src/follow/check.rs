@@ -130,7 +130,7 @@ impl Index {
         if !is_final {
             let hash = registry.chain().header(block).await?.map(|header| header.hash);
             if hash != row.state.checkpoint_hash {
-                return Err(Error::Inconsistent { what: "the chain changed while it was read" });
+                return Err(Error::Inconsistent { what: "the chain changed during the reads (reorg)" });
             }
         }
         Ok(report)
@@ -151,7 +151,7 @@ impl Index {
 
 /// The block to compare at, and how many tools the registry counts there.
 async fn choose_block(registry: &Registry, row: &RegistryRow) -> Result<(u64, bool, U256), Error> {
-    let newest = unsigned(row.state.checkpoint).map_err(|_| Error::Inconsistent { what: "nothing is in the index yet" })?;
+    let newest = unsigned(row.state.checkpoint).map_err(|_| Error::Inconsistent { what: "the index is empty" })?;
     let last_final = u64::try_from(row.state.finalized.min(row.state.checkpoint)).ok().filter(|block| *block >= row.first_block);
     if let Some(block) = last_final {
         match registry.tool_count_at(block).await {

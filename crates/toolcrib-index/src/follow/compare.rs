@@ -98,7 +98,7 @@ impl Follower {
                 self.audit.wrong.remove(id);
             } else if self.audit.wrong.insert(*id) {
                 tracing::error!(registry = %self.source.registry().address(), tool = %id, block,
-                    "a tool is not what the registry says, and no node gives the log that changed it");
+                    "tool differs from the registry, and no RPC node returns the log of the change");
                 self.audit.recheck = (Instant::now() + self.options.poll, self.options.poll);
             }
         }
@@ -114,7 +114,7 @@ impl Follower {
             self.progress.send_modify(|progress| progress.wrong_tools = wrong);
             if wrong > 0 {
                 let (from, to) = (self.state()?.first_block, block);
-                self.report_incomplete("tools are not what the registry says", from, to).await?;
+                self.report_incomplete("tools differ from the registry", from, to).await?;
             } else {
                 // A node that left these out may have left out more.
                 self.distrust().await?;

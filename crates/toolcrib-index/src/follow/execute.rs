@@ -301,7 +301,7 @@ pub(super) async fn gated(
         let values = [Value::Integer(registry.0), Value::Bytes(predicate.as_slice()), Value::Integer(MAX_UPGRADED_TOOLS)];
         let rows = transaction.fetch(GATED, &values).await?;
         if rows.len() as i64 == MAX_UPGRADED_TOOLS {
-            tracing::warn!(registry = registry.0, %predicate, "the code of a predicate of very many tools was replaced; not all are told");
+            tracing::warn!(registry = registry.0, %predicate, "predicate code replaced, too many tools use it to report each one");
         }
         for row in rows {
             found.push(ToolKey::from_columns(registry.0, row.bytes(0)?)?.id);

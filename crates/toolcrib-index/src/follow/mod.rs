@@ -468,7 +468,7 @@ impl Follower {
         if let (Some(first), Some(hash)) = (&first, state.checkpoint_hash)
             && first.parent != hash
         {
-            return Err(Error::Inconsistent { what: "a range does not begin where the one before ended" });
+            return Err(Error::Inconsistent { what: "a block range does not begin where the previous one ended" });
         }
         let mut known = state.predicates.clone();
         known.learn(&page.logs);
@@ -508,7 +508,7 @@ impl Follower {
         let mut parent = state.checkpoint_hash;
         for header in &headers {
             if parent.is_some_and(|parent| parent != header.parent) {
-                return Err(Error::Inconsistent { what: "a block has another parent than the one before it" });
+                return Err(Error::Inconsistent { what: "the parent of a block is not the previous block" });
             }
             parent = Some(header.hash);
         }
@@ -526,7 +526,7 @@ impl Follower {
         let mut fresh = LogPage { logs: page.logs.split_off(old), ..LogPage::default() };
         // Logs of another fork would look like logs that are missing.
         check_hashes(&headers, &fresh.logs)?;
-        let Some(last) = headers.last() else { return Err(Error::Inconsistent { what: "no block came back" }) };
+        let Some(last) = headers.last() else { return Err(Error::Inconsistent { what: "the RPC node returned no block" }) };
         self.check_numbers(from, to, &mut fresh).await?;
         self.check_count(from, to, last.hash, &mut fresh).await?;
         page.logs.append(&mut fresh.logs);
@@ -549,7 +549,7 @@ impl Follower {
             self.caught(compared.withheld, Where::Tip).await?;
         }
         if let Some(block) = compared.first_late {
-            tracing::warn!(registry = %self.source.registry().address(), block, "a node gives events that it did not give before");
+            tracing::warn!(registry = %self.source.registry().address(), block, "RPC node returned events that it did not return before");
             self.caught(compared.late, Where::Tip).await?;
             return self.take_back(Ancestor { number: signed(block)? - 1, hash: None }).await;
         }
@@ -597,7 +597,7 @@ impl Follower {
             for log in old {
                 let (block, index) = (signed(log.block)?, signed(log.log_index)?);
                 if hashes.get(&block).is_some_and(|hash| *hash != log.block_hash) {
-                    return Err(Error::Inconsistent { what: "a log is of another block than the one that was taken in" });
+                    return Err(Error::Inconsistent { what: "a log belongs to another block than the indexed one" });
                 }
                 if !stored.remove(&(block, index)) {
                     compared.first_late = compared.first_late.or(Some(log.block));
@@ -625,7 +625,7 @@ impl Follower {
         let checkpoint = self.state()?.checkpoint;
         if self.progress.borrow().behind.is_multiple_of(SAY_BEHIND) {
             tracing::warn!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), head = number,
-                checkpoint, "the node is behind what is in the index; waiting for it");
+                checkpoint, "RPC node is behind the index, waiting");
         }
         self.progress.send_modify(|progress| progress.behind += 1);
         Ok(Step::Idle)
@@ -696,7 +696,7 @@ impl Follower {
     /// Takes back everything after a block.
     async fn take_back(&mut self, ancestor: Ancestor) -> Result<Step, Error> {
         let registry = self.registry_id().await?;
-        tracing::warn!(registry = registry.0, from = self.state()?.checkpoint, to = ancestor.number, "the chain was reorganised");
+        tracing::warn!(registry = registry.0, from = self.state()?.checkpoint, to = ancestor.number, "chain reorg, rolling back");
         // Tools are folded again from their histories.
         self.prepare_reading().await?;
         while self.state()?.checkpoint > ancestor.number {
@@ -805,7 +805,7 @@ impl Follower {
             None => drop(self.index.database().execute(FIRST, &values[..2]).await?),
             Some(known) if known == hash.as_slice() => {}
             Some(_) => {
-                tracing::warn!(%address, chain, %hash, "the code of the registry is not what it was");
+                tracing::warn!(%address, chain, %hash, "registry code changed");
                 self.index.database().execute(CHANGED, &values).await?;
             }
         }
@@ -828,7 +828,7 @@ fn check_hashes(headers: &[Header], logs: &[ChainLog]) -> Result<(), Error> {
     if logs.iter().all(is_of) {
         return Ok(());
     }
-    Err(Error::Inconsistent { what: "a log is of another block than the header" })
+    Err(Error::Inconsistent { what: "a log belongs to another block than the header" })
 }
 
 /// How logs of blocks below the checkpoint differ from those that are in the index.
@@ -858,7 +858,7 @@ impl Task {
     async fn join(&mut self) -> Result<Fetched, Error> {
         match (&mut self.handle).await {
             Ok(fetched) => fetched,
-            Err(_) => Err(Error::Inconsistent { what: "reading a range ended early" }),
+            Err(_) => Err(Error::Inconsistent { what: "reading a block range ended early" }),
         }
     }
 }

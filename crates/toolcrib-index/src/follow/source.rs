@@ -97,7 +97,7 @@ impl Source {
         };
         for header in first.iter().chain([&last]) {
             if page.logs.iter().any(|log| log.block == header.number && log.block_hash != header.hash) {
-                return Err(Error::Inconsistent { what: "a log is of another block than the header" });
+                return Err(Error::Inconsistent { what: "a log belongs to another block than the header" });
             }
         }
         Ok(Fetched { from, to, page, asked, last, first, refusals, findings })
@@ -143,7 +143,7 @@ impl Source {
             match self.registry.logs(&query).await.map_err(Error::from) {
                 Ok(more) => merge(&mut page, more),
                 Err(error) if is_too_much(&error) => {
-                    tracing::warn!(block, %predicate, "a predicate emits more than can be read; its upgrades in this block are left out");
+                    tracing::warn!(block, %predicate, "predicate emits too many logs, its upgrades in this block are skipped");
                 }
                 Err(error) => return Err(error),
             }
@@ -166,10 +166,7 @@ impl Source {
                         ranges.push((from, middle));
                     }
                     Err(error) if is_too_much(&error) => {
-                        tracing::warn!(
-                            block = from,
-                            "predicates emit more than can be read; their upgrades in this block are left out"
-                        );
+                        tracing::warn!(block = from, "predicates emit too many logs, their upgrades in this block are skipped");
                     }
                     Err(error) => return Err(error),
                 }
@@ -186,7 +183,7 @@ impl Source {
             }
             tokio::time::sleep(pause).await;
         }
-        self.chain().header(number).await?.ok_or(Error::Inconsistent { what: "a block is missing below the newest one" })
+        self.chain().header(number).await?.ok_or(Error::Inconsistent { what: "a block below the chain head is missing" })
     }
 
     /// The headers of a short range.
@@ -215,7 +212,7 @@ impl Source {
         let times: BTreeMap<B256, u64> = headers.into_iter().map(|header| (header.hash, header.time)).collect();
         for log in logs.iter_mut().filter(|log| log.time.is_none()) {
             let time = times.get(&log.block_hash);
-            log.time = Some(*time.ok_or(Error::Inconsistent { what: "a log is of another block than the header" })?);
+            log.time = Some(*time.ok_or(Error::Inconsistent { what: "a log belongs to another block than the header" })?);
         }
         Ok(())
     }

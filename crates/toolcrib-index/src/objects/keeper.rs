@@ -94,7 +94,7 @@ impl Keeper {
             self.listed = Some(Instant::now());
             let collected = self.index.collect_orphans().await?;
             if collected.deleted > 0 {
-                tracing::info!(deleted = collected.deleted, "objects of writers that died deleted");
+                tracing::info!(deleted = collected.deleted, "objects of crashed writers deleted");
             }
         }
         Ok(())

@@ -212,9 +212,9 @@ impl EvidenceObjects {
             let packed = found.ok_or_else(|| objects::Error::Absent { key: key.clone() })?;
             let damaged = |reason| objects::Error::Damaged { key: key.clone(), reason };
             if hash_of(&packed) != reference.hash() {
-                return Err(damaged("its hash is another one"));
+                return Err(damaged("its hash differs"));
             }
-            unpack(&packed).ok_or_else(|| damaged("it cannot be unpacked"))
+            unpack(&packed).ok_or_else(|| damaged("it cannot be decompressed"))
         });
         match &content {
             Ok(_) => self.read.fetch_add(1, Ordering::Relaxed),
@@ -339,7 +339,7 @@ impl Index {
     pub(crate) async fn bundle(&self, reference: Reference) -> Result<Bundle, Error> {
         let store = self.evidence_objects().ok_or(Error::ObjectsUnset)?;
         let content = store.get(reference).await?;
-        let damaged = || objects::Error::Damaged { key: reference.key(), reason: "it has other parts" };
+        let damaged = || objects::Error::Damaged { key: reference.key(), reason: "its parts differ" };
         Ok(Bundle::split(&content).ok_or_else(damaged)?)
     }
 }

@@ -126,7 +126,7 @@ impl Replicas {
             // Without replicas nothing is compared and nothing beats.
             true => Vec::new(),
             false if database.engine() == toolcrib_store::database::Engine::Sqlite => {
-                let reason = "a SQLite file has no read replicas; the index must be in PostgreSQL";
+                let reason = "read replicas require an index in PostgreSQL, not in a SQLite file";
                 return Err(toolcrib_store::Error::Location { reason }.into());
             }
             false => {
@@ -209,7 +209,7 @@ impl Replicas {
             let row = primary.database().fetch_optional(SAMPLE, &[]).await?.ok_or(Error::Corrupt { what: "feed" })?;
             Ok::<_, Error>((last.max(row.integer(0)?), row.integer(1)?, row.integer(2)?))
         };
-        let late = || toolcrib_store::Error::Lost { detail: "the primary does not answer in time".to_owned() };
+        let late = || toolcrib_store::Error::Lost { detail: "the primary did not answer in time".to_owned() };
         let sampled = timeout(2 * PROBE_TIME, asking).await.unwrap_or_else(|_| Err(late().into()));
         let mut observed = self.shared.observed.lock().unwrap_or_else(PoisonError::into_inner);
         let was_away = observed.is_away;
@@ -218,7 +218,7 @@ impl Replicas {
                 *observed = Observed { at: Instant::now(), last, beat, now, is_away: false };
                 drop(observed);
                 if was_away {
-                    tracing::info!("the primary answers again");
+                    tracing::info!("primary answers again");
                 }
                 if now - beat >= BEAT_EVERY {
                     self.beat(now);
@@ -229,7 +229,7 @@ impl Replicas {
                 observed.is_away = true;
                 drop(observed);
                 if !was_away {
-                    tracing::warn!(code = error.code().id(), %error, "the primary does not answer, reading from replicas alone");
+                    tracing::warn!(code = error.code().id(), %error, "primary does not answer, reading from replicas only");
                 }
                 Err(error)
             }
@@ -244,7 +244,7 @@ impl Replicas {
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
             if let Err(error) = shared.primary.database().execute(BEAT, &[Value::Integer(now)]).await {
-                tracing::debug!(code = error.code().id(), "beat not written");
+                tracing::debug!(code = error.code().id(), "heartbeat not written");
             }
             shared.is_beating.store(false, Ordering::Release);
         });

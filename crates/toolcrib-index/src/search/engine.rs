@@ -116,7 +116,7 @@ impl Opened {
             Ok(_) | Err(Error::Forgotten { .. }) => {}
             Err(error) => return Err(error),
         }
-        tracing::info!(cursor, is_beyond, "the search index does not fit the change feed and is made anew");
+        tracing::info!(cursor, is_beyond, "search index does not match the change feed, rebuilding");
         Ok(false)
     }
 }
@@ -280,7 +280,7 @@ impl Search {
         if !self.inner.must_rebuild.load(Ordering::Acquire) {
             match self.apply_changes(index).await {
                 Err(Error::Forgotten { cursor, oldest }) => {
-                    tracing::info!(cursor, oldest, "the search index is older than the change feed and made anew");
+                    tracing::info!(cursor, oldest, "search index is older than the change feed, rebuilding");
                     self.inner.must_rebuild.store(true, Ordering::Release);
                 }
                 other => return other,

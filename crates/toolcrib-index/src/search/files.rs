@@ -89,7 +89,7 @@ pub(super) fn open_copy(folder: &Path, fields: &Fields, format: &str) -> Result<
         other => {
             let error = other.ok().and_then(Result::err).map(|error| error.to_string());
             let code = toolcrib_core::codes::objects::SNAPSHOT_DAMAGED;
-            tracing::warn!(code = code.id(), error, "the search snapshot cannot be opened, building from the database");
+            tracing::warn!(code = code.id(), error, "search snapshot cannot be opened, building from the database");
             Ok((create(RamDirectory::create(), fields)?, None))
         }
     }
@@ -109,7 +109,7 @@ pub(super) fn open_folder(folder: &Path, fields: &Fields, format: &str) -> Resul
     match kept.unwrap_or_else(|_| Err(Error::Search { reason: "a file is damaged".to_owned() })) {
         Ok(Some((index, cursor))) => return Ok((index, Some(cursor))),
         Ok(None) => {}
-        Err(error) => tracing::warn!(folder = %folder.display(), %error, "the search index is unreadable and made anew"),
+        Err(error) => tracing::warn!(folder = %folder.display(), %error, "search index unreadable, rebuilding"),
     }
     remove_ours(folder).map_err(io)?;
     let directory =

@@ -53,7 +53,7 @@ pub(super) fn near(searcher: &Searcher, field: Field, word: &str, is_prefix: boo
             if term.chars().any(char::is_numeric) {
                 continue;
             }
-            let mistakes = if term.starts_with(word) { 0 } else { distance(word.as_bytes(), term.as_bytes()) };
+            let mistakes = if term.starts_with(word) { 0 } else { strsim::osa_distance(word, term) };
             if !found.iter().any(|near| near.term == term) {
                 found.push(Near { term: term.to_owned(), mistakes, found: 0 });
             }
@@ -70,25 +70,7 @@ pub(super) fn near(searcher: &Searcher, field: Field, word: &str, is_prefix: boo
     Ok(found)
 }
 
-/// How many letters must be added, removed or changed, or neighbours exchanged. Bytes stand for letters: folded words are mostly ASCII.
-fn distance(a: &[u8], b: &[u8]) -> usize {
-    let mut rows = [vec![0; b.len() + 1], (0..=b.len()).collect::<Vec<usize>>(), vec![0; b.len() + 1]];
-    for i in 1..=a.len() {
-        let [before, last, row] = &mut rows;
-        row[0] = i;
-        for j in 1..=b.len() {
-            let cost = usize::from(a[i - 1] != b[j - 1]);
-            row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + cost);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(before[j - 2] + 1);
-            }
-        }
-        rows.rotate_left(1);
-    }
-    rows[1][b.len()]
-}
-
-/// Accepts what is spelled almost as the word, with the same first letter: that one is rarely wrong, and most of the dictionary need not be
+/// Accepts what is spelled almost as the word (`strsim` compares two words, and has no automaton to walk a dictionary with), with the same first letter: that one is rarely wrong, and most of the dictionary need not be
 /// looked at. A row of the usual table is a state.
 struct Misspelled<'a> {
     word: &'a [u8],
@@ -185,7 +167,7 @@ mod tests {
             ("wheather", "weather", 1),
             ("kitten", "sitting", 3),
         ] {
-            assert_eq!(distance(a.as_bytes(), b.as_bytes()), mistakes, "{a} {b}");
+            assert_eq!(strsim::osa_distance(a, b), mistakes, "{a} {b}");
         }
         assert!(accepts("wether", "weather", 1, false));
         assert!(accepts("waether", "weather", 1, false));
@@ -198,7 +180,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_automaton_agrees_with_the_table(a in "[abc]{1,8}", b in "[abc]{1,8}", most in 0_usize..3) {
-            let is_near = a[..1] == b[..1] && distance(a.as_bytes(), b.as_bytes()) <= most;
+            let is_near = a[..1] == b[..1] && strsim::osa_distance(&a, &b) <= most;
             prop_assert_eq!(accepts(&a, &b, most, false), is_near);
         }
     }

@@ -50,7 +50,7 @@ impl<I, O> Batcher<I, O> {
                     // Who has gone away does not hear of it.
                     Ok(outcomes) => senders.into_iter().zip(outcomes).for_each(|(sender, outcome)| drop(sender.send(outcome))),
                     Err(error) => {
-                        tracing::debug!(code = error.code().id(), %error, calls = senders.len(), "a batch failed; each call runs alone");
+                        tracing::debug!(code = error.code().id(), %error, calls = senders.len(), "batch failed, running each call separately");
                     }
                 }
             }

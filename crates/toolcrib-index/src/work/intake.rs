@@ -136,7 +136,7 @@ async fn wishes_after(transaction: &mut Transaction, cursor: i64, now: UnixTime)
         }
         Err(Error::Forgotten { .. }) => {
             // Somebody cleared the feed. Which tools it named is not known, so all of them are looked at.
-            tracing::warn!(cursor, "changes were forgotten before they were taken in: every tool is looked at again");
+            tracing::warn!(cursor, "changes were removed before they were read, verifying every tool again");
             let last = feed::last(transaction).await?;
             for row in transaction.fetch(ALL, &[]).await? {
                 let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;

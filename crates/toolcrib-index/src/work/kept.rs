@@ -248,7 +248,7 @@ impl Queue {
         if let Err(Error::Objects(error)) = &read
             && error.is_lost()
         {
-            tracing::warn!(code = error.code().id(), %error, "evidence lost, a new verification was asked for");
+            tracing::warn!(code = error.code().id(), %error, "evidence lost, new verification queued");
             let now = UnixTime::from_seconds(self.index().database().now().await?);
             self.request(key, now).await?;
         }

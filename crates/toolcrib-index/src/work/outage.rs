@@ -79,7 +79,7 @@ impl Outage {
             Some((at, is_down)) if (0..PROBE_SECONDS).contains(&now.since(at)) => is_down,
             _ => {
                 let is_down = !reaches_any(index, looks).await;
-                tracing::info!(is_down, sites = state.silent.len(), "many servers are silent; probed the network");
+                tracing::info!(is_down, sites = state.silent.len(), "many servers do not answer, network probed");
                 state.probed = Some((now, is_down));
                 is_down
             }
@@ -101,7 +101,7 @@ async fn reaches_any<L: Looks>(index: &Index, looks: &L) -> bool {
     let known = match probes(index, looks).await {
         Ok(known) => known,
         Err(error) => {
-            tracing::warn!(code = error.code().id(), %error, "no servers to probe could be read");
+            tracing::warn!(code = error.code().id(), %error, "servers to probe could not be read");
             return false;
         }
     };

@@ -212,10 +212,10 @@ impl<L: Looks> Worker<L> {
     /// Jobs for the free places, and every now and then the end of listings whose time is over.
     async fn more(&self, first: usize, slow: usize, is_tick: bool) -> Vec<(Job, Option<ToolView>)> {
         if is_tick && let Err(error) = self.tidy().await {
-            tracing::warn!(code = error.code().id(), %error, "listings could not be ended");
+            tracing::warn!(code = error.code().id(), %error, "listings could not be expired");
         }
         self.lease(first, slow).await.unwrap_or_else(|error| {
-            tracing::warn!(code = error.code().id(), %error, "no jobs could be leased");
+            tracing::warn!(code = error.code().id(), %error, "jobs could not be leased");
             Vec::new()
         })
     }
@@ -271,10 +271,10 @@ impl<L: Looks> Worker<L> {
         match self.do_job(&job, view).await {
             Ok(done) => done,
             Err(error) => {
-                tracing::warn!(code = error.code().id(), %error, registry = job.key.registry.0, tool = %job.key.id, "a look failed");
+                tracing::warn!(code = error.code().id(), %error, registry = job.key.registry.0, tool = %job.key.id, "verification failed");
                 let until = self.clock.now().plus(self.options.after_unknown(job.attempts));
                 if let Err(error) = self.queue.postpone(&job, until).await {
-                    tracing::warn!(code = error.code().id(), %error, "a job could not be given back");
+                    tracing::warn!(code = error.code().id(), %error, "job could not be released");
                 }
                 Done::Postponed
             }
@@ -321,7 +321,7 @@ impl<L: Looks> Worker<L> {
                 self.writer().write(job, &view, &look, answer).await
             }
             Ok(Err(error @ Error::Chain(_))) => {
-                tracing::info!(code = error.code().id(), tool = %view.tool, "the chain could not be asked");
+                tracing::info!(code = error.code().id(), tool = %view.tool, "chain query failed, retrying");
                 self.writer().back_off(job, &view).await
             }
             Ok(Err(error)) => Err(error),

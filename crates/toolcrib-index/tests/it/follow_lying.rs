@@ -222,7 +222,7 @@ async fn says(index: &Index, progress: &Progress, log: &Recorder) -> [bool; 3] {
     [
         progress.missed > 0 || progress.incomplete,
         known.is_some_and(|known| known.omitted > 0 || known.incomplete_since.is_some()),
-        lines.iter().any(|line| line.contains("a node left logs out") || line.contains("logs are missing")),
+        lines.iter().any(|line| line.contains("RPC node omitted logs") || line.contains("logs missing")),
     ]
 }
 
@@ -435,7 +435,7 @@ async fn a_stale_head_and_missing_blocks_are_said_and_pass() {
             follow_for(&mut following, Duration::from_millis(100)).await;
             assert!(following.progress().borrow().behind > 0);
         }
-        assert!(log.0.lock().expect("no panic").iter().any(|line| line.contains("the node is behind")));
+        assert!(log.0.lock().expect("no panic").iter().any(|line| line.contains("RPC node is behind")));
         compare(&index, &script, "behind").await;
         script.change(|world| {
             grow_honestly(world, 30, 6);

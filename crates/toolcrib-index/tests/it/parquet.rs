@@ -324,7 +324,7 @@ async fn changes_alone_bring_a_copy_up_to_date() {
         // What the feed no longer has cannot be told.
         index.database().execute("DELETE FROM index_change WHERE seq <= $1", &[Value::Integer(cursor)]).await.expect("forgotten");
         let forgotten = export(&index, &at("late"), Some(0), NOW).await.expect_err("too late");
-        assert_eq!(forgotten.code(), code::FORGOTTEN);
+        assert_eq!(forgotten.code(), code::CURSOR_EXPIRED);
         assert!(!at("late").exists());
     }
 }

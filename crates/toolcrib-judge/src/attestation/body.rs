@@ -55,10 +55,10 @@ pub(super) fn document<'a>(report: &Report<'a>) -> Result<Cow<'a, [u8]>, Box<Fin
     };
     found.map(Cow::Owned).ok_or_else(|| {
         Finding::new(codes::attestation::BODY_FORM)
-            .expected("a COSE_Sign1 document, raw, in base64 or hex, or as such a string in JSON")
+            .expected("a COSE_Sign1 document: raw bytes, base64 or hex text, or such a string in JSON")
             .got(match report.content_type {
                 Some(content_type) => format!("{} bytes of {content_type}", body.len()),
-                None => format!("{} bytes of no declared type", body.len()),
+                None => format!("{} bytes without Content-Type", body.len()),
             })
             .into()
     })

@@ -14,7 +14,6 @@
 //! since, and that the report is in the transparency log that the manifest names.
 
 mod body;
-mod cbor;
 mod log;
 mod nitro;
 mod policy;

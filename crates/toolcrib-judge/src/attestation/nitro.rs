@@ -2,15 +2,18 @@
 //!
 //! Fields and sizes are those of the vendor's description of the attestation process (§2.2 and §3.2.2). In two places
 //! the modules differ from it, and this reader follows the modules: optional fields that were not set are present as
-//! null, and newer ones write the outer map with indefinite length.
+//! null, and newer ones write the outer map with indefinite length. Arrays and strings have definite lengths. The caller says what it
+//! expects next, so nothing recurses.
 
+use minicbor::Decoder;
+use minicbor::data::{Tag, Type};
+use minicbor::decode::Error as CborError;
 use p384::ecdsa::Signature;
 use p384::ecdsa::signature::Verifier;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::finding::Finding;
 
-use super::cbor::{Entries, Fault, Reader};
 use super::x509::{self, Certificate};
 use super::{Measurement, Policy, Signer, lower_hex};
 
@@ -31,7 +34,7 @@ pub const MAX_MODULE_ID_BYTES: usize = 256;
 const REGISTERS: usize = 32;
 
 /// The tag of a `COSE_Sign1` structure, which may be left out.
-const COSE_SIGN1_TAG: u64 = 18;
+const COSE_SIGN1_TAG: Tag = Tag::new(18);
 
 /// The label of the algorithm in COSE headers, and ES384.
 const ALGORITHM_LABEL: i64 = 1;
@@ -72,11 +75,15 @@ impl Refusal {
     fn field(message: impl Into<String>) -> Self {
         Self::new(codes::attestation::DOCUMENT_FIELD, message)
     }
+
+    fn cbor(at: usize, what: &str) -> Self {
+        Self::new(codes::attestation::CBOR, format!("{what} (byte {at})"))
+    }
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Self {
-        Self::new(codes::attestation::CBOR, format!("{} (byte {})", fault.what, fault.at))
+impl From<CborError> for Refusal {
+    fn from(error: CborError) -> Self {
+        Self::new(codes::attestation::CBOR, error.to_string())
     }
 }
 
@@ -156,13 +163,15 @@ fn push_byte_string(string: &[u8], out: &mut Vec<u8>) {
 
 fn envelope(bytes: &[u8]) -> Result<Document<'_>, Refusal> {
     let refusal = |what: &str| Refusal::new(codes::attestation::COSE, what);
-    let mut reader = Reader::new(bytes);
-    reader.skip_tag(COSE_SIGN1_TAG);
-    if reader.array()? != 4 {
-        return Err(refusal("the envelope is not an array of four"));
+    let mut reader = Decoder::new(bytes);
+    if reader.probe().tag().is_ok_and(|tag| tag == COSE_SIGN1_TAG) {
+        reader.tag()?;
+    }
+    if array(&mut reader)? != 4 {
+        return Err(refusal("the COSE_Sign1 envelope is not an array of four items"));
     }
     let protected = reader.bytes()?;
-    if reader.map()? != Entries::Counted(0) {
+    if reader.map()? != Some(0) {
         return Err(refusal("there are unprotected headers"));
     }
     let payload = reader.bytes()?;
@@ -170,7 +179,7 @@ fn envelope(bytes: &[u8]) -> Result<Document<'_>, Refusal> {
         return Err(refusal("the payload is empty or longer than 16384 bytes"));
     }
     let signature = reader.bytes()?;
-    reader.end()?;
+    end(&reader)?;
     check_algorithm(protected)?;
     let signature = Signature::from_slice(signature)
         .map_err(|_| refusal("the signature is not two numbers of 48 bytes in the range of P-384"))?;
@@ -178,18 +187,18 @@ fn envelope(bytes: &[u8]) -> Result<Document<'_>, Refusal> {
 }
 
 fn check_algorithm(protected: &[u8]) -> Result<(), Refusal> {
-    let mut reader = Reader::new(protected);
-    if reader.map()? != Entries::Counted(1) || reader.integer()? != ALGORITHM_LABEL {
-        return Err(Refusal::new(codes::attestation::COSE, "the protected headers hold something else than one algorithm"));
+    let mut reader = Decoder::new(protected);
+    if reader.map()? != Some(1) || reader.i64()? != ALGORITHM_LABEL {
+        return Err(Refusal::new(codes::attestation::COSE, "the protected headers do not contain exactly one algorithm"));
     }
-    let algorithm = reader.integer()?;
-    reader.end()?;
+    let algorithm = reader.i64()?;
+    end(&reader)?;
     if algorithm == ES384 {
         Ok(())
     } else {
         Err(Refusal::new(
             codes::attestation::ALGORITHM,
-            format!("the document is signed with algorithm {algorithm}, not ES384 (-35)"),
+            format!("the document is signed with algorithm {algorithm}, expected ES384 (-35)"),
         ))
     }
 }
@@ -200,28 +209,28 @@ const NAMES: [&str; 9] =
 const REQUIRED: usize = 6;
 
 fn payload_fields(payload: &[u8]) -> Result<Fields<'_>, Refusal> {
-    let mut reader = Reader::new(payload);
+    let mut reader = Decoder::new(payload);
     let mut entries = reader.map()?;
     let mut fields = Fields::default();
     let mut seen = [false; NAMES.len()];
-    while reader.next_entry(&mut entries) {
+    while next_entry(&mut reader, &mut entries)? {
         let at = reader.position();
-        let key = reader.text()?;
+        let key = reader.str()?;
         let Some(index) = NAMES.iter().position(|&name| name == key) else {
             return Err(Refusal::field(format!("the document has an unknown field (byte {at} of the payload)")));
         };
         if std::mem::replace(&mut seen[index], true) {
-            return Err(Fault { at, what: "a key occurs twice" }.into());
+            return Err(Refusal::cbor(at, "a key occurs twice"));
         }
         match key {
-            "module_id" => fields.module_id = sized(reader.text()?, str::len, 1, MAX_MODULE_ID_BYTES, key)?,
+            "module_id" => fields.module_id = sized(reader.str()?, str::len, 1, MAX_MODULE_ID_BYTES, key)?,
             "digest" => {
-                if reader.text()? != "SHA384" {
+                if reader.str()? != "SHA384" {
                     return Err(Refusal::field("digest is not SHA384"));
                 }
             }
             "timestamp" => {
-                fields.timestamp = reader.unsigned()?;
+                fields.timestamp = reader.u64()?;
                 if fields.timestamp == 0 {
                     return Err(Refusal::field("timestamp is zero"));
                 }
@@ -234,52 +243,52 @@ fn payload_fields(payload: &[u8]) -> Result<Fields<'_>, Refusal> {
             _ => fields.nonce = optional(&mut reader, 0, key)?,
         }
     }
-    reader.end()?;
+    end(&reader)?;
     match NAMES.iter().zip(seen).take(REQUIRED).find(|(_, seen)| !seen) {
         Some((name, _)) => Err(Refusal::field(format!("{name} is missing"))),
         None => Ok(fields),
     }
 }
 
-fn registers<'a>(reader: &mut Reader<'a>) -> Result<[Option<&'a [u8]>; REGISTERS], Refusal> {
+fn registers<'a>(reader: &mut Decoder<'a>) -> Result<[Option<&'a [u8]>; REGISTERS], Refusal> {
     let mut registers = [None; REGISTERS];
     let mut entries = reader.map()?;
-    while reader.next_entry(&mut entries) {
+    while next_entry(reader, &mut entries)? {
         let at = reader.position();
-        let index = reader.unsigned()?;
+        let index = reader.u64()?;
         let Some(register) = usize::try_from(index).ok().and_then(|index| registers.get_mut(index)) else {
-            return Err(Refusal::field(format!("there is no register {index}")));
+            return Err(Refusal::field(format!("PCR {index} does not exist")));
         };
         let value = reader.bytes()?;
         if !matches!(value.len(), 32 | 48 | 64) {
-            return Err(Refusal::field(format!("register {index} has {} bytes", value.len())));
+            return Err(Refusal::field(format!("PCR {index} has {} bytes", value.len())));
         }
         if register.replace(value).is_some() {
-            return Err(Fault { at, what: "a key occurs twice" }.into());
+            return Err(Refusal::cbor(at, "a key occurs twice"));
         }
     }
     if registers[0].is_none() {
-        return Err(Refusal::field("pcrs lacks register 0, the measurement of the image"));
+        return Err(Refusal::field("pcrs lacks PCR0, the measurement of the image"));
     }
     Ok(registers)
 }
 
-fn authorities<'a>(reader: &mut Reader<'a>) -> Result<Vec<&'a [u8]>, Refusal> {
-    let count = reader.array()?;
+fn authorities<'a>(reader: &mut Decoder<'a>) -> Result<Vec<&'a [u8]>, Refusal> {
+    let count = array(reader)?;
     if count == 0 {
         return Err(Refusal::field("cabundle is empty"));
     }
     if count > MAX_AUTHORITIES as u64 {
         return Err(Refusal::new(
             codes::attestation::CHAIN_TOO_LONG,
-            format!("cabundle has {count} certificates, more than {MAX_AUTHORITIES}"),
+            format!("cabundle has {count} certificates, the limit is {MAX_AUTHORITIES}"),
         ));
     }
     (0..count).map(|_| sized(reader.bytes()?, <[u8]>::len, 1, MAX_FIELD_BYTES, "a certificate of cabundle")).collect()
 }
 
-fn optional<'a>(reader: &mut Reader<'a>, least: usize, name: &str) -> Result<Option<&'a [u8]>, Refusal> {
-    reader.bytes_or_null()?.map(|bytes| sized(bytes, <[u8]>::len, least, MAX_FIELD_BYTES, name)).transpose()
+fn optional<'a>(reader: &mut Decoder<'a>, least: usize, name: &str) -> Result<Option<&'a [u8]>, Refusal> {
+    bytes_or_null(reader)?.map(|bytes| sized(bytes, <[u8]>::len, least, MAX_FIELD_BYTES, name)).transpose()
 }
 
 fn sized<'a, T: ?Sized>(value: &'a T, length: fn(&T) -> usize, least: usize, most: usize, name: &str) -> Result<&'a T, Refusal> {
@@ -287,6 +296,39 @@ fn sized<'a, T: ?Sized>(value: &'a T, length: fn(&T) -> usize, least: usize, mos
     if (least..=most).contains(&length) {
         Ok(value)
     } else {
-        Err(Refusal::field(format!("{name} has {length} bytes, not {least} to {most}")))
+        Err(Refusal::field(format!("{name} has {length} bytes, expected {least} to {most}")))
     }
+}
+
+/// The head of an array of definite length: how many items follow.
+pub(super) fn array(reader: &mut Decoder<'_>) -> Result<u64, CborError> {
+    let at = reader.position();
+    reader.array()?.ok_or_else(|| CborError::message("an array of definite length belongs here").at(at))
+}
+
+/// Whether a map has one more entry. Counts it, or takes the break that ends a map of indefinite length.
+pub(super) fn next_entry(reader: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, CborError> {
+    match left {
+        Some(0) => Ok(false),
+        Some(left) => {
+            *left -= 1;
+            Ok(true)
+        }
+        None => {
+            let is_over = reader.datatype()? == Type::Break;
+            reader.set_position(reader.position() + usize::from(is_over));
+            Ok(!is_over)
+        }
+    }
+}
+
+/// A byte string, or `None` for null.
+pub(super) fn bytes_or_null<'a>(reader: &mut Decoder<'a>) -> Result<Option<&'a [u8]>, CborError> {
+    if reader.datatype()? == Type::Null { reader.null().map(|()| None) } else { reader.bytes().map(Some) }
+}
+
+/// Nothing may follow.
+fn end(reader: &Decoder<'_>) -> Result<(), Refusal> {
+    let at = reader.position();
+    if at == reader.input().len() { Ok(()) } else { Err(Refusal::cbor(at, "bytes follow after the end")) }
 }

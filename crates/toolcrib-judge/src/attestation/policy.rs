@@ -122,8 +122,8 @@ impl RootFault {
 impl fmt::Display for RootFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotACertificate => "not one X.509 certificate with a P-384 key",
-            Self::NotAnAuthority => "the certificate is not an authority that may sign certificates",
+            Self::NotACertificate => "not a single X.509 certificate with a P-384 key",
+            Self::NotAnAuthority => "the certificate is not a CA that may sign certificates",
             Self::NotAFingerprint => "not 64 hex digits",
         })
     }

@@ -238,6 +238,10 @@ fn only_es384_is_accepted() {
     check_refused(&with(&[0xa1, 0x01, 0x38, 35]), &[code::ALGORITHM]); // ES512
     check_refused(&with(&[0xa1, 0x01, 0x00]), &[code::ALGORITHM]);
     check_refused(&with(&[0xa1, 0x02, 0x38, 34]), &[code::COSE]);
+    // Numbers beyond 64 bits with their sign.
+    for first in [0x1b, 0x3b] {
+        check_refused(&with(&[&[0xa1, 0x01, first, 0x80][..], &[0; 7]].concat()), &[code::CBOR]);
+    }
     check_refused(&with(&[0xa0]), &[code::COSE]);
     check_refused(&with(&[]), &[code::CBOR]);
     check_refused(&with(&[0xa2, 0x01, 0x38, 34, 0x04, 0x40]), &[code::COSE]);
@@ -334,6 +338,15 @@ fn keys_occur_once_and_lengths_are_definite() {
     let twice = [head(5, 2), head(0, 0), byte_string(&IMAGE), vec![0x18, 0], byte_string(&IMAGE)].concat();
     check_refused(&with_field("pcrs", twice), &[code::CBOR]);
     check_refused(&with_field("user_data", vec![0x5f, 0x41, 1, 0xff]), &[code::CBOR]);
+    // A length beyond all memory, text that is not UTF-8, floats and the reserved forms.
+    check_refused(&with_field("user_data", [vec![0x5b], vec![0xff; 8], vec![0]].concat()), &[code::CBOR]);
+    check_refused(&with_field("module_id", vec![0x61, 0xff]), &[code::CBOR]);
+    for odd in [vec![0xf9, 0, 0], vec![0x1c], vec![0x1d], vec![0x1e], vec![0x1f], vec![0x20], vec![0xf6]] {
+        check_refused(&with_field("timestamp", odd), &[code::CBOR]);
+    }
+    // A break instead of a value, and none at the end of the registers.
+    let registers = [vec![0xbf], head(0, 0), vec![0xff]].concat();
+    check_refused(&with_field("pcrs", registers), &[code::CBOR]);
     check_refused(&with_field("module_id", vec![0x7f, 0x61, b'x', 0xff]), &[code::CBOR]);
     let bundle = [vec![0x9f], byte_string(&Forge::default().root()), vec![0xff]].concat();
     check_refused(&with_field("cabundle", bundle), &[code::CBOR]);

@@ -3,6 +3,9 @@
 //! One profile and no more: version 3, P-384 keys, ECDSA with SHA-384, basic constraints and key usage. Nothing here
 //! knows names of hosts, revocation lists (the vendor publishes none for this purpose), policies or cross-signing; a
 //! critical extension beyond the two is refused, as RFC 5280 §4.2 asks.
+//!
+//! Not rustls-webpki: it does not look at the key usage of authorities, checks one moment, finds a path of its own instead of the one in
+//! the report, reports one error, and gives neither names nor times, so that x509-cert would be needed beside it.
 
 use p384::ecdsa::signature::Verifier;
 use p384::ecdsa::{Signature, VerifyingKey};
@@ -84,12 +87,12 @@ impl<'a> Certificate<'a> {
             .subject_public_key
             .as_bytes()
             .and_then(|point| VerifyingKey::from_sec1_bytes(point).ok())
-            .ok_or_else(|| fault("the key is no point on P-384"))?;
+            .ok_or_else(|| fault("the key is not a point on P-384"))?;
         let signature = parsed
             .signature
             .as_bytes()
             .and_then(|signature| Signature::from_der(signature).ok())
-            .ok_or_else(|| fault("the signature is not a pair of numbers in DER"))?;
+            .ok_or_else(|| fault("the signature is not a DER pair of integers"))?;
         let mut certificate = Self { der, signed, parsed, key, signature, is_authority: false, path_length: None, usage: None };
         certificate.read_extensions()?;
         Ok(certificate)
@@ -131,7 +134,7 @@ impl<'a> Certificate<'a> {
             } else if extension.extn_id == KeyUsage::OID {
                 self.usage = Some(KeyUsage::from_der(value).map_err(unreadable)?);
             } else if extension.critical {
-                let what = format!("the critical extension {} is not understood", extension.extn_id);
+                let what = format!("the critical extension {} is not supported", extension.extn_id);
                 return Err(Fault::new(codes::attestation::CERTIFICATE_CONSTRAINTS, what));
             }
         }
@@ -148,7 +151,7 @@ impl<'a> Certificate<'a> {
 
     fn is_issued_by(&self, issuer: &Self) -> Result<(), &'static str> {
         if self.parsed.tbs_certificate.issuer != issuer.parsed.tbs_certificate.subject {
-            return Err("names another issuer than the one before it");
+            return Err("has an issuer other than the certificate before it");
         }
         issuer.key.verify(self.signed, &self.signature).map_err(|_| "is not signed by the one before it")
     }
@@ -193,14 +196,16 @@ fn check_uses(authorities: &[Certificate<'_>], leaf: &Certificate<'_>) -> Result
         }
         let below = authorities.len() - index - 1;
         if authority.path_length.is_some_and(|most| usize::from(most) < below) {
-            return Err(fault(format!("certificate {index} of the chain has {below} authorities below it, more than it allows")));
+            return Err(fault(format!(
+                "certificate {index} of the chain has {below} CA certificates below it, more than its path length allows"
+            )));
         }
     }
     if leaf.is_authority || leaf.path_length.is_some() {
-        return Err(fault("the signing certificate is an authority".to_owned()));
+        return Err(fault("the signing certificate is a CA".to_owned()));
     }
     if !leaf.usage.as_ref().is_some_and(KeyUsage::digital_signature) {
-        return Err(fault("the signing certificate is not for signatures".to_owned()));
+        return Err(fault("the key usage of the signing certificate does not include signatures".to_owned()));
     }
     Ok(())
 }
@@ -211,7 +216,7 @@ fn check_validity(authorities: &[Certificate<'_>], leaf: &Certificate<'_>, momen
         if !(from..=until).contains(&moment) {
             let text = |time| format_rfc3339(time).unwrap_or_default();
             let what = format!(
-                "certificate {index} of the chain is valid from {} to {}, not at {}",
+                "certificate {index} of the chain is valid from {} to {}, but not at {}",
                 text(from),
                 text(until),
                 text(moment)

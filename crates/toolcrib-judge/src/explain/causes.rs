@@ -81,7 +81,7 @@ impl fmt::Display for Cause {
             Self::ServesOtherTool(label) | Self::OtherFile { label, .. } => write!(f, "{}: {label}", self.code().title()),
             Self::Recipe { label, slips } => {
                 match label {
-                    None => f.write_str("what is served was committed")?,
+                    None => f.write_str("the served manifest was committed")?,
                     Some(label) => write!(f, "{label} was committed")?,
                 }
                 for (at, slip) in slips.iter().enumerate() {
@@ -140,7 +140,7 @@ impl OddHash {
         match self {
             Self::Zero => codes::explain::ZERO,
             Self::Placeholder => codes::explain::PLACEHOLDER,
-            Self::OfNothing => codes::explain::OF_NOTHING,
+            Self::OfNothing => codes::explain::OF_EMPTY_INPUT,
             Self::OfUri => codes::explain::OF_URI,
         }
     }
@@ -255,32 +255,32 @@ impl fmt::Display for Slip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MarkDropped => f.write_str("without its byte-order mark"),
-            Self::DuplicatesDropped => f.write_str("with the last of fields that stand there twice"),
+            Self::DuplicatesDropped => f.write_str("with the last of duplicate keys"),
             Self::FieldsStripped { nested: false } => f.write_str("without fields that the standard does not define"),
             Self::FieldsStripped { nested: true } => {
                 f.write_str("without fields that the standard does not define, at every level")
             }
-            Self::TypeInjected => f.write_str("with the type filled in"),
-            Self::TypeReplaced(kind) => write!(f, "with the type {kind}"),
-            Self::TypeRemoved => f.write_str("without its type"),
+            Self::TypeInjected => f.write_str("with `type` filled in"),
+            Self::TypeReplaced(kind) => write!(f, "with the `type` {kind}"),
+            Self::TypeRemoved => f.write_str("without its `type`"),
             Self::HexCase(sites, spelling) => write!(f, "with {sites} {spelling}"),
             Self::Unicode(UnicodeForm::Nfc) => f.write_str("with composed letters (NFC)"),
             Self::Unicode(UnicodeForm::Nfd) => f.write_str("with decomposed letters (NFD)"),
-            Self::Numbers => f.write_str("with its own spelling of numbers"),
+            Self::Numbers => f.write_str("with numbers as spelled in the file"),
             Self::RawBytes => f.write_str("byte for byte"),
-            Self::LineEnds => f.write_str("byte for byte, with other line ends"),
+            Self::LineEnds => f.write_str("byte for byte, with other line endings"),
             Self::Mark => f.write_str("byte for byte, but for a byte-order mark"),
             Self::Indented("\t") => f.write_str("indented by tabs"),
             Self::Indented(indent) => write!(f, "indented by {} spaces", indent.len()),
-            Self::Minified => f.write_str("without spaces but in its own order"),
-            Self::RootSorted => f.write_str("sorted at the outer level only"),
-            Self::RootNames => f.write_str("with only those fields inside whose names occur outside"),
+            Self::Minified => f.write_str("minified, in the original key order"),
+            Self::RootSorted => f.write_str("with only the top-level keys sorted"),
+            Self::RootNames => f.write_str("with only those nested keys that also exist at the top level"),
             Self::Python { sorted, ascii } => {
                 f.write_str("as json.dumps of Python writes it")?;
                 f.write_str(if *sorted { " with sort_keys" } else { "" })?;
                 f.write_str(if *ascii { "" } else { " without ensure_ascii" })
             }
-            Self::FinalNewline => f.write_str("with a line end after it"),
+            Self::FinalNewline => f.write_str("with a trailing newline"),
             Self::Sha256 => f.write_str("with SHA-256"),
             Self::Sha3 => f.write_str("with SHA3-256"),
             Self::HexText => f.write_str("as hexadecimal text"),
@@ -395,18 +395,18 @@ impl Repair {
 impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nothing => f.write_str("nothing is to be done"),
+            Self::Nothing => f.write_str("nothing to do"),
             Self::UpdateOnchain { correct_hash, lint_first: false } => {
-                write!(f, "commit {correct_hash}, the hash of what is served")
+                write!(f, "commit {correct_hash}, the hash of the served manifest")
             }
             Self::UpdateOnchain { lint_first: true, .. } => {
-                f.write_str("mend what is served, which readers would refuse anyway, and commit its hash")
+                f.write_str("fix the served manifest, which readers refuse in any case, and commit its hash")
             }
-            Self::MendServed => f.write_str("mend what is served: it is then what was committed"),
-            Self::ServeCommitted { label } => write!(f, "serve {label}, which is what was committed"),
-            Self::FixServer { label: Some(label) } => write!(f, "make the server send {label}, which is what was committed"),
+            Self::MendServed => f.write_str("fix the served manifest; it then matches the committed hash"),
+            Self::ServeCommitted { label } => write!(f, "serve {label}, whose hash is committed"),
+            Self::FixServer { label: Some(label) } => write!(f, "make the server send {label}, whose hash is committed"),
             Self::FixServer { label: None } => f.write_str("make the server send the manifest"),
-            Self::CheckReference => f.write_str("check which tool is meant, and on which chain"),
+            Self::CheckReference => f.write_str("check the tool id and the chain"),
         }
     }
 }

@@ -434,7 +434,7 @@ fn commitments_that_are_none() {
     check_odd(B256::with_last_byte(1), OddHash::Placeholder, "hash.placeholder");
     check_odd(B256::repeat_byte(0x11), OddHash::Placeholder, "hash.placeholder");
     for nothing in ["", "{}", "null"] {
-        check_odd(keccak256(nothing), OddHash::OfNothing, "hash.of_nothing");
+        check_odd(keccak256(nothing), OddHash::OfNothing, "hash.of_empty_input");
     }
     check_odd(keccak256("https://tools.example.com/.well-known/ai-tool/tides.json"), OddHash::OfUri, "hash.of_uri");
     let found = explain(&pretty(&manifest()), keccak256("https://tools.example.com/other"), &[]);
@@ -550,8 +550,8 @@ fn causes_are_told_in_words() {
     assert_eq!(
         Cause::Recipe { label: None, slips }.to_string(),
         format!(
-            "what is served was committed, with the type {PLACEHOLDER} and with an address of pricing/1 in lower case and with a \
-             line end after it"
+            "the served manifest was committed, with the `type` {PLACEHOLDER} and with an address of pricing/1 in lower case and with a \
+             trailing newline"
         )
     );
     let other = Cause::OtherFile { label: "3f2a tides.json".to_owned(), relation: Relation::Version };

@@ -44,7 +44,7 @@ fn a_younger_certificate_is_a_hint_until_something_else_changed() {
     let both_dates = &certificate(registered, &now, None)[0].message;
     assert_eq!(
         both_dates,
-        "the certificate is valid from 2026-03-01T00:00:00Z, the tool is registered since 2025-03-01T00:00:00Z"
+        "the certificate is valid from 2026-03-01T00:00:00Z, after the tool was registered at 2025-03-01T00:00:00Z"
     );
 }
 
@@ -80,7 +80,7 @@ fn moves_and_late_updates() {
     assert!(update_after_quiet(start, after(QUIET_SECONDS - 1)).is_none());
     assert!(update_after_quiet(start, after(QUIET_SECONDS)).is_some());
     let finding = update_after_quiet(start, after(200 * 86_400)).unwrap();
-    assert_eq!(finding.message, "the registration was changed on 2026-07-20T00:00:00Z after 200 quiet days");
+    assert_eq!(finding.message, "the registration was changed on 2026-07-20T00:00:00Z after 200 days without changes");
     assert!(update_after_quiet(start, after(-1)).is_none());
     assert!(update_after_quiet(UnixTime::from_seconds(i64::MIN), UnixTime::from_seconds(i64::MAX)).is_some());
 }

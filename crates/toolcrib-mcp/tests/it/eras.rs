@@ -93,7 +93,7 @@ async fn the_user_is_asked() {
         }
         let client = connect(&server, era, Person::new(Does::IsNotAsked)).await;
         let refused = call(&client, "greet", arguments.clone()).await;
-        assert_eq!(code(&refused), "mcp.not_askable", "{era:?}");
+        assert_eq!(code(&refused), "mcp.elicitation_unsupported", "{era:?}");
         if era == Era::Modern {
             assert_eq!(error_code(refused), ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY);
         }

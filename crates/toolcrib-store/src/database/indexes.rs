@@ -111,7 +111,7 @@ async fn build_one(connection: &mut PgConnection, statement: &Statement<'_>) -> 
     match row.map(|row| row.try_get::<bool, _>(0)).transpose()? {
         Some(true) => return Ok(()),
         Some(false) => {
-            tracing::warn!(index, "an index was left half built; it is built again");
+            tracing::warn!(index, "incomplete index found, rebuilding");
             // Names are ours, and statements take none as values.
             let drop = format!("DROP INDEX CONCURRENTLY IF EXISTS {index}");
             connection.execute(AssertSqlSafe(drop)).await?;

@@ -92,7 +92,7 @@ impl Local {
             // Opened for writing, since not every system syncs a file that is open for reading.
             None => OpenOptions::new().write(true).open(&self.log_path).and_then(|log| self.log.get_or_init(|| log).sync_data()),
         };
-        synced.map_err(|error| Error::Lost { detail: format!("the log of the database cannot be synced: {error}") })
+        synced.map_err(|error| Error::Lost { detail: format!("the write-ahead log of the database cannot be synced: {error}") })
     }
 
     /// Puts a file in the place of the log that no system syncs.

@@ -315,7 +315,7 @@ impl Transaction {
                 let rows = bulk::bind_columns(sqlx::query(sql), columns).fetch_all(&mut **transaction).await?;
                 Ok(wrap(rows, Cells::Postgres))
             }
-            Inner::Sqlite(_) | Inner::Local(_) => Err(Error::Database { detail: "SQLite takes no arrays".to_owned() }),
+            Inner::Sqlite(_) | Inner::Local(_) => Err(Error::Database { detail: "SQLite does not support arrays".to_owned() }),
         }
     }
 
@@ -325,7 +325,7 @@ impl Transaction {
         match &mut self.0 {
             Inner::Sqlite(transaction) => sql.execute(&mut **transaction).await.map(|_| ())?,
             Inner::Postgres(transaction) => sql.execute(&mut **transaction).await.map(|_| ())?,
-            Inner::Local(_) => return Err(Error::Database { detail: "a writing thread applies no migrations".to_owned() }),
+            Inner::Local(_) => return Err(Error::Database { detail: "the writer thread does not apply migrations".to_owned() }),
         }
         Ok(())
     }

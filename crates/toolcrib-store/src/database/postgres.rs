@@ -41,7 +41,7 @@ pub(super) fn open_replica(url: &str, connections: u32) -> Result<Arc<Server>, E
 
 fn options(url: &str) -> Result<PgConnectOptions, Error> {
     // What the driver says about a URL that it cannot read may repeat parts of it.
-    let options = PgConnectOptions::from_str(url).map_err(|_| Error::Location { reason: "the PostgreSQL URL cannot be read" })?;
+    let options = PgConnectOptions::from_str(url).map_err(|_| Error::Location { reason: "the PostgreSQL URL is not valid" })?;
     Ok(options.application_name("toolcrib").disable_statement_logging())
 }
 

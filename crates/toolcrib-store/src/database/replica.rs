@@ -16,7 +16,7 @@ impl Database {
     /// Opens a replica for reading, without connecting to it yet. Only PostgreSQL has replicas.
     pub fn open_replica(location: &Location) -> Result<Self, Error> {
         let location::Kind::Postgres { url, connections } = location.kind() else {
-            return Err(Error::Location { reason: "only PostgreSQL has read replicas; write postgres://…" });
+            return Err(Error::Location { reason: "read replicas require PostgreSQL; write postgres://…" });
         };
         Ok(Self {
             pools: Pools::Postgres(postgres::open_replica(url, *connections)?),

@@ -103,7 +103,7 @@ impl Server {
     fn set(&self, is_away: bool) {
         if self.away.send_if_modified(|before| std::mem::replace(before, is_away) != is_away) {
             if is_away {
-                tracing::warn!("PostgreSQL does not answer; calls fail until it does");
+                tracing::warn!("PostgreSQL does not answer, calls fail until it does");
             } else {
                 tracing::info!("PostgreSQL answers again");
             }

@@ -75,7 +75,7 @@ impl<S: Send + 'static> Writer<S> {
         durability: Durability,
         change: impl FnMut(&S) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let ended = || Error::Lost { detail: "the thread that writes has ended".to_owned() };
+        let ended = || Error::Lost { detail: "the writer thread has ended".to_owned() };
         let (reply, answer) = oneshot::channel();
         self.queue.send(Box::new(Work { durability, change, made: None, reply })).await.map_err(|_| ended())?;
         answer.await.map_err(|_| ended())?

@@ -43,9 +43,9 @@ impl Connector {
             .user_agent(concat!("toolcrib/", env!("CARGO_PKG_VERSION")));
         if let Some(pem) = authorities {
             let bundle = reqwest::Certificate::from_pem_bundle(pem);
-            builder = builder.tls_certs_merge(bundle.map_err(unusable("AWS_CA_BUNDLE names no PEM file of certificates"))?);
+            builder = builder.tls_certs_merge(bundle.map_err(unusable("AWS_CA_BUNDLE is not a PEM file of certificates"))?);
         }
-        Ok(Self { client: builder.build().map_err(unusable("the HTTP client cannot be set up"))? })
+        Ok(Self { client: builder.build().map_err(unusable("the HTTP client cannot be created"))? })
     }
 }
 

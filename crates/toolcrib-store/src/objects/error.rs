@@ -10,7 +10,7 @@ use toolcrib_core::codes::{self, Code};
 #[non_exhaustive]
 pub enum Error {
     /// The setting names no object store that can be used.
-    #[error("the setting names no object store: {reason}")]
+    #[error("the object store setting is not usable: {reason}")]
     Location {
         /// What is wrong with it, without repeating it.
         reason: &'static str,
@@ -22,7 +22,7 @@ pub enum Error {
         detail: String,
     },
     /// The store refuses: wrong credentials, a missing right, or no such bucket.
-    #[error("the object store refuses: {detail}")]
+    #[error("the object store denies access: {detail}")]
     Refused {
         /// What the client says.
         detail: String,

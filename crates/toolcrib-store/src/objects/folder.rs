@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use object_store::UpdateVersion;
 use object_store::path::Path;
+use toolcrib_files::AtomicFile;
 
 use super::{Error, Version, hash_of, name_of};
 
@@ -35,11 +36,7 @@ pub(super) async fn replace(folder: Arc<FilePath>, path: Path, read: Option<Vers
         }
         let parent = target.parent().unwrap_or(&folder);
         fs::create_dir_all(parent)?;
-        let mut file = tempfile::NamedTempFile::with_prefix_in("#", parent)?;
-        std::io::Write::write_all(&mut file, &bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(&target).map_err(|error| error.error)?;
-        File::open(parent)?.sync_all()?;
+        AtomicFile::new(target.as_path()).prefix("#").replace(&bytes)?;
         Ok(true)
     };
     blocking(work).await

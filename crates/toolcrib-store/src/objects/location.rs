@@ -36,9 +36,9 @@ impl ObjectsLocation {
     /// Reads a setting: `file:///PATH`, or `s3://BUCKET/PREFIX` with `endpoint` and `region` as optional parameters. Credentials are refused.
     pub fn parse(setting: &str) -> Result<Self, Error> {
         let refuse = |reason| Err(Error::Location { reason });
-        let Ok(url) = reqwest::Url::parse(setting) else { return refuse("it is no URL") };
+        let Ok(url) = reqwest::Url::parse(setting) else { return refuse("it is not a URL") };
         if !url.username().is_empty() || url.password().is_some() {
-            return refuse("credentials do not belong into the URL; put them into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
+            return refuse("the URL must not contain credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead");
         }
         if url.fragment().is_some() {
             return refuse("it has a fragment");
@@ -71,7 +71,7 @@ impl ObjectsLocation {
             match &*key {
                 "endpoint" => bucket.endpoint = Some(value.into_owned()),
                 "region" => bucket.region = Some(value.into_owned()),
-                _ => return refuse("its parameters are endpoint and region; credentials come from the environment"),
+                _ => return refuse("only the parameters endpoint and region are allowed; credentials come from the environment"),
             }
         }
         Ok(Self(Kind::S3(bucket)))

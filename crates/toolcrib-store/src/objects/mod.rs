@@ -158,7 +158,7 @@ impl Objects {
             bytes.extend_from_slice(&chunk);
         }
         if bytes.len() as u64 != size {
-            return Err(Error::Damaged { key: key.to_owned(), reason: "it is cut off" });
+            return Err(Error::Damaged { key: key.to_owned(), reason: "it is truncated" });
         }
         if self.folder.is_some() {
             version = folder::version(&bytes);
@@ -251,7 +251,7 @@ impl Objects {
         };
         let damaged = |reason| Error::Damaged { key: key.to_owned(), reason };
         if result.meta.size != size {
-            return Err(damaged("it has another size"));
+            return Err(damaged("its size differs"));
         }
         let mut out = tokio::fs::OpenOptions::new().write(true).create_new(true).open(file).await?;
         let (mut hash, mut length) = (Sha256::new(), 0);
@@ -265,10 +265,10 @@ impl Objects {
             out.write_all(&chunk).await?;
         }
         if length != size {
-            return Err(damaged("it is cut off"));
+            return Err(damaged("it is truncated"));
         }
         if <[u8; 32]>::from(hash.finalize()) != *sha256 {
-            return Err(damaged("its hash is another one"));
+            return Err(damaged("its hash differs"));
         }
         Ok(out.sync_all().await?)
     }
@@ -299,14 +299,14 @@ fn is_absent(error: &object_store::Error) -> bool {
 
 /// An answer that ended early is asked for again by the client where it can; what is left says that the object is not whole.
 fn cut(key: &str, error: object_store::Error) -> Error {
-    tracing::debug!(key, %error, "an object could not be read to its end");
+    tracing::debug!(key, %error, "reading an object failed before its end");
     error.into()
 }
 
 fn s3(bucket: &Bucket, variable: impl Fn(&str) -> Option<String>) -> Result<impl ObjectStore, Error> {
     let unusable = |reason| Error::Location { reason };
     let authorities = variable("AWS_CA_BUNDLE").map(std::fs::read).transpose();
-    let authorities = authorities.map_err(|_| unusable("AWS_CA_BUNDLE names a file that cannot be read"))?;
+    let authorities = authorities.map_err(|_| unusable("the file in AWS_CA_BUNDLE cannot be read"))?;
     let retry = RetryConfig { backoff: BackoffConfig::default(), max_retries: RETRIES, retry_timeout: RETRY_FOR };
     let mut builder = AmazonS3Builder::new()
         .with_http_connector(Connector::new(authorities.as_deref())?)
@@ -324,16 +324,16 @@ fn s3(bucket: &Bucket, variable: impl Fn(&str) -> Option<String>) -> Result<impl
     let said = |name: &str| variable(name);
     let endpoint = bucket.endpoint.clone().or_else(|| said("AWS_ENDPOINT_URL_S3")).or_else(|| said("AWS_ENDPOINT_URL"));
     if let Some(endpoint) = endpoint {
-        let url = reqwest::Url::parse(&endpoint).map_err(|_| unusable("its endpoint is no URL"))?;
+        let url = reqwest::Url::parse(&endpoint).map_err(|_| unusable("its endpoint is not a URL"))?;
         if url.username() != "" || url.password().is_some() {
-            return Err(unusable("its endpoint has credentials"));
+            return Err(unusable("its endpoint contains credentials"));
         }
         let is_here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
         let may_be_plain = is_here || variable("AWS_ALLOW_HTTP").is_some_and(|value| value == "true");
         match url.scheme() {
             "https" => {}
             "http" if may_be_plain => builder = builder.with_allow_http(true),
-            "http" => return Err(unusable("plain http is only for this machine, unless AWS_ALLOW_HTTP is true")),
+            "http" => return Err(unusable("plain http is allowed only for this machine, unless AWS_ALLOW_HTTP is true")),
             _ => return Err(unusable("its endpoint is neither https nor http")),
         }
         // What was said in the URL comes before the environment.

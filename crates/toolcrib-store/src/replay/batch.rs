@@ -150,7 +150,7 @@ async fn make<S: Step>(lane: &mpsc::Sender<Job<S>>, step: S) -> Result<bool, Err
     if lane.send(Job { step, reply }).await.is_err() {
         return Ok(false);
     }
-    let ended = |_| Error::Lost { detail: "the task that writes has ended".to_owned() };
+    let ended = |_| Error::Lost { detail: "the writer task has ended".to_owned() };
     answer.await.map_err(ended)?
 }
 

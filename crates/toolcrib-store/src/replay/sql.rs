@@ -305,7 +305,7 @@ impl ReplayStore for SqlReplay {
                 None => {}
             }
         }
-        Err(Error::Busy { detail: "others kept changing the payment".to_owned() })
+        Err(Error::Busy { detail: "the payment was changed concurrently too often".to_owned() })
     }
 
     async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {

@@ -35,10 +35,10 @@ pub enum MemoryFault {
     #[error("{0}")]
     Malformed(#[from] serde_json::Error),
     /// It was written by another version.
-    #[error("it has format {0}, and this version reads format {FORMAT}")]
+    #[error("its format is {0}, but this version reads format {FORMAT}")]
     Format(u32),
     /// A tool stands there twice.
-    #[error("it has the tool {0} twice")]
+    #[error("it contains the tool {0} twice")]
     Twice(ToolRef),
 }
 

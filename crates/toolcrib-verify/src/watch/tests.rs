@@ -437,7 +437,7 @@ fn the_recorded_history_of_a_registry_has_its_drift() {
         ("drift.became_unverified", 106),
         ("drift.deregistered", 23),
         ("drift.endpoint_changed", 12),
-        ("drift.fault_changed", 38),
+        ("drift.failure_changed", 38),
         ("drift.hash_committed_changed", 144),
         ("drift.metadata_uri_changed", 8),
         ("drift.predicate_changed", 31),

@@ -166,6 +166,6 @@ fn local() -> Vec<Row> {
             Step::Egress,
             f::LOCALHOST_REFUSED,
         ),
-        on_this_machine("the development world", "word-count.tool.localhost").dev().finds(verify::DEV_WORLD),
+        on_this_machine("the development world", "word-count.tool.localhost").dev().finds(verify::DEV_ENVIRONMENT),
     ]
 }

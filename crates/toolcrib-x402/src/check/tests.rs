@@ -82,10 +82,10 @@ fn parties_are_who_they_should_be() {
     changed(20_000, |payment| payment.authorization.to = PAYER, &[code::PAY_TO_DIFFERS]);
     changed(20_000, |payment| payment.authorization.to = Address::ZERO, &[code::PAY_TO_DIFFERS]);
     changed(0, |payment| payment.authorization.to = Address::ZERO, &[code::PAY_TO_DIFFERS]);
-    changed(20_000, |payment| payment.authorization.from = Address::ZERO, &[code::FROM_NOBODY]);
+    changed(20_000, |payment| payment.authorization.from = Address::ZERO, &[code::FROM_ZERO_ADDRESS]);
     let mut nobody = payment(Version::V1, 0);
     nobody.authorization.to = Address::ZERO;
-    check(&nobody, &Offer { pay_to: ChainAddress::evm(Address::ZERO), ..offer(0) }, &[x402::PAY_TO_NOBODY]);
+    check(&nobody, &Offer { pay_to: ChainAddress::evm(Address::ZERO), ..offer(0) }, &[x402::PAY_TO_UNSPENDABLE]);
 }
 
 // T7, T8: what a caller says about the offer is held against ours, field by field, beside an authorization that is right.

@@ -197,7 +197,7 @@ fn fields_are_never_guessed() {
         ("from", texts(&["0x", "alice.eth", &PAYER[2..], &PAYER.replace("0x", "0X")]), x402::ADDRESS),
         ("from", texts(&["0x857B06519E91e3A54538791bDbb0E22373e36b66"]), x402::ADDRESS_CHECKSUM),
         ("to", texts(&["0x209693Bc6afc0C5328bA36FaF03C514EF312287"]), x402::ADDRESS),
-        ("from", texts(&["0x0000000000000000000000000000000000000000"]), code::FROM_NOBODY),
+        ("from", texts(&["0x0000000000000000000000000000000000000000"]), code::FROM_ZERO_ADDRESS),
     ];
     let times = texts(&["", "0x1", "1e3", "01", " 1", "-1", "1.5", "18446744073709551616", "soon"]);
     for key in ["validAfter", "validBefore"] {

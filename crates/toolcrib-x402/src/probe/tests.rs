@@ -74,7 +74,7 @@ fn each_field_that_differs_is_named() {
     let findings = compared(&[offer("10000", USDC, PAYEE)], &stated, &[(code::PRICE_DIFFERS, "/pricing/0/amount")]);
     assert!(findings[0].message.contains("less"));
     let findings = compared(&[offer("0", USDC, PAYEE)], &stated, &[(code::PRICE_DIFFERS, "/pricing/0/amount")]);
-    assert!(findings[0].message.contains("nothing"));
+    assert!(findings[0].message.contains("no payment"));
 
     let findings = compared(&[offer("20000", USDC, STRANGER)], &stated, &[(code::PAY_TO_DIFFERS, "/pricing/0/recipient")]);
     assert_eq!(findings[0].expected.as_deref(), Some(PAYEE.to_lowercase().as_str()));
@@ -341,7 +341,7 @@ fn post_is_asked_first_and_get_second() {
     let there = get(402).v1(&challenge()).v2(&challenge());
     let report = judged(&[post(405), there.clone()], &subject, ProbeState::Challenges, &[(code::METHOD_NOT_ALLOWED, Warning)]);
     assert_eq!((report.method, report.status, report.agrees), (Some(Method::Get), Some(402), Some(true)));
-    assert_eq!(report.findings[0].message, "POST is answered with 405, GET with 402");
+    assert_eq!(report.findings[0].message, "POST returns 405, GET returns 402");
     judged(&[post(404), there.clone()], &subject, ProbeState::Challenges, &[(code::NOT_FOUND, Warning)]);
     judged(slice::from_ref(&there), &subject, ProbeState::Challenges, &[]);
     // A POST that answers is the one that counts.

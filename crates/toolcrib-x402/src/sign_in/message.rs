@@ -119,16 +119,16 @@ impl MessageFault {
 impl fmt::Display for MessageFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Form => "the lines are not those of a sign-in message",
+            Self::Form => "the lines do not form a sign-in message (EIP-4361)",
             Self::TooLong => "the message is too long",
             Self::Domain => "the domain is not a host with an optional port",
             Self::Address => "the account is not an address with a checksum",
-            Self::Statement => "the statement is not one line of plain ASCII text",
+            Self::Statement => "the statement is not one line of ASCII text",
             Self::Uri => "the URI is malformed",
             Self::Version => "the version is not 1",
             Self::ChainId => "the chain is not a number",
             Self::Nonce => "the nonce is not 8 to 128 letters and digits",
-            Self::Time => "a time is not of the form of RFC 3339",
+            Self::Time => "a time is not in RFC 3339 format",
             Self::RequestId => "the request id is malformed",
             Self::Resources => "the resources are not a list of URIs",
         })

@@ -9,8 +9,8 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, Value, table, value};
 use toolcrib_chain::network::{Network, Source};
 use toolcrib_chain::rpc::NodeUrl;
 use toolcrib_core::codes;
+use toolcrib_files::AtomicFile;
 
-use crate::files;
 use crate::outcome::Failure;
 use crate::settings::{self, PROJECT_FILE};
 
@@ -150,16 +150,16 @@ impl Record {
         let bytes = change.after.as_bytes();
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_file() => {
-                let file = files::write_beside(&path, bytes, metadata.permissions()).map_err(failure)?;
+                let file = AtomicFile::new(&path).permissions(metadata.permissions()).prepare(bytes).map_err(failure)?;
                 // Another program may have written it since it was read.
                 if settings::read_text(&self.path)? != change.before {
                     return Err(Failure::new(codes::cli::CHANGED, format!("{} changed meanwhile", self.path.display())));
                 }
-                file.persist(&path).map_err(|error| failure(error.error))?;
+                file.replace().map_err(failure)?;
             }
             // URLs of nodes often hold keys, which are added to the user's file later.
-            _ if !self.of_project => files::write_private(&path, bytes).map_err(failure)?,
-            _ => files::write(&path, bytes).map_err(failure)?,
+            _ if !self.of_project => AtomicFile::new(&path).replace(bytes).map_err(failure)?,
+            _ => AtomicFile::new(&path).shared().replace(bytes).map_err(failure)?,
         }
         Ok(true)
     }

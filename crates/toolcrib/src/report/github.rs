@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(
             out,
             "::error file=a%2Cb%3Ac%25\\u{a}.json,line=1,col=1,endLine=1,endColumn=3,title=json.syntax\
-             ::50%25 of a\\u{d}\\u{a}b, c: d%0Agot: ::set-env x%0Ahint: correct the text at the marked place\n"
+             ::50%25 of a\\u{d}\\u{a}b, c: d%0Agot: ::set-env x%0Ahint: correct the text at the marked position\n"
         );
     }
 }

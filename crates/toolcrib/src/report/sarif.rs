@@ -1,5 +1,6 @@
 //! SARIF 2.1.0, which code-scanning services read.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::finding::{Finding, Severity, Span};
@@ -8,8 +9,8 @@ use crate::check::File;
 use crate::outcome::Failure;
 use crate::position::{Lines, characters};
 
-/// Characters that a URI takes as they are (RFC 3986 `unreserved`, and `/`).
-const URI_PLAIN: &[u8] = b"-._~/";
+/// Characters that a URI does not take as they are: all but RFC 3986 `unreserved` and `/`.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// The report of a whole run.
 pub(crate) fn run(files: &[File], failures: &[Failure]) -> Value {
@@ -128,18 +129,8 @@ const fn level(severity: Severity) -> &'static str {
 fn uri(name: &str) -> String {
     let path = if cfg!(windows) { name.replace('\\', "/") } else { name.to_owned() };
     let path = path.strip_prefix("./").unwrap_or(&path);
-    let mut out = String::new();
-    if path.starts_with('/') {
-        out.push_str("file://");
-    }
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || URI_PLAIN.contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
+    let scheme = if path.starts_with('/') { "file://" } else { "" };
+    format!("{scheme}{}", utf8_percent_encode(path, RESERVED))
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ fn evidence_is_served_and_the_chain_says_who_may_call() {
     let asked = Instant::now();
     let unknown = can(2, stranger);
     assert_eq!((&unknown["can_call"], &unknown["access"]), (&Json::Null, &json!("unknown")), "{unknown}");
-    assert_eq!(unknown["reasons"], json!(["the chain did not say whether this account may use the tool"]));
+    assert_eq!(unknown["reasons"], json!(["the access check on the chain gave no result"]));
     assert_eq!(
         found(at, stranger),
         (ids(&["1"]), true),

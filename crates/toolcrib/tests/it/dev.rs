@@ -420,7 +420,7 @@ fn a_model_finds_the_tools_through_the_bridge() {
     say(json!({ "jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": params }));
     let refused = hear();
     assert_eq!(refused["result"]["isError"], true, "{refused:#}");
-    assert!(refused.to_string().contains("mcp.not_askable"), "{refused:#}");
+    assert!(refused.to_string().contains("mcp.elicitation_unsupported"), "{refused:#}");
     drop(input);
     assert_eq!(child.wait().expect("it ends with its client").code(), Some(0));
 }

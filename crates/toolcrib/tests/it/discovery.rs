@@ -236,7 +236,7 @@ fn parquet_files_are_written_by_builds_that_can() {
 }
 
 /// A server that gives one answer to everybody, and what the first of them sent.
-fn one_answer(answer: String) -> (String, thread::JoinHandle<String>) {
+pub(crate) fn one_answer(answer: String) -> (String, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let sent = thread::spawn(move || {

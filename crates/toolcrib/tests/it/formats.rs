@@ -16,7 +16,7 @@ fn github_gets_one_command_for_each_finding() {
     // The decomposed letter looks like the composed one, which would make a snapshot that lies.
     insta::assert_snapshot!(lines.join("\n").replace("e\u{301}", "e+0301"), @r"
     ::error file=a%2Cb/tool.json,line=2,col=15,endLine=2,endColumn=22,title=json.not_nfc::a string is not in Unicode Normalization Form C%0Agot: cafe+0301%0Ahint: normalise the text to NFC (toolcrib lint --fix does it)
-    ::error file=a%2Cb/tool.json,line=4,col=3,endLine=4,endColumn=6,title=json.duplicate_key::this key was used before, at byte 28%0Agot: a%0Ahint: keep one of the two
+    ::error file=a%2Cb/tool.json,line=4,col=3,endLine=4,endColumn=6,title=json.duplicate_key::the key appears before at byte 28%0Agot: a%0Ahint: keep one of the two
     ");
 }
 

@@ -188,7 +188,7 @@ mod linux {
          --> /dev/zero
           = expected: at most 1048576 bytes
           = got: more than that
-          = hint: shrink the document: move long texts to a page and link it, drop generated schemas that nobody needs
+          = hint: shrink the document: move long texts to a page and link it, and remove generated schemas that are not used
           = spec: ERC-8257 Manifest Parser Hardening
 
         1 file checked: 1 error

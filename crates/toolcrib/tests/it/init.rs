@@ -157,7 +157,7 @@ fn crates_come_from_where_they_are_asked_for() {
     let sandbox = Sandbox::new();
     for (source, expected) in [
         ("git", "toolcrib-gate = { git = \"https://"),
-        ("registry", "toolcrib-gate = \""),
+        ("registry", concat!("toolcrib-gate = \"", env!("CARGO_PKG_VERSION"), "\"")),
         ("path", "toolcrib-gate = { path = \"/"),
     ] {
         sandbox.run(&["init", source, "--toolcrib-source", source, "-q"]).code(0).silent();

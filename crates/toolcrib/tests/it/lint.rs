@@ -39,7 +39,7 @@ fn a_report_shows_the_place_the_rule_and_the_way_out() {
       = spec: ERC-8257 §2 Canonical Manifest Bytes
     "#);
     insta::assert_snapshot!(about("json.duplicate_key"), @r#"
-    error[json.duplicate_key]: this key was used before, at byte 38
+    error[json.duplicate_key]: the key appears before at byte 38
      --> tool.json:4:3
       |
     4 |   "a": 2

@@ -15,6 +15,7 @@ mod custom_networks;
 mod dev;
 mod discovery;
 mod embedding;
+mod exit_codes;
 mod fix;
 mod formats;
 mod hash;

@@ -39,7 +39,7 @@ fn every_field_of_a_card() {
                     "inputModes": ["application/json"], "outputModes": ["application/json"],
                 },
                 {
-                    "id": "summarization", "name": "Summarization", "description": "makes long texts short",
+                    "id": "summarization", "name": "Summarization", "description": "summarises long texts",
                     "tags": ["summarization", "language"],
                 },
                 {"id": "tide-tables", "name": "Tide tables", "description": "Tide tables", "tags": ["tide-tables"]},

@@ -60,8 +60,10 @@ impl std::error::Error for AnswerFault {}
 pub fn check_size(records: &[impl AsRef<[u8]>]) -> Result<(), AnswerFault> {
     let total: usize = records.iter().map(|record| record.as_ref().len()).sum();
     if records.len() > MAX_RECORDS || total > MAX_TOTAL_BYTES {
-        let message =
-            format!("{} records with {total} bytes, at most {MAX_RECORDS} with {MAX_TOTAL_BYTES} are read", records.len());
+        let message = format!(
+            "{} records with {total} bytes, the limit is {MAX_RECORDS} records with {MAX_TOTAL_BYTES} bytes",
+            records.len()
+        );
         return Err(AnswerFault { code: codes::agent::TXT_TOO_MUCH, message });
     }
     Ok(())
@@ -111,7 +113,7 @@ fn document(bytes: &[u8]) -> Result<json::Document, AnswerFault> {
     json::read(bytes, limits)
         .document
         .filter(json::Document::is_canonicalisable)
-        .ok_or_else(|| AnswerFault::malformed("the answer is not JSON that can be read without doubt"))
+        .ok_or_else(|| AnswerFault::malformed("the answer is not strict JSON"))
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ pub(super) fn read(records: &[(usize, &str)], findings: &mut Findings) -> TxtOut
     let Some(&(sentinel, _)) = records.iter().find(|&&(_, text)| text == SENTINEL) else {
         if let Some(&(index, text)) = records.iter().find(|(_, text)| is_legacy_record(text) && !text.starts_with("agt-version="))
         {
-            let message = "there are legacy records, but agt-version=1 is missing, so they mean nothing";
+            let message = "there are legacy records, but agt-version=1 is missing, so they are ignored";
             findings.push(at(index, Finding::new(codes::agent::LEGACY_VERSION).message(message).expected(SENTINEL).got(text)));
         }
         return TxtOutcome::NotAnAgent;
@@ -132,7 +132,7 @@ pub(super) fn read(records: &[(usize, &str)], findings: &mut Findings) -> TxtOut
                     findings.push(at(
                         index,
                         Finding::new(codes::agent::LEGACY_VALUE)
-                            .message("the declared owner is not a valid address; it is kept as it stands")
+                            .message("the declared owner is not a valid address; it is kept unchanged")
                             .got(value),
                     ));
                 }
@@ -200,7 +200,7 @@ fn check_length(index: usize, value: &str, most: usize, findings: &mut Findings)
         findings.push(at(
             index,
             Finding::new(codes::agent::LEGACY_VALUE)
-                .message("the text is too long; it is kept as it stands")
+                .message("the text is too long; it is kept unchanged")
                 .expected(format!("at most {most} characters"))
                 .got(format!("{count}")),
         ));

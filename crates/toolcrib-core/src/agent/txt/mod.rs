@@ -145,11 +145,11 @@ impl CidFault {
     /// One sentence: what is wrong.
     pub const fn described(self) -> &'static str {
         match self {
-            Self::Empty => "the pointer holds no CID",
+            Self::Empty => "the pointer has no CID",
             Self::Placeholder => "the CID is a placeholder",
             Self::NoBase => "the CID has no known multibase prefix; most CIDs start with b",
             Self::NotInBase => "the CID has characters that its base does not have",
-            Self::Length => "the CID is cut off, or has something behind it",
+            Self::Length => "the CID is truncated, or is followed by other characters",
             Self::Path | Self::VersionZero => self.code().title(),
         }
     }
@@ -203,7 +203,7 @@ pub fn pointer_record(cid: &CidText, existing: &[impl AsRef<[u8]>]) -> Result<St
         Some(first) => Err(Box::new(
             Finding::new(codes::agent::POINTER_WITH_LEGACY)
                 .severity(Severity::Error)
-                .message(format!("{} legacy records must go before the pointer comes", left.len()))
+                .message(format!("{} legacy records must be removed before the pointer is added", left.len()))
                 .got(first),
         )),
     }

@@ -105,10 +105,10 @@ fn moves_and_prefixes_are_named() {
         ("https://tool.vercel.app/.well-known/ai-tool/x.json", "https://tool.xyz", "custom domain"),
         ("https://a.vercel.app/.well-known/ai-tool/x.json", "https://b.vercel.app", "unrelated"),
         ("https://a.com/.well-known/ai-tool/x.json", "https://b.com", "unrelated"),
-        ("https://h.com/agent/.well-known/ai-tool/x.json", "https://h.com", "`/agent` stands before it"),
+        ("https://h.com/agent/.well-known/ai-tool/x.json", "https://h.com", "it is preceded by `/agent`"),
         ("https://h.com/.WELL-known/ai-tool/x.json", "https://h.com", "lower case"),
-        ("https://h.com/.well-known/agent/x.json", "https://h.com", "another well-known name"),
-        ("https://h.com/api/manifest.json", "https://h.com", "a route of its own"),
+        ("https://h.com/.well-known/agent/x.json", "https://h.com", "the well-known name in the path is not `ai-tool`"),
+        ("https://h.com/api/manifest.json", "https://h.com", "another route"),
     ] {
         let message = message(uri, at);
         assert!(message.contains(says), "{uri} {at}: {message}");

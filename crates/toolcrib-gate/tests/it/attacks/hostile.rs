@@ -153,7 +153,7 @@ async fn t07_another_payee_another_payer_another_offer() {
         for version in BOTH {
             let signed = authorization_of(Address::ZERO);
             let answer = shop.call(version, &shop.payment(version, signed), &[], &two_words()).await;
-            refused(&answer, 400, "payment.from_nobody", "of nobody");
+            refused(&answer, 400, "payment.from_zero_address", "of nobody");
             // All that is signed is right; the key is another's.
             let signed = authorization();
             let by = sign(stranger(), &signed, &domain());

@@ -324,7 +324,7 @@ async fn what_is_supported_is_told_at_the_start() {
         Reply::Answer(200, format!(r#"{{"kinds":[{}],"extensions":[],"signers":{{}}}}"#, kinds.join(",")))
     };
     let missing = codes::settlement::KIND_NOT_SETTLED;
-    let silent = codes::settlement::FACILITATOR_SILENT;
+    let silent = codes::settlement::KINDS_UNKNOWN;
     let both = [(2, "exact", "eip155:8453"), (1, "exact", "base")];
     for (name, offers, reply, expected) in [
         ("both", &base, kinds(&both), vec![]),

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use toolcrib_files::AtomicFile;
 
-use super::write::{read_bounded, replace_file};
+use super::write::read_bounded;
 use super::{InstallError, Source};
 use crate::local::ContentHash;
 
@@ -70,6 +71,6 @@ impl LockFile {
         let mut bytes = serde_json::to_vec_pretty(&stored)
             .map_err(|error| InstallError::Lock { path: path.to_owned(), problem: error.to_string() })?;
         bytes.push(b'\n');
-        replace_file(path, &bytes).map_err(InstallError::io(path))
+        AtomicFile::new(path).prefix(".lock-").replace(&bytes).map_err(InstallError::io(path))
     }
 }

@@ -8,8 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use toolcrib_files::{AtomicFile, create_private_folder, sync_folder};
 
-use super::write::{read_bounded, replace_file, sync_folder};
+use super::write::read_bounded;
 use super::{InstallError, LockEntry, LockFile};
 use crate::local::hash_folder;
 
@@ -59,9 +60,9 @@ impl Staging {
             return Err(InstallError::io(&root)(io::Error::other("the folder of tools has no parent")));
         };
         let folder = parent.join(format!(".{}.toolcrib-staging", name.to_string_lossy()));
-        make_private(&folder).map_err(InstallError::io(&folder))?;
+        create_private_folder(&folder).map_err(InstallError::io(&folder))?;
         if let Some(parent) = lock.parent().filter(|parent| *parent != Path::new("")) {
-            make_private(parent).map_err(InstallError::io(parent))?;
+            create_private_folder(parent).map_err(InstallError::io(parent))?;
         }
         let path = folder.join(MUTEX);
         let mutex = File::options().create(true).append(true).open(&path).map_err(InstallError::io(&path))?;
@@ -112,7 +113,7 @@ impl Staging {
         } else {
             fs::rename(&new, &place).map_err(&io)?;
         }
-        sync_folder(&self.root);
+        sync_folder(&self.root).map_err(InstallError::io(&self.root))?;
         step("renamed");
         self.write_entry(id, Some(entry))?;
         step("locked");
@@ -129,7 +130,7 @@ impl Staging {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(InstallError::io(&place)(error)),
         }
-        sync_folder(&self.root);
+        sync_folder(&self.root).map_err(InstallError::io(&self.root))?;
         step("renamed");
         self.write_entry(id, None)?;
         step("locked");
@@ -212,24 +213,13 @@ impl Run {
         let path = self.path().join(JOURNAL);
         let bytes =
             serde_json::to_vec(journal).map_err(|error| InstallError::Lock { path: path.clone(), problem: error.to_string() })?;
-        replace_file(&path, &bytes).map_err(InstallError::io(&path))
+        AtomicFile::new(&path).replace(&bytes).map_err(InstallError::io(&path))
     }
 }
 
 /// Whether the run that has this folder is still at work.
 fn is_alive(run: &Path) -> bool {
     File::open(run.join(ALIVE)).is_ok_and(|alive| matches!(alive.try_lock(), Err(TryLockError::WouldBlock)))
-}
-
-fn make_private(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        builder.mode(0o700);
-    }
-    builder.create(folder)
 }
 
 #[cfg(target_os = "linux")]

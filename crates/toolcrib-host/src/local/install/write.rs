@@ -74,26 +74,6 @@ fn copy_link(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::Error::other("links are copied on Unix only"))
 }
 
-/// Writes a file whole or not at all, readable by its owner alone.
-pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".lock-").tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    // A power cut must not leave an empty file under the name of a full one.
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    sync_folder(folder);
-    Ok(())
-}
-
-/// Makes a rename in this folder survive a power cut, where the system can.
-pub(crate) fn sync_folder(folder: &Path) {
-    if let Ok(folder) = File::open(folder) {
-        // Some file systems cannot do it; the rename itself is done.
-        let _ = folder.sync_all();
-    }
-}
-
 /// The bytes of a file, if it has at most `most`.
 pub(crate) fn read_bounded(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();

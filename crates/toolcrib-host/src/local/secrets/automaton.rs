@@ -1,7 +1,7 @@
 //! Finds many patterns in one pass (Aho–Corasick).
 //!
 //! Each state knows the longest pattern that ends there, so that one step for each byte tells which bytes belong to any match. Matches that overlap are
-//! covered together: replacing only the first of two would leave the rest of the second.
+//! covered together: replacing only the first of two would leave the rest of the second. Not `aho-corasick`, whose tables are not wiped.
 
 use zeroize::Zeroizing;
 

@@ -116,6 +116,7 @@ fn html_escaped(value: &str) -> String {
     text
 }
 
+/// Percent-encodes for one of the encoders that a secret may pass through. `percent-encoding` writes upper-case digits alone.
 fn percent_encoded(value: &str, kept: &str, upper: bool, space: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for byte in value.bytes() {

@@ -97,10 +97,7 @@ fn a_kept_lock_file_is_used_as_long_as_it_has_the_name() {
     fs::remove_file(folder.file("x.lock")).unwrap();
     let other = File::create(folder.file("x.lock")).unwrap();
     other.lock().unwrap();
-    let lock = thread::spawn({
-        let folder = folder.clone();
-        move || folder.lock_with("x.lock", Some(kept))
-    });
+    let lock = thread::spawn(move || folder.lock_with("x.lock", Some(kept)));
     thread::sleep(Duration::from_millis(50));
     assert!(!lock.is_finished(), "a lock on a file without a name");
     drop(other);

@@ -6,10 +6,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
 use toolcrib_core::local::names::is_name;
+use toolcrib_http::percent_encode;
 
 use super::{View, readable, sentence, shown, time};
 use crate::local::audit::{self, Entry, Event, Filter};
-use crate::page::forms::{Form, encoded};
+use crate::page::forms::Form;
 use crate::page::guard::AUTOMATIC;
 use crate::page::refusal::Refusal;
 
@@ -51,7 +52,7 @@ pub(in crate::page) fn log(view: &View<'_>, query: &Form) -> Result<Response, Re
     let found = view.host().audit().read(&filter, MAX_ENTRIES).map_err(|error| {
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.code()).message(error.to_string()).back(&view.at("/"))
     })?;
-    let tool_part = tool.map(|tool| format!("&tool={}", encoded(tool))).unwrap_or_default();
+    let tool_part = tool.map(|tool| format!("&tool={}", percent_encode(tool))).unwrap_or_default();
     let with = |more: &str| view.at(&format!("/log?show={}{tool_part}{more}", show.0));
     let refresh = (!is_paused).then(|| (REFRESH_SECONDS, with(&format!("&{AUTOMATIC}"))));
     let is_automatic = query.get("auto").is_some();

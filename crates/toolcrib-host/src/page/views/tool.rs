@@ -4,6 +4,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::Value as Json;
 use toolcrib_core::local::{Credential, Effects, Function};
+use toolcrib_http::percent_encode;
 
 use super::changes::changes;
 use super::log::{CHANGES, rows};
@@ -14,7 +15,7 @@ use crate::local::audit::Filter;
 use crate::local::permissions::{Decision, Reason, Request, Rule, Verdict};
 use crate::local::secrets::{SecretState, Source};
 use crate::local::{LoadedTool, access};
-use crate::page::forms::{Form, encoded};
+use crate::page::forms::Form;
 use crate::page::refusal::Refusal;
 
 /// Calls that are shown beside the tool.
@@ -63,7 +64,7 @@ pub(in crate::page) fn tool(view: &View<'_>, query: &Form, id: &str) -> Result<R
             @match host.audit().read(&filter, RECENT) {
                 Ok(found) => {
                     (rows(&found.entries, false))
-                    p { a href=(view.at(&format!("/log?tool={}", encoded(tool.id())))) { "Watch calls of this tool" } }
+                    p { a href=(view.at(&format!("/log?tool={}", percent_encode(tool.id())))) { "Watch calls of this tool" } }
                 }
                 Err(error) => p.notice.bad { (sentence(&error.to_string())) }
             }

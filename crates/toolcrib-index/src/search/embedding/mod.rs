@@ -67,13 +67,13 @@ impl Embedding {
         let mut tables: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
         tables.retain(|path| path.extension().is_some_and(|extension| extension == "safetensors"));
         let [path] = tables.as_slice() else {
-            return Err(refuse(format!("it has {} files *.safetensors instead of one", tables.len())));
+            return Err(refuse(format!("it has {} *.safetensors files, expected 1", tables.len())));
         };
         let bytes = read(path, tensors::MAX_BYTES).map_err(refuse)?;
         let words = read(&folder.join("tokenizer.json"), tokenizer::MAX_BYTES).map_err(refuse)?;
         match package::with_hashes(&bytes, &words) {
             Some(package) => tracing::info!(embedding = package.name, "embedding loaded, hashes match"),
-            None => tracing::warn!(folder = %folder.display(), "embedding loaded, hashes are of no known package"),
+            None => tracing::warn!(folder = %folder.display(), "embedding loaded, hashes match no known package"),
         }
         Self::read(&bytes, &words).map_err(refuse)
     }
@@ -83,7 +83,7 @@ impl Embedding {
         let table = Table::read(tensors)?;
         let words = Tokenizer::read(tokenizer)?;
         if words.pieces() > table.rows() {
-            return Err(format!("the tokenizer has {} pieces, and the table {} rows", words.pieces(), table.rows()));
+            return Err(format!("the tokenizer has {} pieces, but the table has {} rows", words.pieces(), table.rows()));
         }
         let mut both = alloy_primitives::keccak256(tensors).to_vec();
         both.extend_from_slice(alloy_primitives::keccak256(tokenizer).as_slice());
@@ -187,7 +187,7 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     std::fs::File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)).map_err(failed)?;
     if bytes.len() as u64 > most {
-        return Err(format!("{name} has {} bytes; at most {most} are read", metadata.len()));
+        return Err(format!("{name} has {} bytes, the limit is {most}", metadata.len()));
     }
     Ok(bytes)
 }

@@ -51,7 +51,7 @@ impl Package {
             let found: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
             if found != file.sha256 {
                 let File { path, sha256 } = file;
-                return Err(format!("{path} has SHA-256 {found}; that of {} is {sha256}", self.name));
+                return Err(format!("{path} has SHA-256 {found}, expected {sha256} for {}", self.name));
             }
         }
         Ok(())

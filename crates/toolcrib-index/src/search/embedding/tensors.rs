@@ -1,6 +1,8 @@
 //! The table of a static embedding: a file in the safetensors format with one matrix.
 //!
-//! Eight bytes of length, that much JSON about what is where, and then numbers.
+//! Eight bytes of length, that much JSON about what is where, and then numbers. Not `safetensors`, which reads headers of 100 MB and is 2 s
+//! of processor time for one matrix. Not `half`, which turns on the derive macros of zerocopy for the whole build; larger numbers than 16 bits
+//! hold become the largest here, and infinity there.
 
 use std::collections::BTreeMap;
 
@@ -39,31 +41,31 @@ struct Tensor {
 
 impl Table {
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
-        let short = || "the file ends too early".to_owned();
+        let short = || "the file is truncated".to_owned();
         let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(short)?;
         let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
         if length > MAX_HEADER_BYTES {
-            return Err(format!("its description has {length} bytes; at most {MAX_HEADER_BYTES} are read"));
+            return Err(format!("its header has {length} bytes, the limit is {MAX_HEADER_BYTES}"));
         }
         let (header, data) = rest.split_at_checked(length).ok_or_else(short)?;
         let header: BTreeMap<String, serde_json::Value> =
-            serde_json::from_slice(header).map_err(|_| "its description is no JSON object".to_owned())?;
+            serde_json::from_slice(header).map_err(|_| "its header is not a JSON object".to_owned())?;
         let mut tensors = header.into_iter().filter(|(name, _)| name != "__metadata__").map(|(_, tensor)| tensor);
         let (Some(tensor), None) = (tensors.next(), tensors.next()) else {
-            return Err("it does not hold exactly one matrix".to_owned());
+            return Err("it does not contain exactly one matrix".to_owned());
         };
         let tensor: Tensor =
-            serde_json::from_value(tensor).map_err(|_| "its matrix is described in an unknown way".to_owned())?;
-        let [rows, columns] = tensor.shape[..] else { return Err("what it holds is no matrix".to_owned()) };
+            serde_json::from_value(tensor).map_err(|_| "the description of its matrix is not valid".to_owned())?;
+        let [rows, columns] = tensor.shape[..] else { return Err("its tensor is not a matrix".to_owned()) };
         if rows == 0 || rows > MAX_ROWS || columns == 0 || columns > DIMENSIONS {
-            return Err(format!("its matrix is {rows} x {columns}; at most {MAX_ROWS} x {DIMENSIONS} is read"));
+            return Err(format!("its matrix is {rows} x {columns}, the limit is {MAX_ROWS} x {DIMENSIONS}"));
         }
         let width = match tensor.dtype.as_str() {
             "F16" => 2,
             "F32" => 4,
             other => {
                 return Err(format!(
-                    "its numbers are {}, neither F16 nor F32",
+                    "its data type is {}, expected F16 or F32",
                     super::super::document::cut(other, 16).escape_debug()
                 ));
             }
@@ -71,7 +73,7 @@ impl Table {
         let [start, end] = tensor.data_offsets;
         let data = data.get(start..end).ok_or_else(short)?;
         if data.len() != rows * columns * width {
-            return Err("its matrix is not as large as it says".to_owned());
+            return Err("the size of its matrix differs from its header".to_owned());
         }
         let values = match width {
             2 => data.as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect(),

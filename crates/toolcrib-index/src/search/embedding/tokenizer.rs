@@ -73,13 +73,14 @@ impl std::fmt::Debug for Tokenizer {
 
 impl Tokenizer {
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
-        let file: File = serde_json::from_slice(bytes).map_err(|_| "tokenizer.json is not what was expected".to_owned())?;
+        let file: File =
+            serde_json::from_slice(bytes).map_err(|_| "tokenizer.json does not have the expected structure".to_owned())?;
         let model = file.model;
         let is_cased = file.normalizer.and_then(|normalizer| normalizer.lowercase) == Some(false);
         let words = match model.kind.as_deref() {
             None | Some("BPE") => None,
             Some("WordPiece") => Some(wordpiece::Rules::new(model.continuing_subword_prefix, is_cased)),
-            Some(_) => return Err("tokenizer.json is of another kind than BPE and WordPiece".to_owned()),
+            Some(_) => return Err("tokenizer.json is neither BPE nor WordPiece".to_owned()),
         };
         if model.vocab.len() > MAX_PIECES || model.merges.len() > MAX_MERGES {
             return Err(format!("tokenizer.json has more than {MAX_PIECES} pieces or {MAX_MERGES} merges"));
@@ -88,7 +89,7 @@ impl Tokenizer {
         let mut count = 0;
         for (piece, id) in model.vocab {
             if id >= MAX_PIECES {
-                return Err("tokenizer.json has a piece with a number that is too large".to_owned());
+                return Err("tokenizer.json has a piece whose id is too large".to_owned());
             }
             count = count.max(id + 1);
             pieces.insert(piece, u32::try_from(id).unwrap_or_default());
@@ -96,7 +97,7 @@ impl Tokenizer {
         let mut merges = HashMap::with_capacity(model.merges.len());
         for (rank, merge) in model.merges.iter().enumerate() {
             let (left, right) = match merge {
-                Merge::Line(line) => line.split_once(' ').ok_or("tokenizer.json has a merge of other than two pieces")?,
+                Merge::Line(line) => line.split_once(' ').ok_or("tokenizer.json has a merge that does not have two pieces")?,
                 Merge::Pair(left, right) => (left.as_str(), right.as_str()),
             };
             let whole = format!("{left}{right}");

@@ -70,7 +70,7 @@ pub(in crate::search) async fn fetch(
 }
 
 async fn fetch_now(index: &Index, place: &Place, folder: Option<&Path>) -> Result<Result<TempDir, Unfit>, Error> {
-    let none = Unfit { code: codes::objects::SNAPSHOT_NONE, reason: "there is none" };
+    let none = Unfit { code: codes::objects::SNAPSHOT_NONE, reason: "there is no snapshot" };
     let late = |_| objects::Error::Unavailable { detail: format!("no manifest within {} s", MANIFEST_LIMIT.as_secs()) };
     let Some((manifest, _)) = timeout(MANIFEST_LIMIT, Manifest::read(place)).await.map_err(late)?? else {
         return Ok(Err(none));
@@ -97,8 +97,8 @@ async fn fetch_now(index: &Index, place: &Place, folder: Option<&Path>) -> Resul
     match fetched {
         Ok(()) => {}
         Err(error) if error.is_lost() => {
-            tracing::warn!(code = error.code().id(), %error, "search snapshot not whole");
-            return Ok(Err(damaged("a file of it is missing or another one")));
+            tracing::warn!(code = error.code().id(), %error, "search snapshot incomplete");
+            return Ok(Err(damaged("one of its files is missing or differs")));
         }
         Err(error) => return Err(error.into()),
     }

@@ -129,25 +129,25 @@ impl Manifest {
     /// Whether it is one of this place, with files as the engine names them and within the limits.
     pub(super) fn check(&self, place: &Place) -> Result<(), Unfit> {
         if self.version != VERSION || self.format != place.format || self.schema != place.schema {
-            return Err(unfit(codes::objects::SNAPSHOT_FORMAT, "it is of another version, format or schema"));
+            return Err(unfit(codes::objects::SNAPSHOT_FORMAT, "its version, format or schema differs"));
         }
         if self.identity != place.identity {
-            return Err(unfit(codes::objects::SNAPSHOT_FOREIGN, "it names another database"));
+            return Err(unfit(codes::objects::SNAPSHOT_FOREIGN, "it belongs to another database"));
         }
         let total = self.files.iter().try_fold(0_u64, |total, file| total.checked_add(file.size));
         if self.files.len() > MAX_FILES || total.is_none_or(|total| total > MAX_SNAPSHOT_BYTES) {
-            return Err(unfit(codes::objects::SNAPSHOT_TOO_LARGE, "it has more files or bytes than are fetched"));
+            return Err(unfit(codes::objects::SNAPSHOT_TOO_LARGE, "it has more files or bytes than the limit"));
         }
         let mut seen = HashSet::new();
         for file in &self.files {
             let is_known =
                 [VERIFIED, UNVERIFIED].contains(&file.part.as_str()) && is_ours(&file.name) && !file.name.starts_with('.');
             if !is_known || !seen.insert((&file.part, &file.name)) || hash(&file.sha256).is_none() {
-                return Err(damaged("it names a file that the engine does not write"));
+                return Err(damaged("it names an unexpected file"));
             }
         }
         if [VERIFIED, UNVERIFIED].iter().any(|part| !self.files.iter().any(|file| file.part == *part && file.name == META)) {
-            return Err(damaged("a part of it is missing"));
+            return Err(damaged("one of its parts is missing"));
         }
         Ok(())
     }
@@ -160,14 +160,14 @@ impl Manifest {
         match index.changes(self.cursor, 1).await {
             Ok(_) => {}
             Err(Error::Forgotten { .. }) => {
-                return Ok(Err(unfit(codes::objects::SNAPSHOT_STALE, "changes after it are no longer kept")));
+                return Ok(Err(unfit(codes::objects::SNAPSHOT_STALE, "the changes after it are no longer kept")));
             }
             Err(error) => return Err(error),
         }
         // The change itself may be compacted away while those after it are all there.
         let Some(change) = index.change(self.cursor).await? else { return Ok(Ok(())) };
         if self.change.as_deref() != Some(mark(&change).as_str()) {
-            return Ok(Err(unfit(codes::objects::SNAPSHOT_FOREIGN, "its last change is another one in this database")));
+            return Ok(Err(unfit(codes::objects::SNAPSHOT_FOREIGN, "its last change differs from the one in this database")));
         }
         Ok(Ok(()))
     }

@@ -170,7 +170,7 @@ impl Publisher {
         }
         let bytes = manifest.files.iter().map(|file| file.size).sum();
         if let Err(error) = prune(place, &manifest, &dropped, self.options.grace_seconds).await {
-            tracing::warn!(code = error.code().id(), %error, "old search snapshots not removed, retrying with the next");
+            tracing::warn!(code = error.code().id(), %error, "old search snapshots not removed, retrying with the next publication");
         }
         Ok(Published::Done { cursor, bytes, uploaded })
     }

@@ -89,7 +89,7 @@ async fn evidence_goes_into_objects_and_comes_back_the_same() {
         // A process that was not told where objects are says so, and lists all the same.
         let other = toolcrib_index::work::Queue::new(Index::open(stage.index.database().clone()).await.expect("an index"));
         let error = other.evidence(key).await.expect_err("it is not there");
-        assert_eq!((error.code().id(), error.is_retryable()), ("objects.unset", false));
+        assert_eq!((error.code().id(), error.is_retryable()), ("objects.not_configured", false));
         assert_eq!(stage.listed().await, [id]);
         let counts = stage.index.object_counts().expect("a store");
         assert_eq!((counts.written, counts.failed, counts.kept_in_database, counts.lost), (2, 0, 0, 0), "{counts:?}");

@@ -10,8 +10,8 @@ use toolcrib_core::agent::AgentManifest;
 use toolcrib_core::checked;
 use toolcrib_core::codes;
 use toolcrib_core::finding::Mode;
+use toolcrib_files::AtomicFile;
 
-use crate::files;
 use crate::input::Source;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -71,6 +71,8 @@ pub(crate) fn pack_bytes(bytes: &[u8], dag_pb: bool) -> Result<Packed, Failure> 
 
 /// Writes an archive.
 pub(crate) fn write_car(path: &Path, packed: &Packed) -> Result<(), Failure> {
-    files::write(path, &packed.to_car())
+    AtomicFile::new(path)
+        .shared()
+        .replace(&packed.to_car())
         .map_err(|error| Failure::new(codes::cli::UNWRITABLE, format!("cannot write {}: {error}", path.display())))
 }

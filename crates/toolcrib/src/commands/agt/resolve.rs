@@ -14,12 +14,12 @@ use toolcrib_agent::{AgentReport, AgentState};
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::codes;
 use toolcrib_core::finding::Severity;
+use toolcrib_files::AtomicFile;
 use toolcrib_judge::Check;
 use toolcrib_judge::evidence::MAX_FILE_BYTES;
 
 use super::parse_name;
 use super::resolver::{PolicyArgs, SourceArgs};
-use crate::files;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
@@ -63,7 +63,7 @@ pub(crate) async fn resolve(
         let unwritable =
             |error: &dyn std::fmt::Display| Failure::new(codes::cli::OUTPUT, format!("cannot write {}: {error}", path.display()));
         let text = serde_json::to_string_pretty(&resolution.evidence).map_err(|error| unwritable(&error))?;
-        files::write(path, text.as_bytes()).map_err(|error| unwritable(&error))?;
+        AtomicFile::new(path).shared().replace(text.as_bytes()).map_err(|error| unwritable(&error))?;
         printer.note(&format!("evidence saved to {}", shown(&path.display().to_string())))?;
     }
     if let Some(error) = &resolution.not_remembered {

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use clap::Args;
 use toolcrib_core::codes;
+use toolcrib_files::create_private_folder;
 use toolcrib_index::Index;
 use toolcrib_index::objects::KeeperOptions;
 use toolcrib_store::objects::{Objects, ObjectsLocation};
@@ -104,12 +105,7 @@ impl Kept {
 }
 
 fn make_private(folder: &Path) -> Result<(), Failure> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder
-        .create(folder)
+    create_private_folder(folder)
         .map_err(|error| Failure::new(codes::cli::UNWRITABLE, format!("cannot make {}: {error}", folder.display())))
 }
 

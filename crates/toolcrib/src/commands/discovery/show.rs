@@ -57,9 +57,7 @@ pub(crate) async fn ask(
     let is_text = printing.format == Shape::Toon && printing.fields.is_empty() && !printer.json();
     let form = if is_text { Form::Markdown } else { Form::Json };
     let reply = source.get(&question.path, &question.query, form).await?;
-    if let Some(done) = reply.refusal(printer)? {
-        return Ok(done);
-    }
+    reply.expect_success(printer)?;
     if is_text {
         let text = String::from_utf8_lossy(&reply.body);
         let text: String = text.lines().map(|line| shown(line) + "\n").collect();

@@ -8,6 +8,7 @@ use toolcrib_core::codes;
 use toolcrib_directory::{Directory, Options};
 use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
+use toolcrib_http::percent_encode;
 use toolcrib_index::Chains;
 use toolcrib_index::search::{Search, SearchOptions};
 use toolcrib_index::work::Queue;
@@ -116,7 +117,7 @@ impl Source {
         let mut target = path.to_owned();
         for (n, (name, value)) in query.iter().enumerate() {
             target.push(if n == 0 { '?' } else { '&' });
-            target.push_str(&format!("{name}={}", encoded(value)));
+            target.push_str(&format!("{name}={}", percent_encode(value)));
         }
         match self {
             Self::Remote { door, base, headers, limits } => {
@@ -149,22 +150,9 @@ impl Source {
     }
 }
 
-/// A value of a query or a part of a path, with everything but letters, digits and `-._~` escaped.
-pub(crate) fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(byte as char);
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
 impl Reply {
-    /// The end of a command whose answer is not the one that was hoped for. `None` when it is.
-    pub(crate) fn refusal(&self, printer: &mut Printer) -> Result<Option<Done>, Stop> {
+    /// Stops the command unless the directory answered what was asked.
+    pub(crate) fn expect_success(&self, printer: &mut Printer) -> Result<(), Stop> {
         let said = serde_json::from_slice::<Value>(&self.body).ok();
         let said = said.as_ref().and_then(|body| body["errors"].as_array()).map(|errors| {
             let errors: Vec<_> = errors.iter().filter_map(Value::as_str).map(shown).collect();
@@ -172,10 +160,10 @@ impl Reply {
         });
         let said = said.filter(|said| !said.is_empty()).unwrap_or_else(|| format!("status {}", self.status));
         let failure = match self.status {
-            200..=299 => return Ok(None),
+            200..=299 => return Ok(()),
             404 => {
                 printer.complaint(&format!("not found: {said}"))?;
-                return Ok(Some(Done::new(Exit::No, Value::Null)));
+                return Err(Done::new(Exit::No, Value::Null).into());
             }
             429 => {
                 let wait =
@@ -183,7 +171,7 @@ impl Reply {
                 let failure =
                     Failure::new(codes::cli::RATE_LIMITED, format!("the directory wants no more for now: {said}{wait}"));
                 printer.failure(&failure)?;
-                return Ok(Some(Done::new(Exit::RateLimited, Value::Null)));
+                return Err(Done::new(Exit::RateLimited, Value::Null).into());
             }
             400..=499 => Failure::new(codes::cli::DIRECTORY_REFUSED, format!("the directory refused the question: {said}")),
             _ => Failure::new(codes::cli::DIRECTORY, format!("the directory gave no answer: {said}")),

@@ -3,9 +3,10 @@
 use clap::{Args, Subcommand};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes;
+use toolcrib_http::percent_encode;
 
 use super::show::{Printing, Question, ask};
-use super::source::{Where, encoded};
+use super::source::Where;
 use crate::outcome::{Done, Failure, Stop};
 use crate::printer::Printer;
 use crate::settings::Settings;
@@ -249,6 +250,6 @@ impl Named {
                 return Err(Failure::new(codes::cli::USAGE, what));
             }
         };
-        Ok(format!("/api/v2/tools/{}/{}/{}{part}", encoded(&chain), encoded(&registry), encoded(&id)))
+        Ok(format!("/api/v2/tools/{}/{}/{}{part}", percent_encode(&chain), percent_encode(&registry), percent_encode(&id)))
     }
 }

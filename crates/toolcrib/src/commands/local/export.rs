@@ -7,6 +7,7 @@ use alloy_primitives::Address;
 use clap::Args;
 use serde_json::json;
 use toolcrib_core::codes;
+use toolcrib_files::AtomicFile;
 use toolcrib_host::local::export::{ExportError, ExportOptions, ExportTool, Target, export};
 
 use super::HostArgs;
@@ -90,7 +91,7 @@ pub(crate) fn run(arguments: &Export, printer: &mut Printer) -> Result<Done, Sto
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        crate::files::write(&path, &file.bytes).map_err(failed)?;
+        AtomicFile::new(&path).shared().replace(&file.bytes).map_err(failed)?;
         printer.result(&format!("{}\n", shown(&path.to_string_lossy())))?;
         written.push(path);
     }

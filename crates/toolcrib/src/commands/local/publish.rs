@@ -12,6 +12,7 @@ use toolcrib_core::codes;
 use toolcrib_core::local::names::{Target as NameTarget, exposed_name};
 use toolcrib_core::slug::Slug;
 use toolcrib_core::url::{Origin, well_known};
+use toolcrib_files::AtomicFile;
 use toolcrib_host::local::export::{ExportOptions, ExportTool, Target, export};
 use toolcrib_host::local::{Host, PublishError, PublishOptions, Published};
 use toolcrib_judge::PriceText;
@@ -95,10 +96,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
         Err(error) => return refused(&failed(&error), printer),
     }
     let file = write(&arguments.out, &slug, &bytes)?;
-    let loaded = match load(&[&file], printer)? {
-        Ok(loaded) => loaded,
-        Err(done) => return Ok(done),
-    };
+    let loaded = load(&[&file], printer)?;
     let network = arguments.server.gating.onchain.network.as_deref().unwrap_or("NAME");
     let uri = well_known::metadata_uri(&origin, &slug);
     let path = shown(&file.display().to_string());
@@ -164,7 +162,7 @@ fn write(out: &Path, slug: &Slug, bytes: &[u8]) -> Result<PathBuf, Failure> {
     let path = folder.join(format!("{slug}.json"));
     let unwritable = |error: std::io::Error| Failure::new(codes::cli::OUTPUT, format!("{}: {error}", path.display()));
     fs::create_dir_all(&folder).map_err(unwritable)?;
-    crate::files::write(&path, bytes).map_err(unwritable)?;
+    AtomicFile::new(&path).shared().replace(bytes).map_err(unwritable)?;
     Ok(path)
 }
 

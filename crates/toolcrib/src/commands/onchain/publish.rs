@@ -58,10 +58,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
     let writing = &arguments.writing;
     let wallet = arguments.signing.open()?;
     let (wallet, signer) = (wallet.as_ref(), wallet.address());
-    let ready = match check_file(&arguments.file, &arguments.metadata, signer, printer)? {
-        Ok(ready) => ready,
-        Err(done) => return Ok(done),
-    };
+    let ready = check_file(&arguments.file, &arguments.metadata, signer, printer)?;
     let (registry, named) = match &arguments.tool {
         None => (arguments.onchain.connect(printer).await?, None),
         Some(tool) => {
@@ -81,9 +78,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
     let mut found = subject.find(&journal, named, arguments.from_block).await.map_err(stopped)?;
     let committed = found.as_ref().map(|found| found.config.manifest_hash);
     let about = Commitment { registry: &registry, uri: &ready.metadata_uri, signer, committed };
-    if let Err(done) = compare_served(&verifier, &ready, &about, Duration::from_secs(arguments.wait), printer).await? {
-        return Ok(done);
-    }
+    compare_served(&verifier, &ready, &about, Duration::from_secs(arguments.wait), printer).await?;
 
     let begun = subject.begun(&journal).map_err(stopped)?;
     if writing.resume && begun.is_empty() {
@@ -124,16 +119,13 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
             if word == "registered" {
                 gate::check(&gate, &registry, wallet, false, printer).await?;
             }
-            match commit(&subject, decision, wallet, &journal, writing, printer).await? {
-                Ok(id) => (word, id),
-                Err(done) => return Ok(done),
-            }
+            (word, commit(&subject, decision, wallet, &journal, writing, printer).await?)
         }
     };
     conclude(&verifier, &registry, tool, word, printer).await
 }
 
-/// Registers or updates, or says what would be done.
+/// Registers or updates, or says what would be done and stops.
 async fn commit(
     subject: &Subject<'_>,
     decision: Decision,
@@ -141,15 +133,13 @@ async fn commit(
     journal: &Journal,
     writing: &Writing,
     printer: &mut Printer,
-) -> Result<Result<U256, Done>, Stop> {
+) -> Result<U256, Stop> {
     let Some(mut entry) = subject.entry(decision) else {
         return Err(Failure::new(codes::author::NO_TOOL, "nothing to do").into());
     };
     let steps: Vec<_> = entry.steps.iter().map(|progress| progress.step.clone()).collect();
-    if let Some(done) = show_work(subject.registry, wallet, entry.tool, &steps, writing, printer).await? {
-        return Ok(Err(done));
-    }
-    perform(subject.registry, wallet, journal, &mut entry, NOTHING_BEFORE, writing, printer).await.map(Ok)
+    show_work(subject.registry, wallet, entry.tool, &steps, writing, printer).await?;
+    perform(subject.registry, wallet, journal, &mut entry, NOTHING_BEFORE, writing, printer).await
 }
 
 /// Verifies the tool as a stranger would, now. Only that is the answer; nothing of it is kept.

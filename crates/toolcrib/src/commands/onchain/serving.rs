@@ -3,13 +3,13 @@
 //! All that can be seen to keep a tool from verifying is said before gas is spent.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use alloy_primitives::{Address, B256};
 use clap::Args;
 use serde_json::json;
 use toolcrib_author::preflight::{Ready, preflight};
-use toolcrib_author::served::{Refusal, compare, served};
+use toolcrib_author::served::{Refusal, served, wait_until_served};
 use toolcrib_chain::registry::Registry;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Severity};
@@ -23,9 +23,6 @@ use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::position::Lines;
 use crate::printer::{Printer, shown};
 use crate::report::human;
-
-/// Pause between two looks at a server that is waited for: a deployment takes seconds at the least.
-const PAUSE: Duration = Duration::from_secs(2);
 
 /// Most differences that are listed here; `diff` lists them all.
 const MAX_LISTED: usize = 10;
@@ -43,9 +40,6 @@ pub(crate) struct Manifest {
     pub(crate) reach: Reach,
 }
 
-/// A manifest that may be committed, or the answer why not.
-pub(crate) type Checked<T> = Result<T, Done>;
-
 /// What a command that commits a manifest is about.
 pub(crate) struct Commitment<'a> {
     /// The registry that will have it.
@@ -60,11 +54,8 @@ pub(crate) struct Commitment<'a> {
 
 impl Manifest {
     /// Checks a file before anything is asked of a chain; nothing when there is none.
-    pub(crate) fn check_file(&self, uri: &str, signer: Address, printer: &mut Printer) -> Result<Checked<Option<Ready>>, Stop> {
-        match &self.manifest {
-            None => Ok(Ok(None)),
-            Some(path) => Ok(check_file(path, uri, signer, printer)?.map(Some)),
-        }
+    pub(crate) fn check_file(&self, uri: &str, signer: Address, printer: &mut Printer) -> Result<Option<Ready>, Stop> {
+        self.manifest.as_ref().map(|path| check_file(path, uri, signer, printer)).transpose()
     }
 
     /// The manifest to commit, after a look at what is served.
@@ -73,15 +64,15 @@ impl Manifest {
         file: Option<Ready>,
         about: &Commitment<'_>,
         printer: &mut Printer,
-    ) -> Result<Checked<Ready>, Stop> {
+    ) -> Result<Ready, Stop> {
         match file {
             Some(ready) if self.skip_fetch => {
                 printer.note("warning: nobody looked at what the URL serves")?;
-                Ok(Ok(ready))
+                Ok(ready)
             }
             Some(ready) => {
-                let refused = compare_served(&verifier(&self.reach)?, &ready, about, Duration::ZERO, printer).await?;
-                Ok(refused.map(|()| ready))
+                compare_served(&verifier(&self.reach)?, &ready, about, Duration::ZERO, printer).await?;
+                Ok(ready)
             }
             None => take_served(&verifier(&self.reach)?, about, printer).await,
         }
@@ -89,91 +80,65 @@ impl Manifest {
 }
 
 /// Checks a manifest file, the URL it will be registered under, and who is going to sign.
-pub(crate) fn check_file(path: &Path, uri: &str, signer: Address, printer: &mut Printer) -> Result<Checked<Ready>, Stop> {
+pub(crate) fn check_file(path: &Path, uri: &str, signer: Address, printer: &mut Printer) -> Result<Ready, Stop> {
     let source = Source::from_argument(path);
     check_bytes(&source.read()?, &source.name(), uri, signer, printer)
 }
 
-/// Looks whether the URL serves the manifest, again and again for at most `wait`.
+/// Compares what the URL serves with the manifest, again and again for at most `wait`.
 pub(crate) async fn compare_served(
     verifier: &Verifier,
     ready: &Ready,
     about: &Commitment<'_>,
     wait: Duration,
     printer: &mut Printer,
-) -> Result<Checked<()>, Stop> {
+) -> Result<(), Stop> {
     let Ok(place) = WellKnown::parse(&ready.metadata_uri) else {
         return Err(Failure::new(codes::cli::USAGE, format!("`{}` is no metadata URL", ready.metadata_uri)).into());
     };
-    let began = Instant::now();
-    let mut is_waiting = false;
-    loop {
-        let exchange = verifier.fetch_manifest(&place, about.registry.chain().chain_id()).await;
-        let Err(refusal) = compare(&exchange, ready, about.committed) else { return Ok(Ok(())) };
-        let left = wait.saturating_sub(began.elapsed());
-        if left.is_zero() {
-            return refuse(&refusal, &ready.metadata_uri, printer).map(Err);
-        }
-        if !is_waiting {
-            is_waiting = true;
-            let reason = refusal.findings.first().map(|finding| finding.message.clone()).unwrap_or_default();
-            printer.note(&format!("waiting up to {} seconds: {}", wait.as_secs(), shown(&reason)))?;
-        }
-        tokio::time::sleep(PAUSE.min(left)).await;
-    }
+    let fetch = async || verifier.fetch_manifest(&place, about.registry.chain().chain_id()).await;
+    let mut told = Ok(());
+    let waits = |refusal: &Refusal| {
+        let reason = refusal.findings.first().map(|finding| finding.message.clone()).unwrap_or_default();
+        told = printer.note(&format!("waiting up to {} seconds: {}", wait.as_secs(), shown(&reason)));
+    };
+    let served = wait_until_served(ready, about.committed, wait, fetch, waits).await;
+    told?;
+    served.map_err(|refusal| refuse(&refusal, &ready.metadata_uri, printer))
 }
 
 /// Takes what the URL serves for the manifest.
-async fn take_served(verifier: &Verifier, about: &Commitment<'_>, printer: &mut Printer) -> Result<Checked<Ready>, Stop> {
-    let place = match WellKnown::parse(about.uri) {
-        Ok(place) => place,
-        Err(faults) => {
-            let findings: Vec<_> = faults.iter().map(|fault| fault.finding(about.uri)).collect();
-            let refusal = Refusal { findings, is_unclear: false, diff: None };
-            return refuse(&refusal, about.uri, printer).map(Err);
-        }
-    };
+async fn take_served(verifier: &Verifier, about: &Commitment<'_>, printer: &mut Printer) -> Result<Ready, Stop> {
+    let place = WellKnown::parse(about.uri).map_err(|faults| {
+        let findings: Vec<_> = faults.iter().map(|fault| fault.finding(about.uri)).collect();
+        refuse(&Refusal { findings, is_unclear: false, diff: None }, about.uri, printer)
+    })?;
     let exchange = verifier.fetch_manifest(&place, about.registry.chain().chain_id()).await;
-    let bytes = match served(&exchange) {
-        Ok(bytes) => bytes,
-        Err(refusal) => return refuse(&refusal, about.uri, printer).map(Err),
-    };
-    let checked = check_bytes(bytes, about.uri, about.uri, about.signer, printer)?;
-    if let Ok(ready) = &checked {
-        printer.note(&format!("served: \"{}\", hash {}", shown(ready.manifest.name()), ready.manifest.hash()))?;
-    }
-    Ok(checked)
+    let bytes = served(&exchange).map_err(|refusal| refuse(&refusal, about.uri, printer))?;
+    let ready = check_bytes(bytes, about.uri, about.uri, about.signer, printer)?;
+    printer.note(&format!("served: \"{}\", hash {}", shown(ready.manifest.name()), ready.manifest.hash()))?;
+    Ok(ready)
 }
 
-fn check_bytes(bytes: &[u8], name: &str, uri: &str, signer: Address, printer: &mut Printer) -> Result<Checked<Ready>, Stop> {
+fn check_bytes(bytes: &[u8], name: &str, uri: &str, signer: Address, printer: &mut Printer) -> Result<Ready, Stop> {
     let lines = Lines::new(bytes);
-    let say = |findings: &[Finding], printer: &mut Printer| -> Result<(), Stop> {
-        for finding in findings.iter().filter(|finding| finding.severity != Severity::Hint) {
-            printer.complaint(&human::short(finding, name, &lines, printer.paint_err()))?;
-        }
-        Ok(())
-    };
-    match preflight(bytes, uri, signer) {
-        Ok(ready) => {
-            say(&ready.remarks, printer)?;
-            Ok(Ok(ready))
-        }
-        Err(findings) => {
-            say(&findings, printer)?;
-            nothing_signed(&findings, printer).map(Err)
-        }
+    let checked = preflight(bytes, uri, signer);
+    let findings = checked.as_ref().map_or_else(|findings| findings, |ready| &ready.remarks);
+    for finding in findings.iter().filter(|finding| finding.severity != Severity::Hint) {
+        printer.complaint(&human::short(finding, name, &lines, printer.paint_err()))?;
     }
+    checked.map_err(|findings| nothing_signed(&findings, printer))
 }
 
-/// Says why what is served is not committed to. A network that may be ours to mend is no answer.
-fn refuse(refusal: &Refusal, uri: &str, printer: &mut Printer) -> Result<Done, Stop> {
+/// Says why what is served is not committed to. A network that may be ours to fix is no answer.
+fn refuse(refusal: &Refusal, uri: &str, printer: &mut Printer) -> Stop {
     if refusal.is_unclear {
         let reason = refusal.findings.last().or(refusal.findings.first());
         let message = reason.map_or_else(String::new, |finding| format!(": {}", finding.message));
         let what = format!("{uri} could not be looked at, and nothing was signed{message}");
-        return Err(Failure::new(codes::author::NOT_SERVED, what)
+        return Failure::new(codes::author::NOT_SERVED, what)
             .hint("try again when the server and this machine's network are up")
-            .into());
+            .into();
     }
     let mut text = String::new();
     for finding in &refusal.findings {
@@ -182,8 +147,10 @@ fn refuse(refusal: &Refusal, uri: &str, printer: &mut Printer) -> Result<Done, S
     if let Some(diff) = &refusal.diff {
         list(&mut text, diff);
     }
-    printer.complaint(&text)?;
-    nothing_signed(&refusal.findings, printer)
+    match printer.complaint(&text) {
+        Ok(()) => nothing_signed(&refusal.findings, printer),
+        Err(error) => error.into(),
+    }
 }
 
 fn list(text: &mut String, diff: &Diff) {
@@ -200,7 +167,9 @@ fn list(text: &mut String, diff: &Diff) {
     }
 }
 
-fn nothing_signed(findings: &[Finding], printer: &mut Printer) -> Result<Done, Stop> {
-    printer.note("nothing was signed")?;
-    Ok(Done::new(Exit::No, json!({ "tool": null, "findings": findings })))
+fn nothing_signed(findings: &[Finding], printer: &mut Printer) -> Stop {
+    match printer.note("nothing was signed") {
+        Ok(()) => Done::new(Exit::No, json!({ "tool": null, "findings": findings })).into(),
+        Err(error) => error.into(),
+    }
 }

@@ -39,9 +39,7 @@ pub(crate) async fn execute(
     writing: &Writing,
     printer: &mut Printer,
 ) -> Result<Done, Stop> {
-    if let Some(done) = show(registry, wallet, work.tool, &work.steps, writing, printer).await? {
-        return Ok(done);
-    }
+    show(registry, wallet, work.tool, &work.steps, writing, printer).await?;
     let journal = journal(writing)?;
     let _lock = journal.lock(&work.id).map_err(stopped)?;
     let loaded = journal.load(&work.id).map_err(|error| Failure::new(codes::author::JOURNAL, error.to_string()))?;
@@ -59,7 +57,7 @@ pub(crate) async fn execute(
     Ok(Done::new(Exit::Yes, json!({ "tool": reference, "id": tool.to_string() })))
 }
 
-/// Says what would be done. With `--calldata` and `--dry-run` that is all, and this is the answer.
+/// Says what would be done. With `--calldata` and `--dry-run` that is the answer, and the command stops.
 pub(crate) async fn show(
     registry: &Registry,
     wallet: &dyn Wallet,
@@ -67,19 +65,19 @@ pub(crate) async fn show(
     steps: &[Step],
     writing: &Writing,
     printer: &mut Printer,
-) -> Result<Option<Done>, Stop> {
+) -> Result<(), Stop> {
     if writing.calldata {
         let calls = steps.iter().map(|step| call_json(step, registry, tool)).collect::<Result<Vec<_>, _>>()?;
         let data = json!({ "chain_id": registry.chain().chain_id(), "from": wallet.address(), "calls": calls });
         printer.json_document(&data)?;
-        return Ok(Some(Done::new(Exit::Yes, data)));
+        return Err(Done::new(Exit::Yes, data).into());
     }
     say_where(registry, wallet, printer)?;
     for (index, step) in steps.iter().enumerate() {
         printer.note(&format!("  {}. {}", index + 1, shown(&step.described())))?;
     }
     if !writing.dry_run {
-        return Ok(None);
+        return Ok(());
     }
     let first = steps.first().ok_or_else(|| Failure::new(codes::author::NO_TOOL, "nothing to do"))?;
     let call = first.call(registry, tool).map_err(stopped)?;
@@ -88,7 +86,7 @@ pub(crate) async fn show(
     let cost = format_ether(prepared.most_cost());
     let currency = registry.chain().network().currency;
     printer.result(&format!("the first transaction would cost at most {cost} {currency}; nothing was signed\n"))?;
-    Ok(Some(Done::new(Exit::Yes, json!({ "dry_run": true, "most_cost_wei": prepared.most_cost().to_string() }))))
+    Err(Done::new(Exit::Yes, json!({ "dry_run": true, "most_cost_wei": prepared.most_cost().to_string() })).into())
 }
 
 /// Says what a signature is for: network, node, registry and account.

@@ -81,16 +81,10 @@ pub(crate) struct Change {
 pub(crate) async fn register(arguments: &Register, printer: &mut Printer) -> Result<Done, Stop> {
     let wallet = arguments.signing.open()?;
     let signer = wallet.address();
-    let file = match arguments.manifest.check_file(&arguments.metadata, signer, printer)? {
-        Ok(file) => file,
-        Err(done) => return Ok(done),
-    };
+    let file = arguments.manifest.check_file(&arguments.metadata, signer, printer)?;
     let registry = arguments.onchain.connect(printer).await?;
     let about = Commitment { registry: &registry, uri: &arguments.metadata, signer, committed: None };
-    let ready = match arguments.manifest.resolve(file, &about, printer).await? {
-        Ok(ready) => ready,
-        Err(done) => return Ok(done),
-    };
+    let ready = arguments.manifest.resolve(file, &about, printer).await?;
     let gate = arguments.gate.resolve(&registry)?;
     gate::check(&gate, &registry, wallet.as_ref(), arguments.allow_undeployed, printer).await?;
     let hash = ready.manifest.hash();
@@ -110,15 +104,9 @@ pub(crate) async fn update(arguments: &Update, printer: &mut Printer) -> Result<
     let config = registry.config(tool).await.map_err(failed)?;
     let uri = arguments.metadata.as_deref().unwrap_or(&config.metadata_uri);
     let signer = wallet.address();
-    let file = match arguments.manifest.check_file(uri, signer, printer)? {
-        Ok(file) => file,
-        Err(done) => return Ok(done),
-    };
+    let file = arguments.manifest.check_file(uri, signer, printer)?;
     let about = Commitment { registry: &registry, uri, signer, committed: Some(config.manifest_hash) };
-    let ready = match arguments.manifest.resolve(file, &about, printer).await? {
-        Ok(ready) => ready,
-        Err(done) => return Ok(done),
-    };
+    let ready = arguments.manifest.resolve(file, &about, printer).await?;
     let step = Step::Update { uri: ready.metadata_uri, hash: ready.manifest.hash() };
     change_tool("update", &registry, wallet.as_ref(), tool, vec![step], &change.writing, printer).await
 }

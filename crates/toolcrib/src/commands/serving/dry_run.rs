@@ -75,10 +75,7 @@ pub(crate) async fn run(arguments: &DryRun, printer: &mut Printer) -> Result<Don
         Some(text) => text.parse().map_err(|_| Failure::new(codes::cli::USAGE, "--data is no hex"))?,
     };
     look::refuse_secret(&data)?;
-    let tool = match manifests::load(std::slice::from_ref(&arguments.manifest), printer)? {
-        Ok(loaded) => loaded.into_iter().next(),
-        Err(done) => return Ok(done),
-    };
+    let tool = manifests::load(std::slice::from_ref(&arguments.manifest), printer)?.into_iter().next();
     let tool = tool.ok_or_else(|| Failure::new(codes::cli::USAGE, "there is no manifest"))?;
     arguments.gating.check(std::slice::from_ref(&tool))?;
     let decided = arguments.gating.decide(std::slice::from_ref(&tool), true, printer).await?.into_iter().next();

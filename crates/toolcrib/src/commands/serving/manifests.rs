@@ -35,18 +35,11 @@ impl Loaded {
 }
 
 /// Reads the manifests, or says which rules keep one from being served.
-pub(crate) fn load(paths: &[impl AsRef<Path>], printer: &mut Printer) -> Result<Result<Vec<Loaded>, Done>, Stop> {
-    let mut all = Vec::new();
-    for path in paths {
-        match load_one(path.as_ref(), printer)? {
-            Ok(loaded) => all.push(loaded),
-            Err(done) => return Ok(Err(done)),
-        }
-    }
-    Ok(Ok(all))
+pub(crate) fn load(paths: &[impl AsRef<Path>], printer: &mut Printer) -> Result<Vec<Loaded>, Stop> {
+    paths.iter().map(|path| load_one(path.as_ref(), printer)).collect()
 }
 
-fn load_one(path: &Path, printer: &mut Printer) -> Result<Result<Loaded, Done>, Stop> {
+fn load_one(path: &Path, printer: &mut Printer) -> Result<Loaded, Stop> {
     let source = Source::from_argument(path);
     let bytes = source.read()?;
     let name = source.name();
@@ -60,13 +53,13 @@ fn load_one(path: &Path, printer: &mut Printer) -> Result<Result<Loaded, Done>, 
         Err(findings) => {
             let findings: Vec<_> = findings.iter().map(|finding| finding_to_json(finding, &lines)).collect();
             printer.note("not served: callers would not find it verified")?;
-            return Ok(Err(Done::new(Exit::No, json!({ "served": false, "findings": findings }))));
+            return Err(Done::new(Exit::No, json!({ "served": false, "findings": findings })).into());
         }
     };
     let named = source.place().slug;
     let slug = named.as_deref().map_or_else(|| Slug::derive(manifest.value().name()), Slug::parse);
     let slug = slug.map_err(|fault| Failure::new(fault.code(), format!("{name} has no usable slug: {fault}")))?;
-    Ok(Ok(Loaded { manifest, bytes, slug }))
+    Ok(Loaded { manifest, bytes, slug })
 }
 
 /// The value of an option that is written `VALUE`, or `SLUG=VALUE` for one of several tools. The own one of a tool comes first.

@@ -111,10 +111,7 @@ pub(crate) struct Often {
 
 /// Serves until Ctrl-C or SIGTERM.
 pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done, Stop> {
-    let loaded = match manifests::load(&arguments.manifests, printer)? {
-        Ok(loaded) => loaded,
-        Err(done) => return Ok(done),
-    };
+    let loaded = manifests::load(&arguments.manifests, printer)?;
     check_names("--upstream", &arguments.upstream, &loaded)?;
     let behind = |tool: &Loaded| arguments.behind(tool);
     serve_tools(&arguments.server, loaded, &behind, printer).await

@@ -13,13 +13,13 @@ use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::codes;
 use toolcrib_core::time::{TimeFault, parse_rfc3339};
 use toolcrib_fetch::SystemClock;
+use toolcrib_files::AtomicFile;
 use toolcrib_judge::attestation::Root;
 use toolcrib_judge::evidence::{Evidence, MAX_FILE_BYTES};
 use toolcrib_judge::{MAX_WINDOW, Policy, Report, Verdict, judge};
 use toolcrib_verify::{Depth, Onchain, Verifier};
 
 use super::{Reach, show, verifier};
-use crate::files;
 use crate::input::Source;
 use crate::kinds::parse_address;
 use crate::onchain::{OnChain, failed};
@@ -162,7 +162,7 @@ pub(crate) fn save(path: &Path, evidence: &Evidence) -> Result<(), Failure> {
     let unwritable =
         |error: &dyn std::fmt::Display| Failure::new(codes::cli::OUTPUT, format!("cannot write {}: {error}", path.display()));
     let text = serde_json::to_string_pretty(evidence).map_err(|error| unwritable(&error))?;
-    files::write(path, text.as_bytes()).map_err(|error| unwritable(&error))
+    AtomicFile::new(path).shared().replace(text.as_bytes()).map_err(|error| unwritable(&error))
 }
 
 /// The exit code that a report stands for.

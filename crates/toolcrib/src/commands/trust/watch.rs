@@ -16,6 +16,7 @@ use toolcrib_core::codes;
 use toolcrib_core::finding::Severity;
 use toolcrib_core::time::format_rfc3339;
 use toolcrib_fetch::SystemClock;
+use toolcrib_files::AtomicFile;
 use toolcrib_judge::Policy;
 use toolcrib_judge::drift::{Change, Verdict};
 use toolcrib_verify::watch::{Look, Looked, Memory, Seen, Watcher};
@@ -24,7 +25,6 @@ use toolcrib_verify::{Onchain, ToolSource};
 use super::webhook::Webhook;
 use super::{Reach, verifier, verify};
 use crate::env;
-use crate::files;
 use crate::onchain::{OnChain, failed, state_dir};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Paint, Printer, shown};
@@ -339,7 +339,7 @@ fn save(path: &Path, memory: &Memory) -> Result<(), Failure> {
         if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
             fs::create_dir_all(folder)?;
         }
-        files::write(path, text.as_bytes())
+        AtomicFile::new(path).shared().replace(text.as_bytes())
     };
     write().map_err(|error| unwritable(&error))
 }

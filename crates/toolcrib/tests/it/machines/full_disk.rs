@@ -111,7 +111,7 @@ fn child() {
             let has_said = |what: &str| log.lines().any(|line| line.contains("store.disk") && line.contains(what));
             match server {
                 Some(_) => {
-                    let has_worker = has_said("a look failed") || has_said("no jobs could be leased");
+                    let has_worker = has_said("verification failed") || has_said("jobs could not be leased");
                     has_worker && has_said("follower error, retrying")
                 }
                 None => refusals() > refused,

@@ -85,7 +85,7 @@ fn a_facilitator_that_is_down_moves_nothing_and_is_told_at_the_start() {
     );
     let arguments = [&arguments[..], &["--trust-facilitator"]].concat();
     let gate = Gate::start(&world.sandbox, &arguments);
-    assert!(gate.log().contains("warning[settlement.facilitator_silent]"), "{}", gate.log());
+    assert!(gate.log().contains("warning[settlement.kinds_unknown]"), "{}", gate.log());
     assert_eq!(pay(&gate, 1).verdict(), (502, "settlement.unavailable".to_owned()));
     assert!(behind.requests.lock().expect("unpoisoned").is_empty());
     drop(gate);

@@ -99,7 +99,7 @@ fn settings_that_do_not_fit_are_refused() {
         (&["--identity", "--open"], "cannot be used with"),
         (&["--siwe", "--bound-only"], "cannot be used with"),
         (&["--wallet-factory", "0x0000000000000000000000000000000000000001"], "required arguments"),
-        (&["--identity", "--network", "no-such-network"], "no network is called"),
+        (&["--identity", "--network", "no-such-network"], "unknown network"),
     ] {
         let ran = sandbox.run(&[&base[..], arguments].concat()).code(2);
         assert!(ran.stderr.contains(message), "{arguments:?}: {}", ran.stderr);

@@ -24,7 +24,7 @@ pub fn read_dns_json(bytes: &[u8], domain: &AgtDomain) -> Result<JsonAnswer, Ans
     match root.get("TC").map(Value::as_bool) {
         None | Some(Some(false)) => {}
         Some(Some(true)) => {
-            return Err(AnswerFault { code: codes::agent::DNS_TRUNCATED, message: "the answer was cut".to_owned() });
+            return Err(AnswerFault { code: codes::agent::DNS_TRUNCATED, message: "the answer is truncated (TC)".to_owned() });
         }
         Some(None) => return Err(AnswerFault::malformed("TC is not a boolean")),
     }
@@ -32,7 +32,7 @@ pub fn read_dns_json(bytes: &[u8], domain: &AgtDomain) -> Result<JsonAnswer, Ans
         0 | 3 => {}
         5 => return Err(AnswerFault { code: codes::agent::DNS_REFUSED, message: "the server refused the query".to_owned() }),
         other => {
-            let message = format!("the server gave the response code {other}");
+            let message = format!("the server returned the response code {other}");
             return Err(AnswerFault { code: codes::agent::DNS_SERVER_FAILURE, message });
         }
     }
@@ -54,7 +54,7 @@ pub fn read_dns_json(bytes: &[u8], domain: &AgtDomain) -> Result<JsonAnswer, Ans
         // The response code is about the last alias; the name itself exists.
         (_, true) if aliases > 0 => Ok(JsonAnswer::NoRecords),
         (_, true) => Ok(JsonAnswer::NotFound),
-        (_, false) => Err(AnswerFault::malformed("the answer says that the name does not exist, and has records of it")),
+        (_, false) => Err(AnswerFault::malformed("the answer has status NXDOMAIN but contains records of the name")),
     }
 }
 
@@ -81,7 +81,7 @@ fn entries<'a>(root: Value<'a>, section: &str) -> Result<Vec<Entry<'a>>, AnswerF
 fn check_question(root: Value<'_>, domain: &AgtDomain) -> Result<(), AnswerFault> {
     for question in entries(root, "Question")? {
         if !same_name(question.name, domain.as_str()) || question.kind != TXT {
-            return Err(AnswerFault::other_name("the answer belongs to another question"));
+            return Err(AnswerFault::other_name("the question section does not match the query"));
         }
     }
     Ok(())
@@ -94,11 +94,11 @@ fn follow<'a>(answers: &[Entry<'a>], name: &'a str) -> Result<(&'a str, usize), 
         let mut targets = answers.iter().filter(|entry| entry.kind == CNAME && same_name(entry.name, last));
         let Some(alias) = targets.next() else { return Ok((last, aliases)) };
         if targets.next().is_some() {
-            return Err(AnswerFault::malformed("a name has two aliases"));
+            return Err(AnswerFault::malformed("a name has two CNAME records"));
         }
-        last = alias.data.ok_or_else(|| AnswerFault::malformed("an alias has no target"))?;
+        last = alias.data.ok_or_else(|| AnswerFault::malformed("a CNAME record has no target"))?;
     }
-    let message = format!("the name leads through more than {MAX_ALIASES} aliases");
+    let message = format!("the name has more than {MAX_ALIASES} aliases (CNAME)");
     Err(AnswerFault { code: codes::agent::DNS_ALIASES, message })
 }
 
@@ -113,5 +113,5 @@ fn value(data: &str) -> Result<Vec<u8>, AnswerFault> {
     if !data.starts_with('"') {
         return Ok(data.as_bytes().to_vec());
     }
-    join_character_strings(data).ok_or_else(|| AnswerFault::malformed("the quotes of a TXT record do not match"))
+    join_character_strings(data).ok_or_else(|| AnswerFault::malformed("the quotes of a TXT record are unbalanced"))
 }

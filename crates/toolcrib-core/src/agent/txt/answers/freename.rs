@@ -33,19 +33,19 @@ fn check_name(data: Value<'_>, domain: &AgtDomain) -> Result<(), AnswerFault> {
     let mut checked = false;
     for (field, value) in named {
         let Some(value) = value.filter(|value| !value.is_null()) else { continue };
-        let name = value.as_str().ok_or_else(|| AnswerFault::malformed(format!("`{field}` is not a text")))?;
+        let name = value.as_str().ok_or_else(|| AnswerFault::malformed(format!("`{field}` is not a string")))?;
         if AgtDomain::from_input(name).ok().as_ref() != Some(domain) {
-            return Err(AnswerFault::other_name(format!("`{field}` of the answer is another name")));
+            return Err(AnswerFault::other_name(format!("`{field}` of the answer is not the requested name")));
         }
         checked = true;
     }
     if !checked {
-        return Err(AnswerFault::malformed("the answer names no name"));
+        return Err(AnswerFault::malformed("the answer does not contain the name"));
     }
     // A number would have lost digits on its way through other readers, so only texts are compared.
     let token = data.get("tokenId").and_then(Value::as_str).and_then(|text| text.parse::<U256>().ok());
     if token.is_some_and(|token| token != domain.token_id()) {
-        return Err(AnswerFault::other_name("the token id of the answer is that of another name"));
+        return Err(AnswerFault::other_name("the token id of the answer belongs to another name"));
     }
     Ok(())
 }
