@@ -19,10 +19,7 @@ use toolcrib_store::replay::{
     EXPIRE_BATCH, Limits, MemoryReplay, Receipt, ReplayKey, ReplayStore, Reserve, Settlement, StoredResult,
 };
 
-#[path = "../tests/support/mod.rs"]
-mod support;
-
-use support::{Backend, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{Backend, NOW, Place, at, key, reservation};
 
 type Store = Arc<dyn ReplayStore>;
 

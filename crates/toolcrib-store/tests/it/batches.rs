@@ -7,7 +7,7 @@ use toolcrib_store::Error;
 use toolcrib_store::replay::{Kept, Limits, Receipt, ReplayStore, Reserve, Settlement, State};
 
 use crate::scenarios::result;
-use crate::support::{Backend, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{Backend, NOW, Place, at, key, reservation};
 
 const CALLS: u64 = 60;
 

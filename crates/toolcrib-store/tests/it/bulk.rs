@@ -3,7 +3,7 @@
 use toolcrib_store::database::{Bulk, Column, Value};
 use toolcrib_store::{Database, Migration};
 
-use crate::support::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, Place};
 
 const TABLES: &[Migration] = &[Migration {
     version: 1,

@@ -6,7 +6,7 @@ use toolcrib_store::database::{Engine, PerEngine, Value};
 use toolcrib_store::replay::{Limits, SqlReplay};
 use toolcrib_store::{Database, Location, Migration};
 
-use crate::support::{Backend, DURABLE, PASSWORD, Place, Server};
+use toolcrib_testkit::databases::{Backend, DURABLE, PASSWORD, Place, Server};
 
 const FIRST: Migration = Migration {
     version: 1,

@@ -5,7 +5,7 @@ use std::process::Command;
 use peak_alloc::PeakAlloc;
 use toolcrib_store::replay::{EXPIRE_BATCH, Limits, MemoryReplay, ReplayStore, Reserve};
 
-use crate::support::{at, key, reservation};
+use toolcrib_testkit::databases::{at, key, reservation};
 
 #[global_allocator]
 static PEAK: PeakAlloc = PeakAlloc;

@@ -13,6 +13,3 @@ mod payment_ids;
 mod processes;
 mod room;
 mod scenarios;
-
-#[path = "../support/mod.rs"]
-mod support;

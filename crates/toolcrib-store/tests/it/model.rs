@@ -10,7 +10,7 @@ use toolcrib_store::Error;
 use toolcrib_store::replay::{Action, Counts, Kept, Limits, ReplayStore, Reserve, Settlement, State, Ticket};
 
 use crate::scenarios::{receipt, result};
-use crate::support::{Backend, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{Backend, NOW, Place, at, key, reservation};
 
 const ENTRIES: usize = 4;
 

@@ -10,7 +10,7 @@ use toolcrib_store::replay::{Again, Limits, Proof, Redeem, ReplayStore, Reservat
 use toolcrib_store::{Database, Location};
 
 use crate::scenarios::{receipt, result};
-use crate::support::{DURABLE, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{DURABLE, NOW, Place, at, key, reservation};
 
 const TASK: &str = "TOOLCRIB_STORE_CHILD";
 const SETTING: &str = "TOOLCRIB_STORE_SETTING";
@@ -193,7 +193,7 @@ async fn what_was_acknowledged_survives_a_kill() {
     }
 
     /// Another process takes over, and everything adds up.
-    async fn recovered(store: &dyn ReplayStore, backend: crate::support::Backend) {
+    async fn recovered(store: &dyn ReplayStore, backend: toolcrib_testkit::databases::Backend) {
         for (entry, _) in store.claim_unknowns(at(30), at(60), 100).await.unwrap() {
             assert_eq!((entry.note.as_slice(), entry.state), (b"the payment".as_slice(), State::Unknown));
             store.settle(&entry.key, &receipt(8), at(31)).await.unwrap();

@@ -12,7 +12,7 @@ use toolcrib_store::replay::{
 };
 use toolcrib_x402::ReplayKey;
 
-use crate::support::{ALL, Backend, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{ALL, Backend, NOW, Place, at, key, reservation};
 
 type Store = Arc<dyn ReplayStore>;
 

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::agt_options::Served;
 use crate::onchain::CREATOR;
-use crate::support::{answer, ok};
 use crate::{Ran, Sandbox};
 use serde_json::Value;
+use toolcrib_testkit::servers::{answer, ok};
 
 const TOKEN: &str = "s3cret-pin-token";
 const SECRET: &str = "dG9vbGNyaWItdGVzdC1rZXktdG9vbGNyaWItdGVzdCE=";

@@ -1,11 +1,8 @@
 //! Networks outside the built-in table: by number, and as `[networks.NAME]` of the settings. The chain is a local one that carries the
 //! number of Sepolia, so that only development accounts may sign.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-
 use serde_json::{Value, json};
+use toolcrib_testkit::Anvil;
 
 use crate::onchain::{CREATOR, World, ask};
 use crate::{Ran, Sandbox, init_code, write};
@@ -16,34 +13,6 @@ const COLLECTION: &str = "0x2000000000000000000000000000000000000001";
 const URI: &str = "https://tools.harbour-office.org/.well-known/ai-tool/tide-table.json";
 /// A key that is not published.
 const OTHER_KEY: (&str, &str) = ("TOOLCRIB_PRIVATE_KEY", "0x0000000000000000000000000000000000000000000000000000000000000001");
-
-/// anvil, which ends with the test.
-struct Anvil {
-    child: Child,
-    url: String,
-}
-
-impl Anvil {
-    fn start() -> Option<Self> {
-        let program = toolcrib_testkit::anvil()?;
-        let mut command = Command::new(program);
-        command.args(["--port", "0", "--chain-id", SEPOLIA]).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("anvil starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let address =
-            lines.by_ref().map_while(Result::ok).find_map(|line| Some(line.strip_prefix("Listening on ")?.trim().to_owned()));
-        // What it prints later must not fill the pipe.
-        thread::spawn(move || lines.for_each(drop));
-        Some(Self { child, url: format!("http://{}", address.expect("anvil says where it listens")) })
-    }
-}
-
-impl Drop for Anvil {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn devchain(more: &[&str]) -> World {
     World::with(&[&["--chain-id", SEPOLIA], more].concat())
@@ -78,7 +47,7 @@ fn an_unlisted_chain_from_the_deployment_to_a_pause_on_the_devchain() {
 
 #[test]
 fn an_unlisted_chain_from_the_deployment_to_a_pause_on_anvil() {
-    let Some(anvil) = Anvil::start() else { return };
+    let Some(anvil) = Anvil::start(&["--chain-id", SEPOLIA]) else { return };
     let world = devchain(&["--bare"]);
     an_unlisted_chain_from_the_deployment_to_a_pause(&sandbox_of(&world), &anvil.url);
 }

@@ -8,8 +8,8 @@ use tokio::runtime::Runtime;
 use toolcrib_x402::header;
 
 use crate::onchain::{CREATOR, World};
-use crate::support::{Authority, Request, Script, Server, Step, answer, ok};
 use crate::{Ran, example};
+use toolcrib_testkit::servers::{Authority, Request, Script, Server, Step, answer, ok};
 
 const HOST: &str = "tide-table.tool.localhost";
 const HASH: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";

@@ -23,7 +23,7 @@ use toolcrib_index::model::ToolKey;
 use toolcrib_store::database::Row;
 
 use self::stage::{Caller, Process, Stage, free_address, get};
-use crate::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, Place};
 
 /// Tools that are registered before anybody looks.
 const EARLY: u64 = 60;

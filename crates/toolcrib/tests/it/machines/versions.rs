@@ -16,7 +16,7 @@ use toolcrib_store::database::Value;
 
 use super::stage::{Stage, free_address, get};
 use super::{is_settled, issue_key, stage};
-use crate::databases::Backend;
+use toolcrib_testkit::databases::Backend;
 
 /// Tools at the start: two of them are not good.
 const TOOLS: u64 = 10;

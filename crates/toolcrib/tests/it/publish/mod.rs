@@ -16,7 +16,7 @@ use toolcrib_verify::Verifier;
 
 use crate::example;
 use crate::onchain::CREATOR;
-use crate::support::NOW;
+use toolcrib_testkit::servers::NOW;
 use world::{HOST, Place};
 
 /// The account that is not the creator.
@@ -258,7 +258,7 @@ fn without_a_network_there_is_no_answer() {
 /// Name servers that do not answer leave everything open, and take nothing for granted that was verified before.
 #[test]
 fn without_name_servers_there_is_no_answer() {
-    let world = crate::support::World::new();
+    let world = toolcrib_testkit::servers::World::new();
     let host = "tools.harbour-office.org";
     world.recorder.answers(host, vec![Err(ResolveError::Failed("no name server answers".to_owned()))]);
     let verifier = Verifier::new(world.fetch(), Arc::new(FixedClock(NOW)), "test");

@@ -7,8 +7,8 @@ use toolcrib_x402::read_body;
 use super::upstream::Behind;
 use super::{Gate, ORIGIN, manifest, send, signed, until};
 use crate::Sandbox;
-use crate::databases::{Backend, Place};
 use crate::onchain::{CREATOR, World};
+use toolcrib_testkit::databases::{Backend, Place};
 
 pub(super) const STRANGER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
@@ -141,7 +141,7 @@ fn servers_that_are_replicas_share_a_store_or_do_not_start() {
     for gate in &gates {
         assert_eq!(gate.call("tool", &json!(1)).json(), json!({ "got": 1 }), "{}", gate.log());
         let line = told(gate);
-        assert!(!line.contains(crate::databases::PASSWORD), "{line}");
+        assert!(!line.contains(toolcrib_testkit::databases::PASSWORD), "{line}");
     }
 }
 

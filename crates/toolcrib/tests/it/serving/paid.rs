@@ -11,7 +11,7 @@ use super::gates::{STRANGER, priced};
 use super::upstream::Behind;
 use super::{Answer, Gate, manifest, send, signed, until};
 use crate::onchain::World;
-use crate::support::Authority;
+use toolcrib_testkit::servers::Authority;
 
 /// Gives an account test money, which anybody can make.
 pub(crate) fn mint(world: &World, to: Address, amount: u64) {
