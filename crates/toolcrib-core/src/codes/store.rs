@@ -36,6 +36,11 @@ super::codes! {
         "Another program changed the tables, or the file is damaged. Nothing is guessed from it.",
         "restore the database from a backup",
     }
+    COLUMN = "store.column", Error, "Toolcrib" {
+        "the result of a statement has no such column",
+        "The program reads a column that its statement does not select. This is a defect of the program and not of the database.",
+        "report it with the name of the column, and use another version meanwhile",
+    }
     MIGRATION_CHANGED = "store.migration_changed", Error, "Toolcrib" {
         "a migration is not the one that was applied",
         "The tables were made by another text than the one this program has under the same number, so nobody knows what they look like.",

@@ -12,6 +12,7 @@ mod objects;
 mod payment_ids;
 mod processes;
 mod room;
+mod rows;
 mod scenarios;
 
 #[path = "../support/mod.rs"]
