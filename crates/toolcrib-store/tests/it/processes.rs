@@ -224,7 +224,7 @@ async fn rooms_agree_with_rows_after_a_kill() {
         }
         processes.into_iter().for_each(Process::kill);
         let database = place.database().await;
-        let one = async |sql: &'static str| database.fetch(sql, &[]).await.unwrap()[0].integer(0).unwrap();
+        let one = async |sql: &'static str| database.fetch(sql, &[]).await.unwrap()[0].scalar::<i64>().unwrap();
         assert_eq!(one("SELECT CAST(SUM(entries) AS BIGINT) FROM replay_room").await, one("SELECT COUNT(*) FROM replay").await);
         assert_eq!(
             one("SELECT CAST(SUM(bytes) AS BIGINT) FROM replay_room").await,

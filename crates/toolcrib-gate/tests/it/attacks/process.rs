@@ -320,10 +320,6 @@ impl ReplayStore for Stopping {
         settled
     }
 
-    async fn consume(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error> {
-        self.inner.consume(key, ticket).await
-    }
-
     async fn mark_unknown(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error> {
         self.inner.mark_unknown(key, ticket, now).await
     }
