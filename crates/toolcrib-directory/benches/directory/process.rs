@@ -17,7 +17,6 @@ use toolcrib_index::{Chains, Index};
 use toolcrib_store::{Database, Location};
 
 use crate::load;
-use toolcrib_fetch::SystemClock;
 use toolcrib_testkit::samples::{Sample, put};
 
 pub(crate) const CHILD: &str = "TOOLCRIB_DIRECTORY_CHILD";
