@@ -241,7 +241,7 @@ async fn ponder(folder: &str, round: u64, url: &str, registry: Address, head: u6
         assert!(child.try_wait().expect("a child").is_none(), "Ponder ended");
         let counted = ours.fetch_made(format!("SELECT COUNT(*) FROM {schema}.history"), &[]).await;
         // Before its first table there is nothing to count.
-        let counted = counted.ok().and_then(|rows| rows.first().and_then(|row| row.integer(0).ok())).unwrap_or_default();
+        let counted = counted.ok().and_then(|rows| rows.first().and_then(|row| row.scalar::<i64>().ok())).unwrap_or_default();
         if counted as u64 >= events {
             break begun.elapsed().as_secs_f64();
         }
@@ -281,7 +281,7 @@ async fn is_whole(place: &Place, events: u64) -> bool {
         let database = database.clone();
         async move {
             let row = database.fetch_optional(sql, &[]).await.expect("a count").expect("a row");
-            row.integer(0).expect("a number") as u64
+            row.scalar::<i64>().expect("a number") as u64
         }
     };
     let tools = registrations(events);

@@ -31,6 +31,17 @@ impl RegistryId {
     pub const BAZAAR: Self = Self(1 << 20);
 }
 
+impl<'r> FromRow<'r> for ToolKey {
+    const COLUMNS: &'static str = "registry, tool";
+    const NAMES: &'static [&'static str] = &["registry", "tool"];
+
+    fn from_fields(fields: &mut Fields<'r, '_>) -> Result<Self, toolcrib_store::Error> {
+        let (registry, id) = (fields.read()?, fields.read::<&[u8]>()?);
+        let id = IdBytes::read(id).ok_or(toolcrib_store::Error::Corrupt { what: "tool id" })?;
+        Ok(Self { registry: RegistryId(registry), id })
+    }
+}
+
 impl ToolKey {
     /// Whether it is the name of an agent and not a tool.
     pub const fn is_agent(&self) -> bool {

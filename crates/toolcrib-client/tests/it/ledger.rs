@@ -182,7 +182,7 @@ async fn old_signatures_are_forgotten() {
         let database = place.database().await;
         let kept = async || {
             let rows = database.fetch("SELECT payment FROM client_spend WHERE id = $1", &[Value::Text(&id.to_string())]).await;
-            rows.unwrap()[0].text(0).unwrap().to_owned()
+            rows.unwrap()[0].scalar::<&str>().unwrap().to_owned()
         };
         ledger.reserve(&spend(1), &policy, at(RESUMABLE_SECONDS)).await.unwrap();
         assert_eq!(kept().await, "the payment");

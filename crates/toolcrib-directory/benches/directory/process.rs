@@ -66,7 +66,7 @@ async fn fill(index: &Index, count: u64, options: SearchOptions) {
     let registry = index.add_registry(CHAIN, REGISTRY, 0).await.expect("a registry").id;
     let begun = Instant::now();
     let there = index.database().fetch("SELECT COUNT(*) FROM index_tool", &[]).await.expect("a count");
-    let there = there.first().and_then(|row| row.integer(0).ok()).unwrap_or_default() as u64;
+    let there = there.first().and_then(|row| row.scalar::<i64>().ok()).unwrap_or_default() as u64;
     for first in (there..count).step_by(BATCH as usize) {
         let samples: Vec<Sample> = (first..(first + BATCH).min(count)).map(tool).collect();
         put(index, registry, &samples).await;

@@ -194,7 +194,10 @@ async fn compare(index: &Index, script: &Script, what: &str) {
         return;
     }
     let rows = index.database().fetch(PLACES, &[]).await.expect("events");
-    let stored: Vec<_> = rows.iter().map(|row| (row.integer(0).expect("a block"), row.integer(1).expect("a place"))).collect();
+    let stored: Vec<_> = rows
+        .iter()
+        .map(|row| (row.get::<i64>("block_number").expect("a block"), row.get::<i64>("log_index").expect("a place")))
+        .collect();
     let blocks = script.change(|world| world.blocks.clone());
     let all = blocks.iter().enumerate().flat_map(|(block, content)| {
         content.logs.iter().enumerate().map(move |(place, log)| ((block as i64, place as i64), log.topics[0]))

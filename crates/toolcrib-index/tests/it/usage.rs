@@ -88,7 +88,7 @@ impl Shop {
     async fn all_totals(&self) -> i64 {
         const SUM: &str = "SELECT COALESCE(CAST(SUM(paid_calls + payers + ranking_payers + volume + signed_calls) AS BIGINT), 0)
             FROM index_usage_total";
-        self.index.database().fetch_optional(SUM, &[]).await.expect("readable").expect("a row").integer(0).expect("a number")
+        self.index.database().fetch_optional(SUM, &[]).await.expect("readable").expect("a row").scalar::<i64>().expect("a number")
     }
 }
 

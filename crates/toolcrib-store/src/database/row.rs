@@ -32,16 +32,21 @@ impl From<Cells> for Row {
     }
 }
 
-/// Reads one value in the way of each driver.
+/// Reads one value in the way of each driver. Asked for a number, the driver of SQLite makes nought of NULL; asked for an optional one, it
+/// says what is there.
 macro_rules! decode {
     ($cell:ident, $expected:literal, $local:expr) => {{
         let decoded = match &$cell.row.0 {
-            Cells::Sqlite(row) => row.try_get($cell.place).map_err(Error::from),
-            Cells::Postgres(row) => row.try_get($cell.place).map_err(Error::from),
+            Cells::Sqlite(row) => row.try_get::<Option<_>, _>($cell.place).map_err(Error::from).and_then(present),
+            Cells::Postgres(row) => row.try_get::<Option<_>, _>($cell.place).map_err(Error::from).and_then(present),
             Cells::Local(row, _) => local::cell(row, $cell.place).and_then($local),
         };
         decoded.map_err(|error| $cell.wrong(error, $expected))
     }};
+}
+
+fn present<T>(value: Option<T>) -> Result<T, Error> {
+    value.ok_or(Error::Corrupt { what: "column" })
 }
 
 impl Row {
@@ -57,41 +62,6 @@ impl Row {
     pub fn get<'r, T: FromCell<'r>>(&'r self, column: &'static str) -> Result<T, Error> {
         let place = self.names().position(|name| name == column).ok_or(Error::MissingColumn { column })?;
         T::from_cell(Cell { row: self, place, column })
-    }
-
-    /// A whole number.
-    pub fn integer(&self, place: usize) -> Result<i64, Error> {
-        i64::from_cell(Cell { row: self, place, column: "counted from nought" })
-    }
-
-    /// Text.
-    pub fn text(&self, place: usize) -> Result<&str, Error> {
-        <&str>::from_cell(Cell { row: self, place, column: "counted from nought" })
-    }
-
-    /// Bytes.
-    pub fn bytes(&self, place: usize) -> Result<&[u8], Error> {
-        <&[u8]>::from_cell(Cell { row: self, place, column: "counted from nought" })
-    }
-
-    /// Bytes, or nothing.
-    pub fn optional_bytes(&self, place: usize) -> Result<Option<&[u8]>, Error> {
-        <Option<&[u8]>>::from_cell(Cell { row: self, place, column: "counted from nought" })
-    }
-
-    /// A whole number, or nothing.
-    pub fn optional_integer(&self, place: usize) -> Result<Option<i64>, Error> {
-        <Option<i64>>::from_cell(Cell { row: self, place, column: "counted from nought" })
-    }
-
-    /// Text, or nothing.
-    pub fn optional_text(&self, place: usize) -> Result<Option<&str>, Error> {
-        <Option<&str>>::from_cell(Cell { row: self, place, column: "counted from nought" })
-    }
-
-    /// Yes or no.
-    pub fn boolean(&self, place: usize) -> Result<bool, Error> {
-        bool::from_cell(Cell { row: self, place, column: "counted from nought" })
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {

@@ -5,7 +5,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{FromRow, Row, Value};
 use toolcrib_store::{Database, Error, Migration, row, sql};
 
-use crate::support::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, Place};
 
 const TABLES: &[Migration] = &[Migration {
     version: 1,
@@ -143,6 +143,7 @@ async fn a_missing_column_and_a_wrong_type_have_codes_and_name_the_column() {
         assert_eq!(code(Weight::from_row(&row)), wrong("a whole number"));
         assert_eq!(code(row.get::<bool>("weight")), wrong("a boolean"));
         let row = only(&database, "SELECT id, weight FROM fruit WHERE id = 1").await;
+        assert_eq!(code(Weight::from_row(&row)), wrong("a whole number"), "nothing is no number");
         assert_eq!(row.get::<Option<i64>>("weight").unwrap(), None);
         let row = only(&database, "SELECT id, -weight AS weight FROM fruit WHERE id = 2").await;
         assert_eq!(code(row.get::<u64>("weight")), wrong("a number from 0 on"));

@@ -127,7 +127,7 @@ pub async fn flat(set: &Set, keeps_stop_words: bool) -> Scores {
         let any = words.into_iter().collect::<Vec<_>>().join(" OR ");
         let sql = "SELECT rowid FROM flat WHERE flat MATCH $1 ORDER BY bm25(flat) LIMIT 10";
         let rows = database.fetch(sql, &[Value::Text(&any)]).await.expect("rows");
-        found.push(rows.iter().map(|row| usize::try_from(row.integer(0).expect("a number")).expect("small")).collect());
+        found.push(rows.iter().map(|row| usize::try_from(row.scalar::<i64>().expect("a number")).expect("small")).collect());
     }
     set.scores(&found)
 }

@@ -66,7 +66,7 @@ impl Listed {
     }
 
     async fn number(&self, sql: &'static str) -> i64 {
-        self.index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").integer(0).expect("a number")
+        self.index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").scalar::<i64>().expect("a number")
     }
 
     async fn listed(&self) -> i64 {

@@ -170,7 +170,7 @@ async fn job(stage: &Stage, id: U256) -> (i64, i64) {
     let bytes = stage.key(id).id_bytes();
     let values = [Value::Integer(stage.registry.0), Value::Bytes(&bytes)];
     let row = stage.index.database().fetch_optional(JOB, &values).await.expect("read").expect("a job");
-    (row.integer(0).expect("a number"), row.integer(1).expect("a number"))
+    (row.get("priority").expect("a number"), row.get("attempts").expect("a number"))
 }
 
 #[tokio::test(flavor = "multi_thread")]

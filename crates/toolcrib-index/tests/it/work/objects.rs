@@ -41,7 +41,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// Bytes of evidence in rows of the database.
 async fn in_rows(index: &Index) -> i64 {
     const SUM: &str = "SELECT CAST(COALESCE(SUM(length(bytes)), 0) AS BIGINT) FROM index_evidence";
-    index.database().fetch_optional(SUM, &[]).await.expect("a sum").expect("a row").integer(0).expect("a number")
+    index.database().fetch_optional(SUM, &[]).await.expect("a sum").expect("a row").scalar::<i64>().expect("a number")
 }
 
 /// Makes all references older than the grace period.
@@ -164,7 +164,7 @@ async fn an_object_that_is_lost_takes_no_listing_down_and_asks_for_a_verificatio
             assert_eq!(stage.listed().await, [id], "the listing goes on");
             const REASON: &str = "SELECT reason FROM index_job";
             let job = stage.index.database().fetch_optional(REASON, &[]).await.expect("read").expect("a job");
-            assert_eq!(job.text(0).expect("a word"), "requested", "{code}: a new verification was asked for");
+            assert_eq!(job.scalar::<&str>().expect("a word"), "requested", "{code}: a new verification was asked for");
             // By the database's clock, which is another one than that of this test. A server is asked again after a pause.
             stage.clock.advance(60);
             stage.index.database().execute("UPDATE index_job SET due_at = $1", &[Value::Integer(0)]).await.expect("due");

@@ -87,7 +87,7 @@ const TRIGGER: PerEngine = PerEngine {
 };
 
 async fn count(index: &Index, sql: &'static str) -> i64 {
-    index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").integer(0).expect("a number")
+    index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").scalar::<i64>().expect("a number")
 }
 
 /// Waits until every tool has a listing.

@@ -18,8 +18,8 @@ async fn next(stage: &Stage, id: alloy_primitives::U256) -> (i64, i64, String) {
     let bytes = key.id_bytes();
     let values = [Value::Integer(key.registry.0), Value::Bytes(&bytes)];
     let row = stage.index.database().fetch_optional(JOB, &values).await.expect("read").expect("a job");
-    let due = row.integer(0).expect("a time") - stage.clock.now().seconds();
-    (due, row.integer(1).expect("a number"), row.text(2).expect("a word").to_owned())
+    let due = row.get::<i64>("due_at").expect("a time") - stage.clock.now().seconds();
+    (due, row.get("attempts").expect("a number"), row.get("reason").expect("a word"))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -164,7 +164,7 @@ impl Stage {
     /// Asks the database for one number.
     pub(super) fn number(&self, sql: &'static str) -> i64 {
         let row = self.runtime.block_on(self.index.database().fetch_optional(sql, &[])).expect("read").expect("a row");
-        row.integer(0).expect("a number")
+        row.scalar::<i64>().expect("a number")
     }
 
     pub(super) fn execute(&self, sql: &'static str) -> u64 {

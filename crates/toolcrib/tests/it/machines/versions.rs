@@ -40,7 +40,7 @@ impl Stage {
         let id = key(id).id_bytes();
         let sql = "SELECT document FROM index_listing WHERE registry = 1 AND tool = $1";
         let row = self.runtime.block_on(self.index.database().fetch_optional(sql, &[Value::Bytes(&id)]));
-        serde_json::from_str(row.expect("read").expect("a listing").text(0).expect("a text")).expect("JSON")
+        serde_json::from_str(row.expect("read").expect("a listing").scalar::<&str>().expect("a text")).expect("JSON")
     }
 
     /// Writes for a tool with a statement that takes its id and a text, and tells the feed.
