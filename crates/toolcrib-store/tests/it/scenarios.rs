@@ -497,7 +497,7 @@ async fn results_beyond_the_limit_are_not_kept() {
 #[test]
 fn errors_name_what_was_asked_and_nothing_else() {
     let error = Error::Transition { action: Action::Release, state: State::Settled };
-    assert_eq!(error.to_string(), "a payment that is settled cannot be released");
+    assert_eq!(error.to_string(), "invalid payment state transition: a payment that is settled cannot be released");
     let body = result(b"secret");
     let settlement = Settlement { note: b"secret", ..sending(Some(&body)) };
     let shown = format!("{settlement:?} {:?}", Proof::of(b"secret"));
