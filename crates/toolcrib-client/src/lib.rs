@@ -22,8 +22,9 @@ pub use money::Usdc;
 pub use policy::SpendPolicy;
 pub use resolve::Resolution;
 pub use steps::{
-    Approved, Asked, CHECK_LIMIT, CallMethod, CallOptions, Called, Consent, MAX_LIFETIME_SECONDS, Paid, Plan, PreparedSignIn,
-    Quote, REVERIFY_SECONDS, SignInRequest, SignInTerms, Unchecked,
+    Approved, Asked, CHECK_LIMIT, CallOptions, Called, Consent, MAX_LIFETIME_SECONDS, Paid, Plan, PreparedSignIn, Quote,
+    REVERIFY_SECONDS, SignInRequest, SignInTerms, Unchecked,
 };
 pub use terms::{Terms, TermsFault};
+pub use toolcrib_x402::Method as CallMethod;
 pub use url::UrlPolicy;

@@ -51,7 +51,7 @@ impl Client {
         policy: &UrlPolicy,
     ) -> Result<Called, CallError> {
         let body = if method == CallMethod::Post { body.to_vec() } else { Vec::new() };
-        let request = Request { url: url.clone(), method: method.method(), body, chain: policy.dev_chain };
+        let request = Request { url: url.clone(), method, body, chain: policy.dev_chain };
         let exchange = request.send(&self.inner.door, &[], self.inner.limits).await?;
         let Some(response) = exchange.complete().cloned() else { return Err(no_answer(exchange)) };
         match response.status {

@@ -14,25 +14,25 @@ use crate::finding::{Finding, Fix};
 use crate::json::Value;
 
 /// The namespace of EVM chains.
-pub const EVM_NAMESPACE: &str = "eip155";
+pub(crate) const EVM_NAMESPACE: &str = "eip155";
 
 /// The asset namespace of tools (ERC-8257 Tool ID Scope).
-pub const TOOL_NAMESPACE: &str = "erc8257";
+pub(crate) const TOOL_NAMESPACE: &str = "erc8257";
 
 /// Longest namespace of a chain or an asset: CAIP-2, CAIP-19.
-pub const MAX_NAMESPACE_CHARS: usize = 8;
+pub(crate) const MAX_NAMESPACE_CHARS: usize = 8;
 
 /// Shortest namespace of a chain or an asset: CAIP-2, CAIP-19.
-pub const MIN_NAMESPACE_CHARS: usize = 3;
+pub(crate) const MIN_NAMESPACE_CHARS: usize = 3;
 
 /// Longest chain reference: CAIP-2.
-pub const MAX_REFERENCE_CHARS: usize = 32;
+pub(crate) const MAX_REFERENCE_CHARS: usize = 32;
 
 /// Longest account address and asset reference: CAIP-10, CAIP-19.
 pub const MAX_ADDRESS_CHARS: usize = 128;
 
 /// Longest token id: CAIP-19, the digits of 2^256 - 1.
-pub const MAX_TOKEN_ID_CHARS: usize = 78;
+pub(crate) const MAX_TOKEN_ID_CHARS: usize = 78;
 
 /// Why a text is not a valid identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,7 +62,7 @@ pub enum Fault {
     TokenId,
     /// Not 0x and 40 hexadecimal digits.
     EvmAddress,
-    /// Valid except for upper-case digits; [`lowercase_hex`] fixes it.
+    /// Valid except for upper-case digits; lower case fixes it.
     UppercaseHex,
     /// The zero address.
     ZeroAccount,
@@ -391,14 +391,14 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 /// Checks an asset in a manifest.
-pub fn check_asset(value: Value<'_>, text: &str, context: &mut Context) -> Option<AssetId> {
+pub(crate) fn check_asset(value: Value<'_>, text: &str, context: &mut Context) -> Option<AssetId> {
     let parsed = AssetId::parse(text);
     report(value, text, parsed.as_ref().map(AssetId::is_evm), context);
     parsed.ok()
 }
 
 /// Checks an account in a manifest.
-pub fn check_account(value: Value<'_>, text: &str, context: &mut Context) -> Option<AccountId> {
+pub(crate) fn check_account(value: Value<'_>, text: &str, context: &mut Context) -> Option<AccountId> {
     let parsed = AccountId::parse(text);
     report(value, text, parsed.as_ref().map(AccountId::is_evm), context);
     parsed.ok()
@@ -425,7 +425,7 @@ fn report(value: Value<'_>, text: &str, outcome: Result<bool, &Fault>, context: 
 
 /// Returns an `eip155` identifier that is valid except for [`Fault::UppercaseHex`] with its address in lower case. What follows the
 /// address, such as a token id, is unchanged.
-pub fn lowercase_hex(text: &str) -> String {
+pub(crate) fn lowercase_hex(text: &str) -> String {
     let Some(start) = text.find(":0x").map(|at| at + 3).or_else(|| text.find(":0X").map(|at| at + 1)) else {
         return text.to_owned();
     };

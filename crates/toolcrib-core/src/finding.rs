@@ -75,7 +75,7 @@ pub struct Fix {
 
 impl Fix {
     /// Returns a fix that replaces `value` by the JSON string `text`.
-    pub fn replace_string(value: Value<'_>, title: &str, text: &str) -> Self {
+    pub(crate) fn replace_string(value: Value<'_>, title: &str, text: &str) -> Self {
         let mut replacement = String::with_capacity(text.len() + 2);
         crate::canon::write_string(text, &mut replacement);
         Self { title: title.to_owned(), edits: vec![Edit { span: value.span(), replacement }] }
@@ -227,7 +227,7 @@ impl Findings {
     }
 
     /// Removes every fix so far for which `may_stay` returns false: parts of a document may be signed.
-    pub fn retain_fixes(&mut self, may_stay: impl Fn(&Fix) -> bool) {
+    pub(crate) fn retain_fixes(&mut self, may_stay: impl Fn(&Fix) -> bool) {
         for finding in &mut self.list {
             finding.fix.take_if(|fix| !may_stay(fix));
         }

@@ -19,7 +19,7 @@ pub const MAX_DIGITS: usize = 78;
 const MAX_WORD_DIGITS: usize = 19;
 
 /// Longest text that [`Amount::parse_units`] accepts: all digits, a point, and as many decimals as a token can have.
-pub const MAX_UNITS_CHARS: usize = MAX_DIGITS + 1 + u8::MAX as usize;
+pub(crate) const MAX_UNITS_CHARS: usize = MAX_DIGITS + 1 + u8::MAX as usize;
 
 /// An amount in the smallest unit of some asset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -188,7 +188,7 @@ pub fn check(value: Value<'_>, text: &str, context: &mut Context) -> Option<Amou
 }
 
 /// Returns the number in a text with whole units as people write them: `2.00`, `$0.10`, `0.1 USDC`. `None` for anything else.
-pub fn whole_units(text: &str) -> Option<&str> {
+pub(crate) fn whole_units(text: &str) -> Option<&str> {
     let text = text.trim();
     let marked = text.starts_with('$');
     let text = text.strip_prefix('$').unwrap_or(text).trim_start();

@@ -12,7 +12,7 @@ pub const TEXT_MAX: usize = 100;
 pub const NAME_LENGTH: RangeInclusive<usize> = 3..=200;
 
 /// Most characters of the version.
-pub const VERSION_MAX: usize = 255;
+pub(crate) const VERSION_MAX: usize = 255;
 
 /// Most characters of the URL of an icon.
 pub const ICON_MAX: usize = 255;

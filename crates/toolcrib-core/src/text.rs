@@ -4,7 +4,7 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc, is_nfc_q
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 /// Whether `text` is in Unicode Normalization Form C.
-pub fn is_normalized(text: &str) -> bool {
+pub(crate) fn is_normalized(text: &str) -> bool {
     text.is_ascii()
         || match is_nfc_quick(text.chars()) {
             IsNormalized::Yes => true,
@@ -24,12 +24,12 @@ pub fn code_points(text: &str) -> usize {
 }
 
 /// The first control character (general category Cc) other than those in `allowed`.
-pub fn first_control(text: &str, allowed: &[char]) -> Option<char> {
+pub(crate) fn first_control(text: &str, allowed: &[char]) -> Option<char> {
     text.chars().find(|c| c.is_control() && !allowed.contains(c))
 }
 
 /// Whether Unicode has not assigned this code point.
-pub fn is_unassigned(c: char) -> bool {
+pub(crate) fn is_unassigned(c: char) -> bool {
     !c.is_ascii() && c.general_category() == GeneralCategory::Unassigned
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use crate::clock::UnixTime;
 
 /// Longest fraction of a second, in digits. Nanoseconds have nine.
-pub const MAX_FRACTION_DIGITS: usize = 32;
+pub(crate) const MAX_FRACTION_DIGITS: usize = 32;
 
 /// Why a text is not a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
@@ -17,7 +17,7 @@ use axum::response::{IntoResponse as _, Response};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use toolcrib_core::codes;
-use toolcrib_http::{Level, Network, client_address};
+use toolcrib_http::{Level, Network, X_REQUEST_ID, client_address, request_id};
 use toolcrib_x402::header;
 use tracing::Instrument as _;
 
@@ -31,7 +31,6 @@ use crate::options::Auth;
 use crate::routing::{self, Outdated, asked_cursor};
 use crate::surrogate::{CACHE_TAG, SURROGATE_KEY, is_shared, label, make_private};
 
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// What a browser asks its user for. The name does not matter.
 const CHALLENGE: &str = "Basic realm=\"a key of this directory, as the password\", charset=\"UTF-8\"";
@@ -53,9 +52,6 @@ const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// Lookups of keys that were not seen lately, for each address. Clients behind one address that all come back after a restart stay below,
 /// and 256 bits are not guessed.
 const UNFAMILIAR_KEYS: Rate = Rate::per_hour(3_600);
-
-/// Longest id that a caller may give his request.
-const MAX_REQUEST_ID_CHARS: usize = 64;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
@@ -451,30 +447,6 @@ fn coding(headers: &HeaderMap) -> Coding {
     }
 }
 
-/// The id that a caller gave, if it is harmless, or a new one.
-fn request_id(headers: &HeaderMap) -> HeaderValue {
-    let given = headers.get(X_REQUEST_ID).filter(|id| {
-        let bytes = id.as_bytes();
-        let is_harmless = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        !bytes.is_empty() && bytes.len() <= MAX_REQUEST_ID_CHARS && bytes.iter().all(is_harmless)
-    });
-    given.cloned().unwrap_or_else(new_id)
-}
-
-/// Ids of this process: a random start and a count.
-fn new_id() -> HeaderValue {
-    static START: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let start = START.get_or_init(|| {
-        let mut random = [0; 8];
-        // Without random bytes ids are the same after each start, which is no harm.
-        let _ = getrandom::fill(&mut random);
-        u64::from_be_bytes(random)
-    });
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    HeaderValue::try_from(format!("{start:016x}-{count:x}")).unwrap_or(HeaderValue::from_static("none"))
-}
-
 /// The answer to OPTIONS, made of the one that the route gives: whether a browser asks before it calls, or a client asks for methods.
 fn preflight(refused: Response) -> Response {
     let Some(allow) = refused.headers().get(ALLOW).cloned() else { return refused };
@@ -516,12 +488,5 @@ mod tests {
         assert_eq!(coding(&headers(ACCEPT_ENCODING, "gzip, br;q=0")), Coding::Gzip);
         assert_eq!(coding(&headers(ACCEPT_ENCODING, "deflate")), Coding::Identity);
         assert_eq!(coding(&HeaderMap::new()), Coding::Identity);
-    }
-
-    #[test]
-    fn only_harmless_ids_are_repeated() {
-        assert_eq!(request_id(&headers(X_REQUEST_ID, "abc-1.2_3")), "abc-1.2_3");
-        assert_ne!(request_id(&headers(X_REQUEST_ID, "a b")), "a b");
-        assert_ne!(new_id(), new_id());
     }
 }

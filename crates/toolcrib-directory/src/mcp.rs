@@ -19,6 +19,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value as Json, json};
 use toolcrib_core::codes::index::NOT_READY;
 use toolcrib_core::codes::mcp as code;
+use toolcrib_http::MediaType;
 use toolcrib_mcp::discovery::{AGENT_NAMES, AgentTools, Discovery, DiscoveryTools, MAX_ANSWER_BYTES, RestRequest, refusal};
 use toolcrib_mcp::{About, Asker, Fault, HttpOptions, META_ERROR, Reply, SetupError, Stop, ToolSpec, Toolbox, http_router};
 use tower::ServiceExt;
@@ -146,8 +147,8 @@ async fn retry_later(mut request: Request<Body>, next: Next) -> Response {
     request.extensions_mut().insert(later.clone());
     let response = next.run(request).await;
     let seconds = later.0.load(Ordering::Acquire);
-    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if seconds == 0 || response.status() != StatusCode::OK || !kind.starts_with("application/json") {
+    let is_json = MediaType::of(response.headers()).is_some_and(|kind| kind.is("application/json"));
+    if seconds == 0 || response.status() != StatusCode::OK || !is_json {
         return response;
     }
     let (mut parts, body) = response.into_parts();

@@ -15,7 +15,6 @@ use alloy_primitives::{Address, B256, Bytes};
 use async_trait::async_trait;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use serde_json::Value;
 use tokio::sync::oneshot;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
@@ -27,6 +26,7 @@ use toolcrib_x402::{FacilitatorRequest, Offer, PAID_CACHE_CONTROL, SettleRespons
 use crate::answer::{self, Refusal, Stop};
 use crate::endpoint::RETRY_SECONDS;
 use crate::gate::terms::Proven;
+use crate::layer::Work;
 use crate::metrics::End;
 use crate::room::Sold;
 use crate::settle::{Due, Journal, Verdict};
@@ -110,11 +110,11 @@ impl Admitted<'_> {
     pub(crate) async fn answer(
         self,
         proven: Option<Proven>,
-        input: Value,
+        work: Work,
         context: Context,
         caller: oneshot::Sender<Result<Response, Stop>>,
     ) {
-        let (answer, receipt) = match self.serve(proven, input, context).await {
+        let (answer, receipt) = match self.serve(proven, work, context).await {
             Ok(Reply { response, receipt }) => (Ok(response), receipt),
             Err(stop) => (Err(stop), None),
         };
@@ -127,15 +127,15 @@ impl Admitted<'_> {
         }
     }
 
-    async fn serve(&self, proven: Option<Proven>, input: Value, mut context: Context) -> Result<Reply, Stop> {
+    async fn serve(&self, proven: Option<Proven>, work: Work, mut context: Context) -> Result<Reply, Stop> {
         let Some(proven) = proven else {
-            let ran = self.run(input, context).await?;
+            let ran = self.run(work, context).await?;
             return Ok(answer::json(StatusCode::OK, ran.output, "no-store").into());
         };
         let now = self.shared.clock.now();
         let store = &**self.shared.used.store(now);
         if proven.is_over {
-            return self.again(store, &proven, input, context).await.map(Reply::from);
+            return self.again(store, &proven, work, context).await.map(Reply::from);
         }
         let token = match proven.possession {
             Some(_) => None,
@@ -152,7 +152,7 @@ impl Admitted<'_> {
         };
         let ticket = match self.reserve(store, &proven.key, &reservation, now).await {
             Ok(Reserve::Reserved(ticket)) => ticket,
-            Ok(Reserve::AlreadyUsed { .. }) => return self.again(store, &proven, input, context).await.map(Reply::from),
+            Ok(Reserve::AlreadyUsed { .. }) => return self.again(store, &proven, work, context).await.map(Reply::from),
             Ok(Reserve::IdInUse) => return Err(Refusal::new(StatusCode::CONFLICT, codes::payment::ID_IN_USE).into()),
             Ok(Reserve::Full) => {
                 self.shared.tell(self.tool, codes::store::FULL, "the replay store is full");
@@ -169,13 +169,13 @@ impl Admitted<'_> {
         match &self.tool.gate.charge {
             // Its lease ends with it: whatever happens to the handler, nobody calls with this signature again.
             None => {
-                let ran = self.run(input, context).await?;
+                let ran = self.run(work, context).await?;
                 self.report(UsageProof::of_identity(&proven.payment), ran.took).await;
                 Ok(answer::json(StatusCode::OK, ran.output, PAID_CACHE_CONTROL).into())
             }
             Some(charge) => {
                 context.paid = self.offer(&proven).map(|offer| Paid::of(offer, None));
-                self.charged(&held, charge, input, context).await
+                self.charged(&held, charge, work, context).await
             }
         }
     }
@@ -210,7 +210,7 @@ impl Admitted<'_> {
     }
 
     /// A call that must pay, from the reservation on.
-    async fn charged(&self, held: &Held<'_>, charge: &Charge, input: Value, mut context: Context) -> Result<Reply, Stop> {
+    async fn charged(&self, held: &Held<'_>, charge: &Charge, work: Work, mut context: Context) -> Result<Reply, Stop> {
         let due = self.due(held.proven)?;
         let Due { payment, offer, resource, extensions, .. } = due;
         let request = FacilitatorRequest { payment, offer, resource, extensions }.to_json();
@@ -241,9 +241,9 @@ impl Admitted<'_> {
             let written = held.store.settle(&held.proven.key, &receipt, self.shared.clock.now()).await;
             self.receipt_written(written);
             context.paid = context.paid.map(|paid| Paid { transaction: Some(receipt.transaction), ..paid });
-            return self.rerun(held, &receipt, input, context).await.map(Reply::from);
+            return self.rerun(held, &receipt, work, context).await.map(Reply::from);
         }
-        let Ran { output, took } = match self.run(input, context).await {
+        let Ran { output, took } = match self.run(work, context).await {
             Ok(ran) => ran,
             Err(stop) => {
                 self.release(held).await;
@@ -264,8 +264,8 @@ impl Admitted<'_> {
     }
 
     /// Runs a call that was paid for before, and keeps its output for whoever paid.
-    async fn rerun(&self, held: &Held<'_>, receipt: &Receipt, input: Value, context: Context) -> Result<Response, Stop> {
-        let outcome = self.run(input, context).await;
+    async fn rerun(&self, held: &Held<'_>, receipt: &Receipt, work: Work, context: Context) -> Result<Response, Stop> {
+        let outcome = self.run(work, context).await;
         let Ok(Ran { output, took }) = outcome else {
             // Paid and not served: the receipt goes with the refusal, and the same payment may be tried again after a pause.
             if let Err(error) = held.store.run_failed(&held.proven.key, held.ticket, self.shared.clock.now()).await {

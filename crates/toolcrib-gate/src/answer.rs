@@ -80,6 +80,15 @@ impl Stop {
         Self(Box::new(challenge(paywall, reason, extension)))
     }
 
+    /// A response of a handler that is no output, readable for scripts in browsers as every answer is.
+    pub(crate) fn passed_on(mut response: Box<Response>) -> Self {
+        let readable = [(ACCESS_CONTROL_ALLOW_ORIGIN, "*"), (ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS)];
+        for (name, value) in readable {
+            response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+        }
+        Self(response)
+    }
+
     pub(crate) fn with_headers(mut self, change: impl FnOnce(&mut HeaderMap)) -> Self {
         change(self.0.headers_mut());
         self

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use alloy_primitives::keccak256;
 use axum::extract::Request;
-use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -16,13 +15,14 @@ use tokio::sync::oneshot;
 use toolcrib_core::codes;
 use toolcrib_core::json::{self as strict, Limits};
 use toolcrib_core::schema::{Echo, MAX_INSTANCE_DEPTH, Validator, Violation, to_serde};
-use toolcrib_http::{BodyError, Network, client_address};
+use toolcrib_http::{BodyError, MediaType, Network, client_address};
 use tracing::Instrument as _;
 
 use crate::admitted::Admitted;
 use crate::answer::{self, Refusal, Stop};
 use crate::gate::delegation;
 use crate::gate::terms::{Asked, Presented, Terms, Unproven};
+use crate::layer::{Inner, Work};
 use crate::rate::Wait;
 use crate::tool::Context;
 use crate::tools::{Served, Shared};
@@ -41,15 +41,16 @@ pub(crate) const RETRY_SECONDS: u64 = 5;
 const ALLOW: &str = "POST, OPTIONS";
 const ALLOW_GET: &str = "GET, POST, OPTIONS";
 
-pub(crate) async fn answer(shared: Arc<Shared>, tool: Arc<Served>, request: Request) -> Response {
+/// Answers a request to a tool, or to the service behind its layer.
+pub(crate) async fn answer(shared: Arc<Shared>, tool: Arc<Served>, request: Request, inner: Option<Inner>) -> Response {
     let watch = Watch::begin(tool.clone(), request.method());
-    let response = taken(shared, &tool, request, watch.seen()).instrument(watch.seen().span().clone()).await;
+    let response = taken(shared, &tool, request, inner, watch.seen()).instrument(watch.seen().span().clone()).await;
     watch.answered(&response);
     response
 }
 
 /// Calls the tool, if the method is one that it takes.
-async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &Seen) -> Response {
+async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, inner: Option<Inner>, seen: &Seen) -> Response {
     let allow = if tool.parameters.is_some() { ALLOW_GET } else { ALLOW };
     match *request.method() {
         Method::POST => {}
@@ -57,10 +58,16 @@ async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: 
         Method::OPTIONS => return answer::options(allow),
         _ => return answer::not_allowed(codes::gate::METHOD, allow),
     }
-    call(shared, tool, request, seen).await.unwrap_or_else(Stop::into_response)
+    call(shared, tool, request, inner, seen).await.unwrap_or_else(Stop::into_response)
 }
 
-async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &Seen) -> Result<Response, Stop> {
+async fn call(
+    shared: Arc<Shared>,
+    tool: &Arc<Served>,
+    request: Request,
+    inner: Option<Inner>,
+    seen: &Seen,
+) -> Result<Response, Stop> {
     let address = client_address(shared.address_header.as_ref(), request.headers(), request.extensions());
     let network = address.map(Network::of);
     shared.limiter.request(network).map_err(too_often)?;
@@ -129,7 +136,10 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
     if let Some(holder) = delegated_for {
         body_hash = keccak256([body_hash.as_slice(), holder.as_slice()].concat());
     }
-    drop(body);
+    let work = match inner {
+        None => Work::Input(input),
+        Some(inner) => Work::request(head, body.into_bytes(), inner),
+    };
     let (caller, answer) = oneshot::channel();
     let running = {
         let (shared, tool, seen, span) = (shared.clone(), tool.clone(), seen.clone(), seen.span().clone());
@@ -139,9 +149,9 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
             match signed_in {
                 Some(signed) => {
                     // A caller who has left does not hear of it.
-                    let _ = caller.send(admitted.serve_signed_in(&signed, input, context).await);
+                    let _ = caller.send(admitted.serve_signed_in(&signed, work, context).await);
                 }
-                None => admitted.answer(proven, input, context, caller).await,
+                None => admitted.answer(proven, work, context, caller).await,
             }
         };
         // Boxed, since a task moves its future several times, and this one is large.
@@ -156,7 +166,7 @@ async fn call(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, seen: &
 }
 
 /// Reads the input strictly.
-fn parse(body: &[u8]) -> Result<Value, Refusal> {
+pub(crate) fn parse(body: &[u8]) -> Result<Value, Refusal> {
     let not_json = || Refusal::new(StatusCode::BAD_REQUEST, codes::gate::NOT_JSON);
     let reading = strict::read(body, Limits { max_bytes: body.len().max(1), max_depth: MAX_INSTANCE_DEPTH });
     let findings = reading.findings.into_sorted();
@@ -213,10 +223,11 @@ fn busy() -> Refusal {
 
 /// JSON, or nothing said.
 fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(()) };
-    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
-    let is_json = essence == b"application/json" || (essence.starts_with(b"application/") && essence.ends_with(b"+json"));
-    if is_json { Ok(()) } else { Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::gate::CONTENT_TYPE)) }
+    if MediaType::of(headers).is_none_or(MediaType::is_json) {
+        Ok(())
+    } else {
+        Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::gate::CONTENT_TYPE))
+    }
 }
 
 fn stop(shared: &Shared, tool: &Served, terms: &Terms, unproven: Unproven) -> Stop {

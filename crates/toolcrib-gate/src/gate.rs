@@ -10,9 +10,12 @@ use alloy_primitives::{Address, Bytes, U256};
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::Chain;
 use toolcrib_core::caip::ToolRef;
+use toolcrib_core::canon::Sealed;
+use toolcrib_core::tool::ToolManifest;
 use toolcrib_x402::TimePolicy;
 
 use self::sign_in::SignInSettings;
+use crate::layer::LayerBuilder;
 use crate::settle::Settle;
 
 pub(crate) mod access;
@@ -56,6 +59,11 @@ impl Gate {
     pub fn predicate(registry: Registry, id: U256) -> PredicateGate {
         PredicateGate::new(registry, id)
     }
+
+    /// Begins a tower layer for the tool of this manifest; see [`GateLayer`](crate::GateLayer).
+    pub fn layer(self, manifest: Sealed<ToolManifest>) -> LayerBuilder {
+        LayerBuilder::new(self, manifest)
+    }
 }
 
 impl From<PredicateGate> for Gate {
@@ -89,6 +97,11 @@ pub struct IdentityGate {
 }
 
 impl IdentityGate {
+    /// Begins a tower layer for the tool of this manifest; see [`GateLayer`](crate::GateLayer).
+    pub fn layer(self, manifest: Sealed<ToolManifest>) -> LayerBuilder {
+        LayerBuilder::new(self.into(), manifest)
+    }
+
     /// The tool on its registry. Signatures that commit to a call then commit to this tool; without it, to the tool that the caller
     /// names.
     #[must_use]
@@ -168,6 +181,11 @@ pub struct PaidGate {
 }
 
 impl PaidGate {
+    /// Begins a tower layer for the tool of this manifest; see [`GateLayer`](crate::GateLayer).
+    pub fn layer(self, manifest: Sealed<ToolManifest>) -> LayerBuilder {
+        LayerBuilder::new(self.into(), manifest)
+    }
+
     /// See [`Gate::paid`].
     pub fn new(settle: Arc<dyn Settle>) -> Self {
         Self {
@@ -254,6 +272,11 @@ pub struct PredicateGate {
 }
 
 impl PredicateGate {
+    /// Begins a tower layer for the tool of this manifest; see [`GateLayer`](crate::GateLayer).
+    pub fn layer(self, manifest: Sealed<ToolManifest>) -> LayerBuilder {
+        LayerBuilder::new(self.into(), manifest)
+    }
+
     /// See [`Gate::predicate`].
     pub fn new(registry: Registry, id: U256) -> Self {
         Self {

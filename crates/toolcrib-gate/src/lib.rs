@@ -3,10 +3,10 @@
 
 mod admitted;
 mod answer;
-mod authority;
 mod endpoint;
 mod error;
 mod gate;
+mod layer;
 mod metrics;
 mod note;
 mod query;
@@ -24,13 +24,13 @@ mod watch;
 mod well_known;
 
 pub use admitted::SETTLEMENT_SECONDS;
-pub use authority::{AUTHORITY_DAYS, Authority, AuthorityError, CERTIFICATE_DAYS};
 pub use endpoint::BODY_TIME;
 pub use error::{SetupError, SetupErrors};
 pub use gate::{
     ACCESS_TIME, EndpointRecipient, FACTS_SECONDS, Gate, IDENTITY_SECONDS, IdentityGate, MAX_SHOWN_DATA_BYTES,
     MAX_SHOWN_REQUIREMENTS, PAYMENT_SECONDS, PaidGate, PredicateGate, Recipient, X_TOOL_ACCESS_DATA,
 };
+pub use layer::{GateLayer, Gated, LayerBuilder};
 pub use metrics::COUNTS_SECONDS;
 pub use query::{MAX_PARAMETERS, MAX_QUERY_BYTES};
 pub use rate::{MAX_CALLERS, Rates};

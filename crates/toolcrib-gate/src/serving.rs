@@ -23,7 +23,7 @@ use tower::Service;
 use crate::answer::Refusal;
 use crate::error::{SetupError, SetupErrors};
 use crate::room::Sold;
-use crate::tools::{MAX_RUNNING, SHUTDOWN_TIME, Server};
+use crate::tools::{SHUTDOWN_TIME, Server};
 
 impl Server {
     /// Serves on a socket without TLS, which somebody in between brings, until `stop` is done. Then it takes no new calls and lets
@@ -129,8 +129,7 @@ async fn run(
     http.serve(listener, router.layer(map_response(delivery)), stopping).await;
     let ending = async {
         for server in servers {
-            // Calls whose caller has gone are still running, and may be settling.
-            let _ = server.running().acquire_many(u32::try_from(MAX_RUNNING).unwrap_or(u32::MAX)).await;
+            server.wait_until_idle().await;
         }
     };
     let _ = timeout_at(deadline.unwrap_or_else(Instant::now), ending).await;
@@ -138,7 +137,7 @@ async fn run(
 }
 
 /// Has a paid answer written down as delivered once its caller has read it.
-async fn delivery(mut response: Response) -> Response {
+pub(crate) async fn delivery(mut response: Response) -> Response {
     if let Some(sold) = response.extensions_mut().remove::<Sold>() {
         response.extensions_mut().insert(Delivered::new(move || sold.delivered()));
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256};
+use axum::response::Response;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -84,7 +85,13 @@ impl Tool<NoHandler> {
             })
         };
         let Self { manifest, bytes, slug, gate, get, max_input, time, .. } = self;
-        Tool { manifest, bytes, slug, gate, get, max_input, time, handler: Handler(Arc::new(erased)) }
+        Tool { manifest, bytes, slug, gate, get, max_input, time, handler: Handler(Some(Arc::new(erased))) }
+    }
+
+    /// A tool whose calls are answered behind a [`GateLayer`](crate::GateLayer): [`Server::layer`](crate::Server::layer) has it.
+    pub fn layered(self) -> Tool<Handler> {
+        let Self { manifest, bytes, slug, gate, get, max_input, time, .. } = self;
+        Tool { manifest, bytes, slug, gate, get, max_input, time, handler: Handler(None) }
     }
 }
 
@@ -133,15 +140,22 @@ impl<H> Tool<H> {
     }
 }
 
-/// What runs when a tool is called.
+/// What runs when a tool is called. Nothing where that is behind a layer.
 #[derive(Clone)]
-pub struct Handler(Arc<Erased>);
+pub struct Handler(Option<Arc<Erased>>);
 
 type Erased = dyn Fn(Value, Context) -> BoxFuture<'static, Result<Value, Failure>> + Send + Sync;
 
 impl Handler {
+    pub(crate) const fn is_layered(&self) -> bool {
+        self.0.is_none()
+    }
+
     pub(crate) fn call(&self, input: Value, context: Context) -> BoxFuture<'static, Result<Value, Failure>> {
-        (self.0)(input, context)
+        match &self.0 {
+            Some(handler) => handler(input, context),
+            None => Box::pin(async { Err(Failure::Tool(ToolError::internal("the tool is behind a layer"))) }),
+        }
     }
 }
 
@@ -156,7 +170,10 @@ impl fmt::Debug for Handler {
 pub(crate) enum Failure {
     Input(String),
     Output(String),
+    TooLarge,
     Tool(ToolError),
+    /// A response of a service behind a layer that is no success.
+    Response(Box<Response>),
 }
 
 /// What a handler learns about the call beside its input.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use alloy_primitives::{hex, keccak256};
@@ -29,6 +30,7 @@ use crate::error::{SetupError, SetupErrors};
 use crate::gate::access::Access;
 use crate::gate::sign_in::{MIN_KEY_BYTES, NonceKey};
 use crate::gate::terms::Terms;
+use crate::layer::GateLayer;
 use crate::metrics::{Metrics, ToolMetrics};
 use crate::query::Parameters;
 use crate::rate::{Limiter, Rates};
@@ -214,6 +216,7 @@ impl Tools {
             address_header: self.address_header,
             bodies,
             running: Arc::new(Semaphore::new(MAX_RUNNING)),
+            is_reconciling: AtomicBool::new(false),
         };
         Ok(Server { origin, tools: served, shared: Arc::new(shared) })
     }
@@ -234,15 +237,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// The routes of all tools, for a router that has others too. Serve it with `into_make_service_with_connect_info`, or callers
-    /// cannot be told apart by their address.
+    /// The routes of all tools, for a router that has others too; of a [layered](Tool::layered) tool that of its manifest alone. Serve it
+    /// with `into_make_service_with_connect_info`, or callers cannot be told apart by their address.
     pub fn routes(&self) -> Router {
         // An endpoint is a literal path: nothing in it stands for something else.
         let mut router = Router::new().without_v07_checks();
         for tool in &self.tools {
             let (served, shared) = (tool.clone(), self.shared.clone());
-            let called = move |request: Request| endpoint::answer(shared.clone(), served.clone(), request);
-            router = router.route(&literal(&tool.path), any(called));
+            if !tool.handler.is_layered() {
+                let called = move |request: Request| endpoint::answer(shared.clone(), served.clone(), request, None);
+                router = router.route(&literal(&tool.path), any(called));
+            }
             let served = tool.clone();
             let read = move |request: Request| std::future::ready(well_known::answer(&served, &request));
             router = router.route(&well_known::path(&tool.slug), any(read));
@@ -256,6 +261,18 @@ impl Server {
         self.routes().fallback(nothing)
     }
 
+    /// The layer of a [layered](Tool::layered) tool.
+    pub fn layer(&self, slug: &str) -> Option<GateLayer> {
+        let tool = self.tools.iter().find(|tool| *tool.slug == *slug && tool.handler.is_layered())?;
+        Some(GateLayer::new(self.clone(), tool.clone()))
+    }
+
+    /// Returns when no call is running: callers may have gone whose calls go on, and may be settling. For the end of a program that serves
+    /// the routes or layers itself; no calls must come any more.
+    pub async fn wait_until_idle(&self) {
+        let _ = self.shared.running.acquire_many(u32::try_from(MAX_RUNNING).unwrap_or(u32::MAX)).await;
+    }
+
     /// The host that callers connect to.
     pub(crate) fn host(&self) -> &str {
         self.origin.host()
@@ -264,11 +281,6 @@ impl Server {
     /// Whether all connections are those of a proxy.
     pub(crate) fn is_behind_proxy(&self) -> bool {
         self.shared.address_header.is_some() || !self.shared.limiter.is_by_address()
-    }
-
-    /// A place for each call that may run.
-    pub(crate) fn running(&self) -> &Semaphore {
-        &self.shared.running
     }
 
     /// Looks once what has become of payments whose settlement was begun and not heard of again, and writes it down. A server that
@@ -314,6 +326,8 @@ pub(crate) struct Shared {
     pub(crate) address_header: Option<HeaderName>,
     pub(crate) bodies: BodyBudget,
     pub(crate) running: Arc<Semaphore>,
+    /// Whether a layer has begun to.
+    pub(crate) is_reconciling: AtomicBool,
 }
 
 impl Shared {

@@ -46,6 +46,13 @@ pub struct ReadBody {
     _hold: Hold,
 }
 
+impl ReadBody {
+    /// Takes the bytes out; they count no longer.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
 impl std::ops::Deref for ReadBody {
     type Target = [u8];
 

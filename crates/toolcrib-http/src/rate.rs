@@ -2,6 +2,8 @@
 //!
 //! The map of buckets is bounded. A bucket that is full again holds no information and is dropped; keys for which there is no room
 //! share one bucket, so that a flood of new addresses slows down itself only. Each process counts for itself.
+//!
+//! Ours, because the keyed limiter of `governor` has no bound, one rate for all keys, and no count of seconds until the burst is back.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -21,7 +21,7 @@ use toolcrib_core::url::HttpsUrl;
 
 /// How long nothing must have happened for a change to be suspicious: half a year. Active tools change more often, and domains are
 /// registered by the year.
-pub const QUIET_SECONDS: i64 = 180 * 86_400;
+pub(crate) const QUIET_SECONDS: i64 = 180 * 86_400;
 
 /// Most other registrations in a finding. The rest is counted.
 pub const MAX_NAMED: usize = 5;

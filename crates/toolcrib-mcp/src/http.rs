@@ -23,6 +23,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use toolcrib_core::codes::mcp as code;
+use toolcrib_http::MediaType;
 
 use crate::asker::Caller;
 use crate::server::{Server, SetupError};
@@ -104,11 +105,13 @@ pub fn http_router(toolbox: Arc<dyn Toolbox>, options: HttpOptions) -> Result<Ro
 
 /// Answers a body that cannot be read as JSON-RPC 2.0 §5.1 says: the transport gives the status of another media type instead.
 async fn explain(request: Request, next: Next) -> Response {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    if request.method() != Method::POST || !kind.starts_with("application/json") {
+    let is_json = MediaType::of(request.headers()).is_some_and(|kind| kind.is("application/json"));
+    if request.method() != Method::POST || !is_json {
         return next.run(request).await;
     }
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    // The transport takes the type in lower case alone.
+    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     // One byte more than is taken, so that what is too long is refused as before.
     let Ok(body) = to_bytes(body, MAX_MESSAGE_BYTES + 1).await else { return StatusCode::PAYLOAD_TOO_LARGE.into_response() };
     let response = next.run(Request::from_parts(parts, Body::from(body.clone()))).await;

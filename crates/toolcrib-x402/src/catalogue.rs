@@ -20,7 +20,7 @@ pub const MAX_CATALOGUE_BYTES: usize = 4 * 1024 * 1024;
 pub const MAX_CATALOGUE_ITEMS: usize = 100;
 
 /// Largest item: a dozen offers, two schemas of a few kilobytes, and room to spare.
-pub const MAX_ITEM_BYTES: usize = 64 * 1024;
+pub(crate) const MAX_ITEM_BYTES: usize = 64 * 1024;
 
 /// Longest example or schema of an input or output that is kept. Longer ones are dropped: they do not help to choose.
 const MAX_SHAPE_BYTES: usize = 16 * 1024;

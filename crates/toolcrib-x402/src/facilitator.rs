@@ -22,7 +22,7 @@ pub const MAX_FACILITATOR_BYTES: usize = 64 * 1024;
 const USUAL_BYTES: usize = 2_048;
 
 /// Most kinds of payment that are read: two versions on more networks than facilitators serve.
-pub const MAX_KINDS: usize = 256;
+pub(crate) const MAX_KINDS: usize = 256;
 
 /// Most signers that are read, over all networks: facilitators list between one and some dozens for each.
 pub const MAX_SIGNERS: usize = 512;

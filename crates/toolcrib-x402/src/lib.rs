@@ -37,13 +37,13 @@ use toolcrib_core::money::Amount;
 
 pub use answer::{ChallengeReading, Method, ProbeAnswer, read_answer};
 pub use catalogue::{
-    BadItem, CatalogueItem, CataloguePage, ItemAccess, MAX_CATALOGUE_BYTES, MAX_CATALOGUE_ITEMS, MAX_ITEM_BYTES, read_catalogue,
+    BadItem, CatalogueItem, CataloguePage, ItemAccess, MAX_CATALOGUE_BYTES, MAX_CATALOGUE_ITEMS, read_catalogue,
 };
 pub use check::{ReplayKey, TimePolicy, check_payment, match_offers};
 pub use compare::compare;
 pub use facilitator::{
-    FacilitatorAnswer, FacilitatorRequest, MAX_FACILITATOR_BYTES, MAX_KINDS, MAX_SIGNERS, SettleOutcome, Supported,
-    SupportedKind, VerifyOutcome, VerifyResponse, read_facilitator_request, read_supported, read_verify_response, settle_outcome,
+    FacilitatorAnswer, FacilitatorRequest, MAX_FACILITATOR_BYTES, MAX_SIGNERS, SettleOutcome, Supported, SupportedKind,
+    VerifyOutcome, VerifyResponse, read_facilitator_request, read_supported, read_verify_response, settle_outcome,
     verify_outcome,
 };
 pub use payment::{Authorization, Payment, PaymentReading, Spelling, read_payment, read_payment_headers, read_payment_json};

@@ -13,7 +13,7 @@ use super::{Members, ObjectWriter, Raw};
 pub const EXTENSION: &str = "payment-identifier";
 
 /// Length of an identifier in characters.
-pub const LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
+pub(crate) const LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
 
 /// The schema of `info`, as stock servers write it.
 const SCHEMA: &str = r#"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"required":{"type":"boolean"},"id":{"type":"string","minLength":16,"maxLength":128,"pattern":"^[a-zA-Z0-9_-]+$"}},"required":["required"]}"#;

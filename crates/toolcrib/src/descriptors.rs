@@ -13,7 +13,7 @@ const WANTED: u64 = 12_000;
 pub(crate) fn prepare(printer: &mut Printer) -> io::Result<()> {
     let Some(limit) = raise() else { return Ok(()) };
     printer.note(&format!(
-        "warning: the system lets this process have {limit} open descriptors, and so fewer connections; ulimit -n or LimitNOFILE raises that"
+        "warning: the limit of open files is {limit}, which limits connections; raise it with ulimit -n or LimitNOFILE"
     ))
 }
 

@@ -4,18 +4,29 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{env as variables, fs};
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use toolcrib_core::codes;
 
-use crate::cli::Cli;
+use crate::cli::examples;
+use crate::cli::groups::{GROUPS, Group, definition};
+use crate::commands::help;
 use crate::env;
 
 /// Columns of the help texts on the page.
 const WIDTH: usize = 100;
 
 #[test]
-fn the_page_of_commands_is_fresh() {
-    check("cli.md", &commands_page());
+fn the_pages_of_commands_are_fresh() {
+    check("cli.md", &commands_index());
+    for group in GROUPS {
+        check(&format!("cli/{}.md", page_name(group)), &group_page(group));
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli");
+    let mut pages: Vec<_> = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
+    let mut groups: Vec<std::ffi::OsString> = GROUPS.iter().map(|group| format!("{}.md", page_name(group)).into()).collect();
+    pages.sort();
+    groups.sort();
+    assert_eq!(pages, groups, "docs/cli has a page for each group and nothing else");
 }
 
 #[test]
@@ -28,19 +39,13 @@ fn the_page_of_output_has_every_command() {
     let page = include_str!("../../../docs/output.md");
     let rows: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).collect();
     let named: Vec<_> = rows.iter().flat_map(|row| row.split(", ")).map(|name| name.trim_matches('`')).collect();
-    let program = Cli::command();
     let mut missing = Vec::new();
-    for command in program.get_subcommands().filter(|command| !command.is_hide_set()) {
-        let name = command.get_name();
-        for below in command.get_subcommands() {
-            let full = format!("{name} {}", below.get_name());
-            missing.extend((!named.contains(&full.as_str())).then_some(full));
-        }
+    examples::walk(&definition(), "", &mut |path, command| {
         // A command that needs another one prints nothing by itself.
-        if !command.is_subcommand_required_set() && !named.contains(&name) {
-            missing.push(name.to_owned());
+        if !command.is_subcommand_required_set() && !named.contains(&path) {
+            missing.push(path.to_owned());
         }
-    }
+    });
     assert!(missing.is_empty(), "{missing:?}");
 }
 
@@ -48,6 +53,7 @@ fn the_page_of_output_has_every_command() {
 fn check(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     if variables::var_os("UPDATE").is_some_and(|value| !value.is_empty()) {
+        fs::create_dir_all(path.parent().expect("a folder")).expect("the folder can be made");
         fs::write(&path, text).expect("the page can be written");
         return;
     }
@@ -55,27 +61,29 @@ fn check(name: &str, text: &str) {
     assert!(now == text, "docs/{name} is stale: run `UPDATE=1 cargo test -p toolcrib docs` and commit the result");
 }
 
-fn commands_page() -> String {
-    let mut program = Cli::command().term_width(WIDTH);
+fn program() -> Command {
+    let mut program = definition().term_width(WIDTH);
     program.build();
-    let mut out = "# The command line\n\nMade from the program's own definition; see `crates/toolcrib/src/cli.rs`.\n".to_owned();
-    section(&mut out, &mut program, "toolcrib");
-    let names: Vec<String> = program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    for name in names.iter().filter(|name| *name != "help") {
-        if let Some(command) = program.find_subcommand(name) {
-            // The first section has shown the options that all commands share.
-            let mut own =
-                command.clone().mut_args(|argument| if argument.is_global_set() { argument.hide(true) } else { argument });
-            section(&mut out, &mut own, &format!("toolcrib {name}"));
-        }
+    program
+}
+
+/// The name of the page of a group, from its title.
+fn page_name(group: &Group) -> String {
+    group.title.to_lowercase().replace(' ', "-")
+}
+
+fn commands_index() -> String {
+    let mut out = "# The command line\n\nGenerated from the program's own definition; see `crates/toolcrib/src/cli`.\n\n\
+                   | Group | Commands |\n|---|---|\n"
+        .to_owned();
+    for group in GROUPS {
+        let names: Vec<_> = group.commands.iter().map(|name| format!("`{name}`")).collect();
+        let _ = writeln!(out, "| [{}](cli/{}.md) | {} |", group.title, page_name(group), names.join(", "));
     }
-    out += "\n## Settings\n\nA flag comes before the environment, that before `toolcrib.toml` (searched from the working folder \
-            upward),\nthat before the user's file, and that before the default. `toolcrib config` shows the outcome.\n\n\
-            ```toml\ncolor = \"auto\"         # auto, always, never\nformat = \"human\"       # human, json, sarif, github\n\
-            deny_warnings = false  # true: warnings make lint and validate answer no\n\
-            as = \"producer\"        # producer, consumer\n\
-            directory = \"https://…\"  # the directory that tools asks; in the user's file alone\n\
-            embedding = \"/…\"        # the folder of a static embedding for searches; in the user's file alone\n```\n";
+    section(&mut out, &program(), "toolcrib");
+    for (name, text) in help::texts() {
+        let _ = write!(out, "\n## toolcrib help {name}\n\n```text\n{text}\n```\n");
+    }
     out += "\n## Environment\n\n| Variable | Meaning |\n|---|---|\n";
     for (name, meaning) in env::DOCUMENTED {
         let _ = writeln!(out, "| `{name}` | {meaning} |");
@@ -83,8 +91,23 @@ fn commands_page() -> String {
     out
 }
 
-fn section(out: &mut String, command: &mut Command, title: &str) {
-    let help = command.render_long_help().to_string();
+fn group_page(group: &Group) -> String {
+    let program = program();
+    let mut out = format!("# {}\n\nGenerated from the program's own definition; [all groups](../cli.md).\n", group.title);
+    for name in group.commands {
+        let command = program.find_subcommand(name).expect("groups name commands");
+        section(&mut out, command, &format!("toolcrib {name}"));
+        examples::walk(command, name, &mut |path, command| section(&mut out, command, &format!("toolcrib {path}")));
+    }
+    out
+}
+
+/// Writes the long help of a command. The first page shows the options that all commands share.
+fn section(out: &mut String, command: &Command, title: &str) {
+    let is_program = command.get_name() == "toolcrib";
+    let mut own =
+        command.clone().mut_args(|argument| if argument.is_global_set() && !is_program { argument.hide(true) } else { argument });
+    let help = own.render_long_help().to_string();
     let help: Vec<_> = help.lines().map(str::trim_end).collect();
     let _ = write!(out, "\n## {title}\n\n```text\n{}\n```\n", help.join("\n").trim_end());
 }

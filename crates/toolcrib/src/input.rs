@@ -78,7 +78,7 @@ impl Source {
         let name = self.name();
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => {
-                Failure::new(codes::cli::NOT_FOUND, format!("there is no file {name}"))
+                Failure::new(codes::cli::NOT_FOUND, format!("{name} does not exist"))
             }
             ErrorKind::IsADirectory => Failure::new(codes::cli::IS_A_FOLDER, format!("{name} is a folder")),
             // Windows refuses to open a folder as if it lacked permission.

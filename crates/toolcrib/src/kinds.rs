@@ -87,7 +87,7 @@ pub(crate) fn parse_address(text: &str) -> Result<Address, Failure> {
     let is_plain = text.strip_prefix("0x").is_some_and(|digits| !digits.bytes().any(|byte| byte.is_ascii_uppercase()));
     let parsed = if is_plain { text.parse().ok() } else { Address::parse_checksummed(text, None).ok() };
     parsed.ok_or_else(|| {
-        Failure::new(codes::cli::USAGE, format!("`{text}` is no address"))
+        Failure::new(codes::cli::USAGE, format!("`{text}` is not an address"))
             .hint("write 0x and 40 hex digits, all lower case or with the right checksum")
     })
 }

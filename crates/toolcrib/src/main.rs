@@ -25,12 +25,12 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use clap::error::ErrorKind;
 use serde_json::Value;
 use toolcrib_core::codes;
 
-use crate::cli::{Cli, Command, Format, PredicateCommand};
+use crate::cli::{ChainCommand, Cli, Command, DirectoryCommand, ExplainCommand, Format, PredicateCommand};
 use crate::commands::agt::AgtCommand;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Manner, Printer};
@@ -46,11 +46,18 @@ fn main() -> ExitCode {
         return toolcrib_process::launcher_main(arguments.into_iter().skip(2));
     }
     secrets::protect(&arguments);
-    match Cli::try_parse_from(&arguments) {
+    let arguments = commands::help::at_front(cli::sdk::translate(arguments));
+    match parse(&arguments) {
         Ok(cli) => run(cli),
         Err(error) => refuse(&error, &arguments),
     }
     .into()
+}
+
+fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let mut definition = cli::groups::definition();
+    let mut matches = definition.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut definition))
 }
 
 fn run(cli: Cli) -> Exit {
@@ -71,29 +78,28 @@ fn run(cli: Cli) -> Exit {
         Command::Validate(arguments) => commands::validate::run(&arguments, &settings, &mut printer),
         Command::Hash(arguments) => commands::hash::run(&arguments, &mut printer),
         Command::Canon(arguments) => commands::canon::run(&arguments, &mut printer),
-        Command::Explain(arguments) => commands::explain::run(&arguments, &mut printer),
+        Command::Explain(arguments) => match &arguments.command {
+            Some(ExplainCommand::Hash(arguments)) => reach(commands::trust::explain_hash::run(arguments, &mut printer)),
+            None => commands::explain::run(&arguments, &mut printer),
+        },
         Command::Schema(arguments) => commands::schema::run(&arguments, &mut printer),
         Command::New(arguments) => commands::new::run(arguments.kind.into(), &arguments.file, &mut printer),
         Command::Init(arguments) => commands::init::run(&arguments, &mut printer),
-        Command::Migrate(arguments) => commands::migrate::run(&arguments, &mut printer),
         Command::Publish(arguments) => reach(commands::onchain::publish::run(&arguments, &mut printer)),
         Command::Register(arguments) => reach(commands::onchain::write::register(&arguments, &mut printer)),
         Command::Update(arguments) => reach(commands::onchain::write::update(&arguments, &mut printer)),
-        Command::SetPredicate(arguments) => reach(commands::onchain::write::set_predicate(&arguments, &mut printer)),
-        Command::Predicate(PredicateCommand::Set(arguments)) => {
-            reach(commands::onchain::write::set_gate(&arguments, &mut printer))
-        }
-        Command::Predicate(PredicateCommand::Show(arguments)) => {
-            reach(commands::onchain::look::show_predicate(&arguments, &mut printer))
-        }
+        Command::Predicate(command) => match command {
+            PredicateCommand::Set(arguments) => reach(commands::onchain::write::set_gate(&arguments, &mut printer)),
+            PredicateCommand::Use(arguments) => reach(commands::onchain::write::set_predicate(&arguments, &mut printer)),
+            PredicateCommand::Show(arguments) => reach(commands::onchain::look::show_predicate(&arguments, &mut printer)),
+            PredicateCommand::Check(arguments) => reach(commands::onchain::look::access(&arguments, &mut printer)),
+            PredicateCommand::Requirements(arguments) => reach(commands::onchain::look::requirements(&arguments, &mut printer)),
+        },
         Command::Pause(arguments) => reach(commands::onchain::pause::pause(&arguments, &mut printer)),
         Command::Resume(arguments) => reach(commands::onchain::pause::resume(&arguments, &mut printer)),
         Command::Deregister(arguments) => reach(commands::onchain::write::deregister(&arguments, &mut printer)),
         Command::Inspect(arguments) => reach(commands::onchain::look::inspect(&arguments, &mut printer)),
-        Command::Access(arguments) => reach(commands::onchain::look::access(&arguments, &mut printer)),
-        Command::Requirements(arguments) => reach(commands::onchain::look::requirements(&arguments, &mut printer)),
         Command::Verify(arguments) => reach(commands::trust::verify::run(&arguments, &mut printer)),
-        Command::ExplainHash(arguments) => reach(commands::trust::explain_hash::run(&arguments, &mut printer)),
         Command::Diff(arguments) => reach(commands::trust::diff::run(&arguments, &mut printer)),
         Command::Watch(arguments) => reach(commands::trust::watch::run(&arguments, &mut printer)),
         Command::Probe(arguments) => reach(commands::trust::probe::run(&arguments, &mut printer)),
@@ -110,10 +116,12 @@ fn run(cli: Cli) -> Exit {
             Some(command) => reach(commands::discovery::index::run(command, &mut printer)),
             None => reach_at_once(commands::hosting::index::run(&arguments.run, &mut printer)),
         },
-        Command::Keys(command) => reach(commands::discovery::keys::run(&command, &mut printer)),
-        Command::Directory(arguments) => reach_at_once(commands::hosting::directory::run(&arguments, &settings, &mut printer)),
+        Command::Directory(arguments) => match &arguments.command {
+            Some(DirectoryCommand::Keys(command)) => reach(commands::discovery::keys::run(command, &mut printer)),
+            None => reach_at_once(commands::hosting::directory::run(&arguments.serve, &settings, &mut printer)),
+        },
         Command::Dev(arguments) => reach_at_once(commands::dev::run(&arguments, &mut printer)),
-        Command::Devchain(arguments) => reach(commands::dev::chain::run(&arguments, &mut printer)),
+        Command::Chain(ChainCommand::Dev(arguments)) => reach(commands::dev::chain::run(&arguments, &mut printer)),
         Command::Contracts(command) => reach(commands::onchain::contracts::run(&command, &mut printer)),
         Command::Wallet(command) => commands::onchain::wallet::run(&command, &mut printer),
         Command::Agt(command) => reach_at_once(commands::agt::run(&command, &settings, &mut printer)),
@@ -124,6 +132,11 @@ fn run(cli: Cli) -> Exit {
         Command::Config => commands::config::run(&settings, &mut printer),
         Command::Completions(arguments) => commands::shell::completions(&arguments, &mut printer),
         Command::Man(arguments) => commands::shell::man(&arguments, &mut printer),
+        Command::Help(arguments) => match commands::help::run(&arguments, &mut printer) {
+            Ok(done) => done,
+            Err(error) => return refuse(&error, &["toolcrib", "--json"].map(OsString::from)[..1 + usize::from(global.json)]),
+        },
+        Command::Deploy(_) => Err(commands::help::deploy().into()),
     };
     conclude(result, printer)
 }
@@ -141,7 +154,7 @@ fn reach_at_once(command: impl Future<Output = Result<Done, Stop>>) -> Result<Do
 fn within(mut builder: tokio::runtime::Builder, command: impl Future<Output = Result<Done, Stop>>) -> Result<Done, Stop> {
     match builder.enable_all().build() {
         Ok(runtime) => runtime.block_on(command),
-        Err(error) => Err(Failure::new(codes::cli::OUTPUT, format!("the system gives no means to wait: {error}")).into()),
+        Err(error) => Err(Failure::new(codes::cli::OUTPUT, format!("cannot start the async runtime: {error}")).into()),
     }
 }
 
@@ -169,7 +182,7 @@ fn conclude(result: Result<Done, Stop>, mut printer: Printer) -> Exit {
         Err(Stop::BrokenPipe) => {
             if let Some(how) = printer.recovery().map(ToOwned::to_owned) {
                 // The reader may have wanted less than all of it, which is no failure; what was paid for is named all the same.
-                let _ = printer.note(&format!("the result was not read to its end; {how}"));
+                let _ = printer.note(&format!("the reader closed the pipe before the end of the result; {how}"));
             }
             Exit::Yes
         }

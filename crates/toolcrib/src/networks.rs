@@ -160,11 +160,11 @@ impl Entry {
         let chain_id = self.chain_id;
         // The ledger and the index keep chain ids in signed 64-bit columns.
         if chain_id == 0 || i64::try_from(chain_id).is_err() {
-            return Err(format!("chain_id is {chain_id}, and must be from 1 to {}", i64::MAX));
+            return Err(format!("chain_id is {chain_id}, expected 1 to {}", i64::MAX));
         }
         // Tools of the development chain may be on this machine, and a file of other people must not choose the node that names them.
         if chain_id == LOCAL_CHAIN_ID && matches!(source, Source::Project(_)) {
-            return Err(format!("chain {chain_id} is the network local; --rpc-url names its node"));
+            return Err(format!("chain {chain_id} is the network local; give its node with --rpc-url"));
         }
         let built_in = Network::ALL.iter().find(|network| network.chain_id == chain_id);
         if let (Some(said), Some(pinned)) = (self.testnet, asset::usdc(chain_id))

@@ -22,13 +22,13 @@ use crate::secrets;
 /// Which chain, which node, which registry.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OnChain {
-    /// The network: a name such as base or local, a `[networks.NAME]` of the settings, or a chain id
+    /// Network name or chain id, such as base [see `help networks`]
     #[arg(long, value_name = "NAME")]
     pub(crate) network: Option<String>,
-    /// Nodes to ask, separated by commas [env: `RPC_URL`, or `RPC_URL_` and the chain id]
+    /// RPC nodes, comma-separated [env: `RPC_URL`, `RPC_URL_<chain id>`]
     #[arg(long, value_name = "URL")]
     pub(crate) rpc_url: Option<String>,
-    /// The registry, instead of the one of the network
+    /// Registry address [default: the network's]
     #[arg(long, value_name = "0x…")]
     pub(crate) registry: Option<String>,
 }
@@ -36,19 +36,23 @@ pub(crate) struct OnChain {
 /// Who signs.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Signing {
-    /// A wallet of the keystore; its password comes from `TOOLCRIB_PASSWORD`, --password-fd, or is asked for
+    /// Encrypted wallet that signs [see `help wallets`]
+    ///
+    /// Its password comes from --password-fd, `TOOLCRIB_PASSWORD` or a prompt.
     #[arg(long, value_name = "NAME")]
     pub(crate) wallet: Option<String>,
     /// Read the wallet's password from this file descriptor
     #[arg(long, value_name = "N")]
     pub(crate) password_fd: Option<u32>,
-    /// Read a private key from this file descriptor; without it and --wallet, `TOOLCRIB_PRIVATE_KEY` is used
+    /// Read the private key from this file descriptor
+    ///
+    /// Without it and --wallet, `TOOLCRIB_PRIVATE_KEY` is used.
     #[arg(long, value_name = "N", conflicts_with = "wallet")]
     pub(crate) key_fd: Option<u32>,
-    /// Read a recovery phrase from this file descriptor and sign with its first account
+    /// Read a recovery phrase from this file descriptor; its first account signs
     #[arg(long, value_name = "N", conflicts_with_all = ["wallet", "key_fd"])]
     pub(crate) mnemonic_fd: Option<u32>,
-    /// Sign with one of the ten public development accounts, counted from 0
+    /// Sign with a public development account, 0 to 9
     #[arg(long, value_name = "N", conflicts_with_all = ["wallet", "key_fd", "mnemonic_fd"])]
     pub(crate) dev_account: Option<u32>,
 }
@@ -56,19 +60,21 @@ pub(crate) struct Signing {
 /// How a write is done.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Writing {
-    /// Say what would be done, and sign nothing
+    /// Show what would be done, and sign nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print the calls as JSON for a multisig, and sign nothing
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) calldata: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Only go on with work that was begun; without it, unfinished work is gone on with all the same
+    /// Only continue unfinished work
+    ///
+    /// Without it, unfinished work is continued, or new work is started.
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Where unfinished work is kept [default: the user's state folder]
+    /// Folder for unfinished work [default: the state folder]
     #[arg(long, value_name = "PATH")]
     pub(crate) state_dir: Option<PathBuf>,
 }
@@ -87,7 +93,7 @@ impl OnChain {
     /// The network that the arguments name.
     pub(crate) fn named(&self) -> Result<Network, Failure> {
         let name = self.network.as_deref().ok_or_else(|| {
-            Failure::new(codes::cli::USAGE, "no network was named").hint("give --network, such as base, base-sepolia or local")
+            Failure::new(codes::cli::USAGE, "no network was given").hint("give --network, such as base, base-sepolia or local")
         })?;
         Network::resolve(name, self.registry()?).map_err(failed)
     }
@@ -98,8 +104,8 @@ impl OnChain {
             return Ok((self.connect(printer).await?, id));
         }
         let reference = ToolRef::parse(tool).map_err(|fault| {
-            Failure::new(codes::cli::USAGE, format!("`{tool}` names no tool: {fault}"))
-                .hint("write eip155:<chain>/erc8257:<registry>/<id>, or an id together with --network")
+            Failure::new(codes::cli::USAGE, format!("`{tool}` is not a tool: {fault}"))
+                .hint("write eip155:<chain>/erc8257:<registry>/<id>, or an id with --network")
         })?;
         let network = self.network_of(reference.chain, Some(reference.registry))?;
         Ok((self.connect_to(network, Some(reference.registry), printer).await?, reference.id))
@@ -164,7 +170,7 @@ async fn connect(network: Network, rpc_url: Option<&str>, printer: &mut Printer)
     let setting = rpc_url.or(from_environment.as_deref());
     let config = config_of(&network, setting)?;
     if config.is_public_default {
-        printer.note("warning: using a public node; --rpc-url or RPC_URL names one that you trust")?;
+        printer.note("warning: using a public RPC node; name one that you trust with --rpc-url or RPC_URL")?;
     }
     let chain = Chain::lazy(config).map_err(failed)?;
     announce(&chain, printer)?;
@@ -178,7 +184,7 @@ pub(crate) fn config_of(network: &Network, setting: Option<&str>) -> Result<Chai
     ChainConfig::from_setting(network, setting).map_err(|error| {
         let named = Network::added().iter().find(|added| added.chain_id == network.chain_id).filter(|_| is_unreached(&error));
         match named {
-            Some(added) => failed(error).hint(format!("the settings have `{0}` for this chain: --network {0}", added.name)),
+            Some(added) => failed(error).hint(format!("the settings define `{0}` for this chain: use --network {0}", added.name)),
             None => failed(error),
         }
     })
@@ -255,12 +261,12 @@ impl Signing {
             return Ok(Secret::new(password));
         }
         if !std::io::stdin().is_terminal() {
-            let what = "no password was given, and there is no terminal to ask at";
+            let what = "no password was given, and there is no terminal to ask on";
             return Err(Failure::new(codes::cli::USAGE, what).hint("give --password-fd or set TOOLCRIB_PASSWORD"));
         }
         rpassword::prompt_password(format!("{prompt}: "))
             .map(Secret::new)
-            .map_err(|error| Failure::new(codes::cli::USAGE, format!("the password could not be read: {error}")))
+            .map_err(|error| Failure::new(codes::cli::USAGE, format!("cannot read the password: {error}")))
     }
 }
 
@@ -285,7 +291,7 @@ pub(crate) fn state_dir() -> Result<PathBuf, Failure> {
         .or_else(|| Some(variable(env::HOME)?.join(".local/state")))
         .or_else(|| variable(env::APPDATA))
         .map(|folder| folder.join("toolcrib"))
-        .ok_or_else(|| Failure::new(codes::cli::USAGE, "there is no home folder").hint("set HOME or XDG_STATE_HOME"))
+        .ok_or_else(|| Failure::new(codes::cli::USAGE, "no home folder was found").hint("set HOME or XDG_STATE_HOME"))
 }
 
 /// Where the authority of the development world is: `dev` in the user's state folder.

@@ -135,7 +135,7 @@ impl Printer {
             let lines: Vec<_> = text.split('\n').map(shown).collect();
             let safe = lines.join("\n");
             if safe != text {
-                self.note("some characters are shown escaped, because this is a terminal")?;
+                self.note("some characters are escaped, because stdout is a terminal")?;
             }
             return self.out.write_all(safe.as_bytes());
         }

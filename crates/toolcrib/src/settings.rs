@@ -129,22 +129,22 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
         if let Some(mut file) = load(&path)? {
             // Whoever works in somebody else's folder must not spend by his limits.
             if file.spend.is_some() {
-                let what = format!("{}: limits on spending are taken from the user's own file alone", path.display());
+                let what = format!("{}: spending limits can only be set in the user's settings file", path.display());
                 return Err(Failure::new(codes::cli::SETTINGS, what));
             }
             // Nor tell his directory the user's key.
             if file.directory.is_some() {
-                let what = format!("{}: the directory is taken from the user's own file alone", path.display());
+                let what = format!("{}: the directory can only be set in the user's settings file", path.display());
                 return Err(Failure::new(codes::cli::SETTINGS, what));
             }
             // Nor have a directory read what a folder brings along.
             if file.embedding.is_some() {
-                let what = format!("{}: the embedding is taken from the user's own file alone", path.display());
+                let what = format!("{}: the embedding can only be set in the user's settings file", path.display());
                 return Err(Failure::new(codes::cli::SETTINGS, what));
             }
             // Nor choose what the directory of the user tells others.
             if file.read_stores.is_some() {
-                let what = format!("{}: read replicas are taken from the user's own file alone", path.display());
+                let what = format!("{}: read replicas can only be set in the user's settings file", path.display());
                 return Err(Failure::new(codes::cli::SETTINGS, what));
             }
             project_networks = networks::read(std::mem::take(&mut file.networks), &path, true)?;
@@ -241,7 +241,8 @@ pub(crate) fn read_store(text: &str) -> Result<Location, Failure> {
     if location.is_shared() {
         return Ok(location);
     }
-    Err(Failure::new(codes::store::LOCATION, "a read replica is a PostgreSQL server").hint("write postgres://USER@HOST/DATABASE"))
+    Err(Failure::new(codes::store::LOCATION, "a read replica must be a PostgreSQL server")
+        .hint("write postgres://USER@HOST/DATABASE"))
 }
 
 /// The read replicas, if some are named.
@@ -385,9 +386,9 @@ fn variable<T>(name: &'static str, parse: impl Fn(&str) -> Result<T, String>) ->
             return Err(Failure::new(codes::cli::SETTINGS, format!("environment variable {name} is not valid Unicode")));
         }
     };
-    parse(&text).map(Some).map_err(|takes| {
-        Failure::new(codes::cli::SETTINGS, format!("environment variable {name} is `{text}`, but takes {takes}"))
-    })
+    parse(&text)
+        .map(Some)
+        .map_err(|takes| Failure::new(codes::cli::SETTINGS, format!("environment variable {name} is `{text}`, expected {takes}")))
 }
 
 fn named<T: ValueEnum>(text: &str) -> Result<T, String> {

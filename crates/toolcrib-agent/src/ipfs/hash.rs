@@ -28,7 +28,7 @@ impl HashFunction {
     pub const ALL: [Self; 6] = [Self::Sha2_256, Self::Sha2_512, Self::Sha3_256, Self::Sha3_512, Self::Blake2b256, Self::Blake3];
 
     /// Returns the function with this multihash code.
-    pub fn from_code(code: u64) -> Option<Self> {
+    pub(crate) fn from_code(code: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|function| function.code() == code)
     }
 
@@ -57,7 +57,7 @@ impl HashFunction {
     }
 
     /// The bytes of a whole digest.
-    pub const fn digest_bytes(self) -> usize {
+    pub(crate) const fn digest_bytes(self) -> usize {
         match self {
             Self::Sha2_512 | Self::Sha3_512 => 64,
             Self::Sha2_256 | Self::Sha3_256 | Self::Blake2b256 | Self::Blake3 => 32,

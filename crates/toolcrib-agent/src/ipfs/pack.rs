@@ -78,7 +78,7 @@ impl Packed {
     }
 
     /// Gives the blocks away.
-    pub fn into_blocks(self) -> Vec<Block> {
+    pub(crate) fn into_blocks(self) -> Vec<Block> {
         self.blocks
     }
 

@@ -13,7 +13,7 @@ use toolcrib_x402::{Challenge, header};
 use super::answer::{no_answer, read_output};
 use super::choose::{Stated, choose, misfit, terms_of, unpayable_pricing};
 use super::schemas::{Schemas, Unchecked};
-use super::{CallMethod, CallOptions, Called, Candidate, Request, SignInRequest, read_challenge, sign_in};
+use super::{CallOptions, Called, Candidate, Request, SignInRequest, read_challenge, sign_in};
 use crate::approver::Question;
 use crate::client::Exchanges;
 use crate::denial::Subject;
@@ -288,12 +288,5 @@ pub(super) fn within_max_price(spend: &Spend, consent: &Consent) -> Result<(), C
     match consent.max_price {
         Some(limit) if spend.amount > limit => Err(CallError::AboveMaxPrice { amount: spend.amount, limit }),
         _ => Ok(()),
-    }
-}
-
-impl CallMethod {
-    /// The word in a request line.
-    pub const fn as_str(self) -> &'static str {
-        self.method().as_str()
     }
 }

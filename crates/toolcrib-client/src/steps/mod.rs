@@ -51,25 +51,6 @@ pub(crate) use sign_in::wanted;
 use crate::ledger::{Evidence, PaymentId, State};
 use crate::{CallError, Client, Terms, Usdc};
 
-/// How a tool is called.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum CallMethod {
-    /// The input is the JSON body.
-    #[default]
-    Post,
-    /// The members of the input are query parameters.
-    Get,
-}
-
-impl CallMethod {
-    pub(crate) const fn method(self) -> Method {
-        match self {
-            Self::Post => Method::Post,
-            Self::Get => Method::Get,
-        }
-    }
-}
-
 /// What whoever calls agrees to beforehand. By default nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Consent {
@@ -95,7 +76,7 @@ pub struct Consent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallOptions {
     /// How the input travels.
-    pub method: CallMethod,
+    pub method: Method,
     /// What is agreed to.
     pub consent: Consent,
     /// Whether the nonce commits to this very call. On unless somebody turns it off.
@@ -108,7 +89,7 @@ pub struct CallOptions {
 
 impl Default for CallOptions {
     fn default() -> Self {
-        Self { method: CallMethod::Post, consent: Consent::default(), bound: true, access_data: None, delegate_for: None }
+        Self { method: Method::Post, consent: Consent::default(), bound: true, access_data: None, delegate_for: None }
     }
 }
 

@@ -10,7 +10,6 @@ use toolcrib_fetch::{Headers, Limits, Target, Untrusted};
 use toolcrib_judge::evidence::{self, Exchange, Response};
 use toolcrib_x402::{Challenge, ChallengeReading, Method, ProbeAnswer, read_answer};
 
-use super::CallMethod;
 use crate::CallError;
 
 /// Longest URL with a query that is sent. Common servers and proxies refuse a request line of more than 8 KiB.
@@ -35,12 +34,12 @@ impl fmt::Debug for Request {
 
 impl Request {
     /// The request that carries an input to an endpoint.
-    pub(crate) fn of_input(endpoint: &HttpsUrl, method: CallMethod, input: &Json, chain: Option<u64>) -> Result<Self, CallError> {
+    pub(crate) fn of_input(endpoint: &HttpsUrl, method: Method, input: &Json, chain: Option<u64>) -> Result<Self, CallError> {
         let (url, body) = match method {
-            CallMethod::Post => (endpoint.clone(), input.to_string().into_bytes()),
-            CallMethod::Get => (with_query(endpoint, input)?, Vec::new()),
+            Method::Post => (endpoint.clone(), input.to_string().into_bytes()),
+            Method::Get => (with_query(endpoint, input)?, Vec::new()),
         };
-        Ok(Self { url, method: method.method(), body, chain })
+        Ok(Self { url, method, body, chain })
     }
 
     /// The URL as a server sees it: what a bound nonce commits to.
@@ -144,7 +143,7 @@ mod tests {
     fn an_input_as_a_query() {
         let endpoint = HttpsUrl::parse("https://tools.example.com/echo?v=1").unwrap();
         let input = json!({"text": "a b&c=ü", "n": 1.5, "on": true, "big": 12});
-        let request = Request::of_input(&endpoint, CallMethod::Get, &input, None).unwrap();
+        let request = Request::of_input(&endpoint, Method::Get, &input, None).unwrap();
         assert_eq!(request.target(), "https://tools.example.com/echo?v=1&text=a%20b%26c%3D%C3%BC&n=1.5&on=true&big=12");
         assert!(request.body.is_empty());
         for (input, member) in [
@@ -153,7 +152,7 @@ mod tests {
             (json!({"object": {}}), "object"),
             (json!([1]), "the input"),
         ] {
-            let error = Request::of_input(&endpoint, CallMethod::Get, &input, None).unwrap_err();
+            let error = Request::of_input(&endpoint, Method::Get, &input, None).unwrap_err();
             assert!(matches!(&error, CallError::InputNotAQuery { member: named } if named == member), "{error}");
         }
     }

@@ -10,7 +10,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::url::Origin;
 use toolcrib_x402::Version;
 
-use crate::databases::{DURABLE, Place};
+use toolcrib_testkit::databases::{DURABLE, Place};
 
 pub(crate) const START: i64 = 1_800_000_000;
 

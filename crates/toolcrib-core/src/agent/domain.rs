@@ -16,7 +16,7 @@ pub const MAX_LABEL_BYTES: usize = 63;
 const MAX_INPUT_BYTES: usize = 1024;
 
 /// The top-level name, without a dot.
-pub const TLD: &str = "agt";
+pub(crate) const TLD: &str = "agt";
 
 /// A `.agt` name in canonical form: one lowercase LDH label (an `xn--` one for Unicode) and `agt`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,7 +129,7 @@ impl fmt::Debug for AgtDomain {
 /// by the 32 bytes of keccak256 of the second-level label.
 ///
 /// The labels are hashed as they are. `sld` must be an A-label in lower case.
-pub fn fns_token_id(tld: &str, sld: &str) -> U256 {
+pub(crate) fn fns_token_id(tld: &str, sld: &str) -> U256 {
     let mut preimage = Vec::with_capacity(tld.len() + 32);
     preimage.extend_from_slice(tld.as_bytes());
     preimage.extend_from_slice(keccak256(sld).as_slice());

@@ -102,7 +102,7 @@ impl<'d> Paid<'d> {
 }
 
 /// Longest amount. 2^256 has 78 digits, and no token has more decimal places than that.
-pub const MAX_AMOUNT_BYTES: usize = 160;
+pub(crate) const MAX_AMOUNT_BYTES: usize = 160;
 
 /// Longest currency, unit or chain: a word, not a sentence. Token symbols on chain rarely exceed eleven characters.
 pub const MAX_WORD_CHARS: usize = 64;

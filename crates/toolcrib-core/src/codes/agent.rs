@@ -273,7 +273,7 @@ super::codes! {
     LEGACY = "agent.legacy", Warning, ".agt 1.0 §8" {
         "the agent is described by unsigned legacy records",
         "Legacy records are not signed: anyone who controls the DNS of the name can write them. They are read for old names only.",
-        "move to a signed manifest; `toolcrib migrate` drafts one from the records",
+        "move to a signed manifest; `toolcrib agt migrate` drafts one from the records",
     }
     LEGACY_VERSION = "agent.legacy_version", Warning, ".agt 1.0 §8" {
         "agt-version is not exactly 1",

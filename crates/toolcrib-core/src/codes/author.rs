@@ -29,7 +29,7 @@ super::codes! {
     NOT_PAUSED = "author.not_paused", Error, "Toolcrib" {
         "the tool is not paused, or was paused elsewhere",
         "Resuming restores the predicate that the tool had before it was paused. That predicate is recorded on the machine where `pause` ran, and is valid only while the tool still has the predicate that `pause` set.",
-        "inspect the tool with `toolcrib inspect`, and set a predicate by its address with `set-predicate`",
+        "inspect the tool with `toolcrib inspect`, and set a predicate by its address with `toolcrib predicate use`",
     }
     NO_REGISTRATION = "author.no_registration", Error, "ERC-8257 §1 Tool Registry" {
         "the transaction registered no tool",

@@ -54,7 +54,7 @@ super::codes! {
     NOT_ADMIN = "directory.not_admin", Error, "Toolcrib" {
         "the API key lacks the permission to moderate",
         "Only the operator of the directory may block and hide tools and read abuse reports.",
-        "use a key that was issued with `toolcrib keys issue --admin`",
+        "use a key that was issued with `toolcrib directory keys issue --admin`",
     }
     BLOCKED = "directory.blocked", Error, "RFC 7725" {
         "the operator of this directory blocked this tool",

@@ -14,7 +14,7 @@ super::codes! {
     SERVED_CHANGED = "drift.served_changed", Warning, "ERC-8257 Metadata URI Mutability" {
         "the served manifest changed, but the committed hash did not",
         "The content at the URI changed, and the hash onchain was not updated. Readers refuse the tool until both match again.",
-        "creators: run `toolcrib update` for the new manifest, or serve the committed one; `toolcrib explain-hash` names the cause",
+        "creators: run `toolcrib update` for the new manifest, or serve the committed one; `toolcrib explain hash` names the cause",
     }
     BECAME_UNVERIFIED = "drift.became_unverified", Error, "ERC-8257 §7 Handling Verification Failure" {
         "the tool is no longer verified",

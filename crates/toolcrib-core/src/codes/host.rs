@@ -54,7 +54,7 @@ super::codes! {
     DECLINED = "host.declined", Error, "Toolcrib, permissions" {
         "the call was not allowed",
         "The user, or a rule of the user's permissions, refused the call. Nothing was run.",
-        "ask the user, who can allow it with `toolcrib permit`",
+        "ask the user, who can allow it with `toolcrib permit set`",
     }
     TIMEOUT = "host.timeout", Error, "Toolcrib limits" {
         "the call took too long",

@@ -4,12 +4,12 @@ super::codes! {
     REQUIRED = "permission.required", Error, "Toolcrib local tools" {
         "the call needs an approval",
         "No rule allows this function with these arguments, so a person must decide.",
-        "approve the call, or run `toolcrib permit TOOL FUNCTION`",
+        "approve the call, or run `toolcrib permit set TOOL allow --function FUNCTION`",
     }
     DENIED = "permission.denied", Error, "Toolcrib local tools" {
         "a rule denies the call",
         "A deny rule matches the function and its arguments. Deny rules override all others.",
-        "list the rules with `toolcrib permit --list`, and revoke the wrong one",
+        "list the rules with `toolcrib permit list`, and revoke the wrong one",
     }
     CONTENT_CHANGED = "permission.content_changed", Error, "Toolcrib local tools" {
         "the tool changed since it was approved",
@@ -19,7 +19,7 @@ super::codes! {
     HEADLESS = "permission.headless", Error, "Toolcrib local tools" {
         "the call needs an approval, but no user is present",
         "Without a user, every call is denied unless a stored approval or the policy file allows it.",
-        "approve the function in advance with `toolcrib permit TOOL FUNCTION`, or add a rule to the policy file",
+        "approve the function in advance with `toolcrib permit set TOOL allow --function FUNCTION`, or add a rule to the policy file",
     }
     RULE_INVALID = "permission.rule_invalid", Error, "Toolcrib local tools" {
         "the permission rule is not valid",
@@ -29,7 +29,7 @@ super::codes! {
     RULE_NOT_FOUND = "permission.rule_not_found", Error, "Toolcrib local tools" {
         "the permission rule does not exist",
         "The rule was revoked, used up or has expired.",
-        "list the rules with `toolcrib permit --list`",
+        "list the rules with `toolcrib permit list`",
     }
     RULE_READ_ONLY = "permission.rule_read_only", Error, "Toolcrib local tools" {
         "the permission rule comes from the policy file",

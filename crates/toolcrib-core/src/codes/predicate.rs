@@ -104,7 +104,7 @@ super::codes! {
     GAS_ON_CHAIN = "predicate.gas_on_chain", Warning, "ERC-8257 Predicate Gas Cost and Composition" {
         "the gate may need more gas than the registry gives on this chain",
         "A registry gives its predicate 200,000 gas. This chain charges more than Ethereum for the first access to accounts and storage slots. By the measured number of accesses, the gas may not suffice for the last entry of this gate. The check would then fail for accounts that qualify.",
-        "configure fewer collections or tokens, or tokens that are not behind proxies; `toolcrib access` shows whether a check runs out of gas",
+        "configure fewer collections or tokens, or tokens that are not behind proxies; `toolcrib predicate check` shows whether a check runs out of gas",
     }
     HALTED = "predicate.halted", Error, "ERC-8257 Predicate Gas Cost and Composition" {
         "the predicate executes a forbidden EVM operation",

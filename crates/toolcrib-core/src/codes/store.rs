@@ -36,6 +36,11 @@ super::codes! {
         "Toolcrib never writes such values: another program changed the tables, or the file is damaged. They are not interpreted.",
         "restore the database from a backup",
     }
+    COLUMN = "store.column", Error, "Toolcrib" {
+        "the result of a statement has no such column",
+        "The program reads a column that its statement does not select. This is a defect of the program and not of the database.",
+        "report it with the name of the column, and use another version meanwhile",
+    }
     MIGRATION_CHANGED = "store.migration_changed", Error, "Toolcrib" {
         "a migration differs from the applied one",
         "The tables were created by other SQL than this program has under the same migration number, so their schema is unknown.",

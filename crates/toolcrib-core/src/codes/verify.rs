@@ -4,7 +4,7 @@ super::codes! {
     HASH_MISMATCH = "verify.hash_mismatch", Error, check 3, "ERC-8257 §7 check 3" {
         "the served manifest does not match the hash onchain",
         "The hash of the served manifest differs from the hash in the registry. The manifest was changed on the server after it was registered, or the hash was computed from other bytes.",
-        "find the cause with `toolcrib explain-hash`, then serve the committed manifest, or commit the new one with `toolcrib update`",
+        "find the cause with `toolcrib explain hash`, then serve the committed manifest, or commit the new one with `toolcrib update`",
     }
     CREATOR_MISMATCH = "verify.creator_mismatch", Error, check 4, "ERC-8257 §7 check 4" {
         "the creator in the manifest differs from the registry",

@@ -153,7 +153,7 @@ impl Document {
     }
 
     /// Every string value and every key with a character outside ASCII, in source order.
-    pub fn non_ascii_strings(&self) -> impl Iterator<Item = Text<'_>> {
+    pub(crate) fn non_ascii_strings(&self) -> impl Iterator<Item = Text<'_>> {
         let nodes = if self.non_ascii { &self.nodes[..] } else { &[] };
         nodes.iter().enumerate().filter_map(|(at, node)| {
             let is_key = match node.tag {
@@ -167,7 +167,7 @@ impl Document {
     }
 
     /// Every number that a double does not represent exactly, in source order.
-    pub fn lossy_numbers(&self) -> impl Iterator<Item = (Value<'_>, Loss)> {
+    pub(crate) fn lossy_numbers(&self) -> impl Iterator<Item = (Value<'_>, Loss)> {
         self.nodes.iter().enumerate().filter_map(|(at, node)| {
             let loss = match node.tag {
                 Tag::NumberImprecise => Loss::Digits,
@@ -376,7 +376,7 @@ impl<'d> Value<'d> {
     }
 
     /// The span of the key in the source, if this is a member of an object.
-    pub fn key_span(self) -> Option<Span> {
+    pub(crate) fn key_span(self) -> Option<Span> {
         let before = Self { doc: self.doc, at: self.at.checked_sub(1)? };
         matches!(before.node().tag, Tag::Key | Tag::KeyEscaped).then(|| before.span())
     }

@@ -10,7 +10,7 @@ use crate::json::{Array, Object, Value};
 use crate::secrets;
 
 /// Most credentials. Each is a form field for the user.
-pub const MAX_CREDENTIALS: usize = 64;
+pub(crate) const MAX_CREDENTIALS: usize = 64;
 
 /// Longest name of a variable, in bytes.
 const ENV_MAX: usize = 128;

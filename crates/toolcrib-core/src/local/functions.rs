@@ -20,7 +20,7 @@ pub const FUNCTIONS_ADVISED: usize = 128;
 pub const FUNCTION_DESCRIPTION_MAX: usize = 1024;
 
 /// Longest name of a parameter: the limit of the Anthropic and Gemini APIs.
-pub const PROPERTY_NAME_MAX: usize = 64;
+pub(crate) const PROPERTY_NAME_MAX: usize = 64;
 
 /// Most findings about the parameter names of one function. Usually all of them have the same problem.
 const PARAMETER_FINDINGS: usize = 8;

@@ -21,12 +21,9 @@ use crate::finding::{Finding, Fix, Severity};
 use crate::json::{self, Document, Limits, Object, Value};
 use crate::{near, semver, text};
 
-pub use credentials::{Credential, MAX_CREDENTIALS};
-pub use functions::{Effects, FUNCTION_DESCRIPTION_MAX, FUNCTIONS_ADVISED, Function, MAX_FUNCTIONS, PROPERTY_NAME_MAX};
-pub use runtime::{
-    MAX_CONCURRENT, MAX_FILE_MIB, MAX_KEEP_ALIVE, MAX_MEMORY_MIB, MAX_PROCESSES, MAX_TIMEOUT_MS, NetworkRequest, Runtime,
-    RuntimeKind, SandboxRequest,
-};
+pub use credentials::Credential;
+pub use functions::{Effects, FUNCTION_DESCRIPTION_MAX, FUNCTIONS_ADVISED, Function, MAX_FUNCTIONS};
+pub use runtime::{MAX_TIMEOUT_MS, NetworkRequest, Runtime, RuntimeKind, SandboxRequest};
 pub use server::is_loopback_url;
 
 /// Longest display name, in code points: the limit of ERC-8257 for published tools.
@@ -168,7 +165,7 @@ pub fn check_folder(manifest: &LocalManifest, folder_name: &str) -> Option<Findi
 }
 
 /// Like [`check_folder`], for a document that may have errors. No finding if there is no id to compare.
-pub fn check_folder_of(document: &Document, folder_name: &str) -> Option<Finding> {
+pub(crate) fn check_folder_of(document: &Document, folder_name: &str) -> Option<Finding> {
     let value = document.root().get("id")?;
     let id = value.as_str()?;
     (id != folder_name).then(|| {

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// Longest `id`, function name and credential name.
-pub const PART_MAX: usize = 64;
+pub(crate) const PART_MAX: usize = 64;
 
 /// Longest recommended `id`: it leaves a function 23 characters within [`EXPOSED_MAX`].
-pub const ID_ADVISED: usize = 40;
+pub(crate) const ID_ADVISED: usize = 40;
 
 /// Longest exposed name: the smallest limit among the APIs through which models call.
 pub const EXPOSED_MAX: usize = 64;
@@ -229,7 +229,7 @@ const LOADER_VARIABLES: &[&str] = &[
 const LOADER_PREFIXES: &[&str] = &["BASH_FUNC_", "DYLD_", "LD_", "MALLOC_", "NODE_", "NPM_CONFIG_", "PYTHON", "TOOLCRIB_"];
 
 /// Whether an environment variable controls what a program loads or runs. `name` is in upper case.
-pub fn is_loader_variable(name: &str) -> bool {
+pub(crate) fn is_loader_variable(name: &str) -> bool {
     LOADER_VARIABLES.contains(&name) || LOADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 

@@ -14,19 +14,19 @@ use crate::json::{Array, Object, Value};
 pub const MAX_TIMEOUT_MS: u64 = 600_000;
 
 /// Longest lifetime of an idle process, in seconds.
-pub const MAX_KEEP_ALIVE: u64 = 86_400;
+pub(crate) const MAX_KEEP_ALIVE: u64 = 86_400;
 
 /// Most concurrent calls of one tool. Each may be a process.
-pub const MAX_CONCURRENT: u64 = 64;
+pub(crate) const MAX_CONCURRENT: u64 = 64;
 
 /// Most memory that a tool may request, in MiB.
-pub const MAX_MEMORY_MIB: u64 = 65_536;
+pub(crate) const MAX_MEMORY_MIB: u64 = 65_536;
 
 /// Most processes and threads that a tool may request.
-pub const MAX_PROCESSES: u64 = 4_096;
+pub(crate) const MAX_PROCESSES: u64 = 4_096;
 
 /// Largest file that a tool may request to write, in MiB.
-pub const MAX_FILE_MIB: u64 = 65_536;
+pub(crate) const MAX_FILE_MIB: u64 = 65_536;
 
 /// Most words of a command, paths of a list, and ports. The user reads each of them before granting it.
 const MAX_ITEMS: usize = 64;

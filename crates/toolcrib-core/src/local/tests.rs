@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
+use super::credentials::MAX_CREDENTIALS;
+use super::functions::PROPERTY_NAME_MAX;
 use super::names::{EXPOSED_ADVISED, ID_ADVISED, Target, exposed_name};
 use super::*;
 use crate::checked::{Checked, Outcome, parse};

@@ -16,7 +16,7 @@ use crate::codes::{self, Code};
 pub const REGISTRY_GAS: u64 = 200_000;
 
 /// The gas that the reference's composite gives each of its terms.
-pub const REFERENCE_TERM_GAS: u64 = 50_000;
+pub(crate) const REFERENCE_TERM_GAS: u64 = 50_000;
 
 /// A defect of a deployed contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -143,7 +143,7 @@ impl RequirementKind {
     }
 
     /// Whether its data starts with the address of a token contract.
-    pub const fn names_token(self) -> bool {
+    pub(crate) const fn names_token(self) -> bool {
         matches!(self, Self::Erc721Holding | Self::Erc1155Holding | Self::Subscription | Self::Erc20Balance | Self::Erc7496Trait)
     }
 

@@ -40,16 +40,16 @@ pub const MAX_NODES: usize = 1_024;
 
 /// Largest number of subschemas after every reference is replaced by its target. Twenty times the node limit: a legitimate schema reuses
 /// its definitions a few times each, a schema bomb exceeds this within fifteen doublings.
-pub const MAX_EXPANDED: u64 = 20_000;
+pub(crate) const MAX_EXPANDED: u64 = 20_000;
 
 /// Most prefilled values kept in a [`Survey`]. More than a user will confirm one by one.
 pub const MAX_PREFILLED: usize = 64;
 
 /// Largest total size of all patterns of one schema, in the units of [`pattern::Cost::size`]: about 20 MiB of compiled matchers.
-pub const MAX_PATTERNS_SIZE: u32 = 2 * pattern::MAX_SIZE;
+pub(crate) const MAX_PATTERNS_SIZE: u32 = 2 * pattern::MAX_SIZE;
 
 /// Most bytes that translating all patterns of one schema may read (see [`pattern::Cost::work`]): tens of milliseconds.
-pub const MAX_PATTERNS_WORK: u32 = 4_000_000;
+pub(crate) const MAX_PATTERNS_WORK: u32 = 4_000_000;
 
 /// Counted over all schemas of one manifest.
 #[derive(Clone, Copy, Debug, Default)]

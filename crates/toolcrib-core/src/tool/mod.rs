@@ -245,7 +245,7 @@ impl<'d> Fields<'d> {
     }
 }
 
-/// The names that [`Fields`] knows.
+/// The names that `Fields` knows.
 pub const FIELD_NAMES: [&str; 15] = [
     "type",
     "name",

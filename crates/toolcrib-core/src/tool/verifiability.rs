@@ -77,7 +77,7 @@ impl<'d> Verifiability<'d> {
     }
 
     /// The tier that the other fields support, regardless of the declared one.
-    pub fn supported_tier(self) -> Tier {
+    pub(crate) fn supported_tier(self) -> Tier {
         let has_report = self.attestation().is_some_and(|attestation| attestation.endpoint().is_some());
         match (self.execution().is_isolated() && has_report, self.reproducible_build()) {
             (true, Some(_)) => Tier::Verifiable,

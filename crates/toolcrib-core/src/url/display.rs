@@ -74,7 +74,7 @@ pub fn display_host(host: &str) -> HostDisplay {
 ///
 /// It is the skeleton of UTS #39 §4, plus rules for hosts only: they are in lower case, small capitals resemble small letters, and so do a
 /// few sequences. For comparison only; a skeleton is not a host.
-pub fn skeleton(host: &str) -> String {
+fn skeleton(host: &str) -> String {
     let lower = host.to_lowercase();
     let unicode =
         if lower.is_ascii() && !lower.contains("xn--") { lower } else { decode(&lower).map_or(lower, |(_, unicode)| unicode) };

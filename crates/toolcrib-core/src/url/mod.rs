@@ -19,7 +19,7 @@ pub mod well_known;
 use std::fmt;
 use std::net::IpAddr;
 
-pub use display::{HostDisplay, confusable_with, display_host, skeleton};
+pub use display::{HostDisplay, confusable_with, display_host};
 pub use grammar::{Fault, FaultKind, Level, MAX_HOST_BYTES, MAX_LABEL_BYTES};
 use grammar::{Faults, Parts};
 

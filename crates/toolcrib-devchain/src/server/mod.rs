@@ -92,7 +92,7 @@ async fn handle(
     let mut response = match *request.method() {
         Method::POST => post(shared, request).await,
         Method::OPTIONS => StatusCode::NO_CONTENT.into_response(),
-        Method::GET => (StatusCode::OK, "toolcrib devchain: send JSON-RPC by POST or WebSocket\n").into_response(),
+        Method::GET => (StatusCode::OK, "toolcrib chain dev: send JSON-RPC by POST or WebSocket\n").into_response(),
         _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
     };
     // Pages under development talk to the chain from another origin.

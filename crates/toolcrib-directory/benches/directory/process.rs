@@ -17,7 +17,8 @@ use toolcrib_index::{Chains, Index};
 use toolcrib_store::{Database, Location};
 
 use crate::load;
-use crate::samples::{Sample, put};
+use toolcrib_fetch::SystemClock;
+use toolcrib_testkit::samples::{Sample, put};
 
 pub(crate) const CHILD: &str = "TOOLCRIB_DIRECTORY_CHILD";
 
@@ -54,7 +55,7 @@ pub(crate) async fn child(task: &str) {
 
 /// A tool with schemas of its fields, as real ones have.
 pub(crate) fn tool(id: u64) -> Sample {
-    let mut sample = crate::crowd::tool(id);
+    let mut sample = toolcrib_testkit::samples::crowd::tool(id);
     let fields = sample.fields.iter().map(|field| (field.clone(), json!({ "type": "string", "maxLength": 200 })));
     let fields: Map<String, Json> = fields.collect();
     sample.inputs =
@@ -201,7 +202,10 @@ pub(crate) fn memory(process: &str, name: &str) -> u64 {
 
 /// Processor seconds of the PostgreSQL server, with those of its processes that run.
 pub(crate) fn server_cpu() -> f64 {
-    let Some(server) = crate::databases::Server::shared().and_then(crate::databases::Server::process) else { return 0.0 };
+    let Some(server) = toolcrib_testkit::databases::Server::shared().and_then(toolcrib_testkit::databases::Server::process)
+    else {
+        return 0.0;
+    };
     let children = std::fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap_or_default();
     cpu_seconds(&server) + children.split_whitespace().map(cpu_seconds).sum::<f64>()
 }

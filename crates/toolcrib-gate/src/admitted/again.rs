@@ -5,7 +5,6 @@ use std::time::Duration;
 use alloy_primitives::B256;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
@@ -15,6 +14,7 @@ use super::{Admitted, Held, settled};
 use crate::answer::{self, Refusal, Stop};
 use crate::endpoint::RETRY_SECONDS;
 use crate::gate::terms::Proven;
+use crate::layer::Work;
 use crate::reconcile;
 use crate::settle::{Found, REFUSED};
 use crate::tool::{Context, Paid};
@@ -28,7 +28,7 @@ impl Admitted<'_> {
         &self,
         store: &dyn ReplayStore,
         proven: &Proven,
-        input: Value,
+        work: Work,
         mut context: Context,
     ) -> Result<Response, Stop> {
         let now = self.shared.clock.now();
@@ -64,7 +64,7 @@ impl Admitted<'_> {
                 context.paid = self.offer(proven).map(|offer| Paid::of(offer, Some(receipt.transaction)));
                 // When its time began is not known here, and the caller was told then.
                 let held = Held { store, proven, ticket, reserved_at: now, token: None, redeemable: None };
-                self.rerun(&held, &receipt, input, context).await
+                self.rerun(&held, &receipt, work, context).await
             }
             Redeem::ReceiptOnly(Some(receipt)) => Err(Self::paid_for_another(proven, receipt.transaction)),
             Redeem::ReceiptOnly(None) => Err(conflict(codes::payment::REPLAYED).into()),

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use toolcrib_core::codes;
 use toolcrib_core::schema::Echo;
@@ -13,6 +12,7 @@ use super::Admitted;
 use crate::answer::{Refusal, Stop};
 use crate::endpoint::listed;
 use crate::gate::terms::Terms;
+use crate::layer::Work;
 use crate::tool::{Context, ErrorKind, Failure, MAX_OUTPUT_BYTES};
 
 /// What a handler gave, and how long it took.
@@ -23,24 +23,35 @@ pub(super) struct Ran {
 
 impl Admitted<'_> {
     /// Runs the handler, and checks what it gives.
-    pub(super) async fn run(&self, input: Value, context: Context) -> Result<Ran, Stop> {
+    pub(super) async fn run(&self, work: Work, context: Context) -> Result<Ran, Stop> {
         let Self { shared, tool, .. } = self;
         let fault = |status, code, detail: &str| {
             shared.tell(tool, code, detail);
             Stop::from(Refusal::new(status, code))
         };
         let failed = StatusCode::INTERNAL_SERVER_ERROR;
+        // What is paid for is kept for the payer, so it has to fit in the store too.
+        let most = if tool.gate.charge.is_some() { shared.used.largest_result() } else { MAX_OUTPUT_BYTES };
         let began = Instant::now();
-        let called = timeout(tool.time, tool.handler.call(input, context)).await;
+        let called = timeout(tool.time, work.answer(&tool.handler, context, most)).await;
         let took = began.elapsed();
         tool.metrics.handler.observe(took);
-        let output = match called {
+        let (output, bytes) = match called {
             Err(_) => return Err(fault(StatusCode::GATEWAY_TIMEOUT, codes::gate::TIMED_OUT, "the handler took too long")),
             Ok(Ok(output)) => output,
             Ok(Err(Failure::Input(detail))) => {
                 return Err(Refusal::new(StatusCode::BAD_REQUEST, codes::gate::INPUT_TYPE).message(detail).into());
             }
             Ok(Err(Failure::Output(detail))) => return Err(fault(failed, codes::gate::OUTPUT_INVALID, &detail)),
+            Ok(Err(Failure::TooLarge)) => {
+                return Err(fault(failed, codes::gate::OUTPUT_TOO_LARGE, &format!("more than {most} bytes")));
+            }
+            Ok(Err(Failure::Response(response))) => {
+                if response.status().is_server_error() {
+                    shared.tell(tool, codes::gate::FAILED, &format!("the handler answered {}", response.status()));
+                }
+                return Err(Stop::passed_on(response));
+            }
             Ok(Err(Failure::Tool(error))) => {
                 let (status, code) = match error.kind {
                     ErrorKind::Refused => (StatusCode::UNPROCESSABLE_ENTITY, codes::gate::REFUSED),
@@ -56,9 +67,7 @@ impl Admitted<'_> {
             shared.tell(tool, codes::gate::OUTPUT_INVALID, &first.to_string());
             return Err(Refusal::new(failed, codes::gate::OUTPUT_INVALID).with("violations", listed(&violations)).into());
         }
-        let bytes = output.to_string().into_bytes();
-        // What is paid for is kept for the payer, so it has to fit in the store too.
-        let most = if tool.gate.charge.is_some() { shared.used.largest_result() } else { MAX_OUTPUT_BYTES };
+        let bytes = bytes.unwrap_or_else(|| output.to_string().into_bytes());
         if bytes.len() > most {
             return Err(fault(failed, codes::gate::OUTPUT_TOO_LARGE, &format!("{} bytes", bytes.len())));
         }

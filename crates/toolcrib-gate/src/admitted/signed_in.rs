@@ -2,7 +2,6 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::Value;
 use toolcrib_core::codes;
 use toolcrib_store::replay::{Reservation, Reserve};
 use toolcrib_x402::PAID_CACHE_CONTROL;
@@ -11,10 +10,11 @@ use super::Admitted;
 use crate::answer::{self, Refusal, Stop};
 use crate::endpoint::RETRY_SECONDS;
 use crate::gate::sign_in::SignedCaller;
+use crate::layer::Work;
 use crate::tool::Context;
 
 impl Admitted<'_> {
-    pub(crate) async fn serve_signed_in(&self, signed: &SignedCaller, input: Value, context: Context) -> Result<Response, Stop> {
+    pub(crate) async fn serve_signed_in(&self, signed: &SignedCaller, work: Work, context: Context) -> Result<Response, Stop> {
         let now = self.shared.clock.now();
         let store = &**self.shared.used.store(now);
         // The lease ends with the message: whatever happens to the handler, nobody comes in with it again.
@@ -41,7 +41,7 @@ impl Admitted<'_> {
             }
             return Err(refusal.into());
         }
-        let ran = self.run(input, context).await?;
+        let ran = self.run(work, context).await?;
         Ok(answer::json(StatusCode::OK, ran.output, PAID_CACHE_CONTROL))
     }
 }

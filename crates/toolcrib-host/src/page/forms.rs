@@ -10,10 +10,10 @@ use std::time::Duration;
 use axum::body::HttpBody as _;
 use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::CONTENT_LENGTH;
 use tokio::time::timeout;
 use toolcrib_core::codes;
-use toolcrib_http::{form_decode_into, form_fields};
+use toolcrib_http::{MediaType, form_decode_into, form_fields};
 use zeroize::Zeroizing;
 
 use super::refusal::Refusal;
@@ -90,12 +90,10 @@ impl Form {
 
 /// Checks the type of a form, and gives its length as far as it is stated.
 fn announced(request: &Request) -> Result<Option<usize>, Refusal> {
-    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let kind = header(CONTENT_TYPE).and_then(|kind| kind.split(';').next()).map(str::trim);
-    if kind != Some("application/x-www-form-urlencoded") {
+    if !MediaType::of(request.headers()).is_some_and(|kind| kind.is("application/x-www-form-urlencoded")) {
         return Err(Refusal::form("its type is not application/x-www-form-urlencoded"));
     }
-    let length = header(CONTENT_LENGTH).and_then(|length| length.parse().ok());
+    let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     if length.is_some_and(|length| length > MAX_FORM_BYTES) { Err(too_large()) } else { Ok(length) }
 }
 

@@ -31,11 +31,9 @@ use toolcrib_judge::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange,
 use toolcrib_store::database::{Bulk, Column, Value};
 use toolcrib_store::{Database, Location};
 
-#[path = "../../../toolcrib-store/tests/support/mod.rs"]
-mod databases;
 mod sizes;
 
-use databases::{Backend, Place};
+use toolcrib_testkit::databases::{self, Backend, Place};
 
 const CHAIN_ID: u64 = 31_337;
 const REGISTRY: Address = Address::repeat_byte(0x26);

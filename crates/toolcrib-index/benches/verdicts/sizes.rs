@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use toolcrib_index::Index;
 use toolcrib_store::Database;
 
-use crate::databases::{Place, Server};
+use toolcrib_testkit::databases::{Place, Server};
 
 /// Tables with a row for each tool, or for each of its events and verdicts.
 const TABLES: [&str; 8] =

@@ -1,7 +1,7 @@
 //! Evidence and reports in an object store.
 //!
-//! A row says where its evidence is: `bytes` holds the compressed evidence itself, or a [`Reference`] to an object that holds evidence and
-//! report. Both are read by every process, so that a deployment may change its mind at any time; [`transfer`] moves rows one way or the
+//! A row says where its evidence is: `bytes` holds the compressed evidence itself, or a `Reference` to an object that holds evidence and
+//! report. Both are read by every process, so that a deployment may change its mind at any time; `transfer` moves rows one way or the
 //! other. An object is named by the SHA-256 of its bytes, below the identity of its database.
 //!
 //! ```text

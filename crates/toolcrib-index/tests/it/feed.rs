@@ -10,7 +10,7 @@ use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_index::{Error, Index, List};
 
-use crate::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, Place};
 
 const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
 

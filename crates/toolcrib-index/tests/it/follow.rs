@@ -23,9 +23,9 @@ use toolcrib_index::{Index, List, Order, feed};
 use toolcrib_store::database::Value;
 use toolcrib_store::{Database, Location};
 
-use crate::databases::{Backend, Place};
 use crate::follow_forks::dump;
-use crate::node::{Node, deploy, dev};
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::nodes::{Node, deploy, dev};
 
 const CHILD: &str = "TOOLCRIB_INDEX_FOLLOW_CHILD";
 const CHAIN_ID: u64 = 31_337;

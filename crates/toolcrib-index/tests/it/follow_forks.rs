@@ -19,9 +19,9 @@ use toolcrib_index::work::Queue;
 use toolcrib_store::database::Value;
 use toolcrib_store::{Database, Location};
 
-use crate::databases::{Backend, Place};
-use crate::fake::{Reply, config};
 use crate::scripted::{Emitted, REGISTRY, Script, World, deregistered, gated, quantity, range, registered, updated, upgraded};
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::nodes::fake::{Reply, config};
 
 const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
 

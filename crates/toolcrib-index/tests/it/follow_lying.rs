@@ -24,11 +24,11 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::fake::{Reply, config};
 use crate::follow::send;
 use crate::follow_forks::{catch_up, indexed, indexes, model, options, release};
-use crate::node::{Node, deploy};
 use crate::scripted::{Emitted, Fault, REGISTRY, Script, World, deregistered, gated, quantity, registered, updated, upgraded};
+use toolcrib_testkit::nodes::fake::{Reply, config};
+use toolcrib_testkit::nodes::{Node, deploy};
 
 /// Events of a registry that counts its tools from 1, as ERC-8257 asks for: up to three in a block.
 fn grow_honestly(world: &mut World, blocks: u64, seed: u64) {

@@ -11,7 +11,7 @@ use toolcrib_index::{Error, Index};
 use toolcrib_store::database::Value;
 use toolcrib_store::{Database, Location};
 
-use crate::databases::{Backend, Place, Server};
+use toolcrib_testkit::databases::{Backend, Place, Server};
 
 const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
 

@@ -19,8 +19,8 @@ use toolcrib_x402::recipient::EndpointBinding;
 use toolcrib_x402::usage::{Subject, Submission, UsageProof};
 use toolcrib_x402::{Authorization, Signature, Spelling};
 
-use crate::databases::{Backend, Place};
 use crate::stage::{LOCAL, PRICE, REGISTRY, Sold, Stage, authorization, price, put};
+use toolcrib_testkit::databases::{Backend, Place};
 
 /// An index with one tool for sale, and the chain that it is paid on.
 struct Shop {

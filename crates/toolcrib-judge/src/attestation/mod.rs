@@ -27,8 +27,8 @@ mod genuine;
 mod tests;
 
 pub use body::MAX_BODY_BYTES;
-pub use nitro::{MAX_AUTHORITIES, MAX_FIELD_BYTES, MAX_MODULE_ID_BYTES, MAX_PAYLOAD_BYTES};
-pub use policy::{AWS_NITRO_ROOT_G1, DEFAULT_MAX_AGE, MAX_AHEAD, Policy, Root, RootFault};
+pub use nitro::MAX_PAYLOAD_BYTES;
+pub use policy::{AWS_NITRO_ROOT_G1, MAX_AHEAD, Policy, Root, RootFault};
 use serde::{Serialize, Serializer};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;

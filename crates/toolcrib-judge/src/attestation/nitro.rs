@@ -18,17 +18,17 @@ use super::x509::{self, Certificate};
 use super::{Measurement, Policy, Signer, lower_hex};
 
 /// Most certificates in `cabundle`. Genuine bundles have four or so: root, region, zone and instance.
-pub const MAX_AUTHORITIES: usize = 10;
+pub(crate) const MAX_AUTHORITIES: usize = 10;
 
 /// Most bytes of the signed payload: §3.1 of the vendor's description.
 pub const MAX_PAYLOAD_BYTES: usize = 16_384;
 
 /// Most bytes of one certificate, of `public_key`, `user_data` and `nonce`: §2.2. (§3.2.2 says 512 for the last two; the larger limit
 /// cannot reject a genuine document.)
-pub const MAX_FIELD_BYTES: usize = 1_024;
+pub(crate) const MAX_FIELD_BYTES: usize = 1_024;
 
 /// Most bytes of `module_id`. The vendor specifies no limit; genuine ones have about forty.
-pub const MAX_MODULE_ID_BYTES: usize = 256;
+pub(crate) const MAX_MODULE_ID_BYTES: usize = 256;
 
 /// Registers are numbered 0 to 31.
 const REGISTERS: usize = 32;

@@ -11,7 +11,7 @@ use super::lower_hex;
 use super::x509::Certificate;
 
 /// Greatest age of a report if the manifest has none: ERC-8257 §5 suggests one hour.
-pub const DEFAULT_MAX_AGE: u64 = 3_600;
+pub(crate) const DEFAULT_MAX_AGE: u64 = 3_600;
 
 /// How far a report may be ahead of our clock, in seconds. Clock skew between servers is seconds, not minutes.
 pub const MAX_AHEAD: i64 = 60;

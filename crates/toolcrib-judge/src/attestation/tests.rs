@@ -9,6 +9,7 @@ use x509_cert::der::flagset::FlagSet;
 use x509_cert::ext::pkix::KeyUsages;
 
 use super::forge::{Card, Forge, IMAGE, MADE, byte_string, head, sign, text};
+use super::nitro::MAX_AUTHORITIES;
 use super::*;
 
 const NOW: UnixTime = UnixTime::from_seconds(MADE + 5);

@@ -20,7 +20,7 @@ pub const MAX_POINTER_CHARS: usize = 256;
 
 /// Most cells of the tables that align arrays, in one diff. Enough for two arrays of a thousand elements; beyond that elements are compared
 /// by index.
-pub const MAX_ALIGNED_CELLS: usize = 1 << 20;
+pub(crate) const MAX_ALIGNED_CELLS: usize = 1 << 20;
 
 /// The differences between two documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

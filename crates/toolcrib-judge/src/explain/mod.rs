@@ -15,9 +15,9 @@ mod write;
 use alloy_primitives::{B256, keccak256};
 
 pub use causes::{Cause, HexSites, HexSpelling, NotAManifest, OddHash, Relation, Repair, Slip};
-pub use diff::{Change, ChangeKind, Diff, MAX_ALIGNED_CELLS, MAX_CHANGES, MAX_POINTER_CHARS, MAX_SHOWN_CHARS, diff};
+pub use diff::{Change, ChangeKind, Diff, MAX_CHANGES, MAX_POINTER_CHARS, MAX_SHOWN_CHARS, diff};
 use search::{Axes, Budget, File, Search};
-pub use search::{MAX_COMBINATIONS, MAX_HASHES, MAX_WORK_BYTES};
+pub use search::{MAX_HASHES, MAX_WORK_BYTES};
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::finding::Mode;
 use toolcrib_core::json::{self, Value};
@@ -30,7 +30,7 @@ pub const MAX_CANDIDATES: usize = 64;
 
 /// Most bytes that are compared to find the nearest candidate, both sides counted each time: about a second. Enough for all candidates of
 /// ordinary size; for eight of the largest.
-pub const MAX_COMPARED_BYTES: usize = 16 << 20;
+pub(crate) const MAX_COMPARED_BYTES: usize = 16 << 20;
 
 /// Another file that may be the committed one.
 #[derive(Clone, Copy, Debug)]

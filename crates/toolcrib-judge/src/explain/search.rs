@@ -21,7 +21,7 @@ pub const MAX_WORK_BYTES: usize = 256 << 20;
 
 /// Most combinations of several changes of content that are tried on one file. Without unknown fields and non-ASCII letters there are about
 /// sixty.
-pub const MAX_COMBINATIONS: usize = 512;
+pub(crate) const MAX_COMBINATIONS: usize = 512;
 
 /// Most entries of `pricing` whose addresses are respelled separately. Manifests rarely have more than three.
 const MAX_HEX_PRICES: usize = 8;

@@ -159,6 +159,9 @@ async fn what_cannot_be_read_gets_the_error_of_json_rpc() {
             assert_eq!((answer["jsonrpc"].as_str(), &answer["id"]), (Some("2.0"), &Json::Null), "{body}");
             assert_eq!(answer["error"]["code"], expected, "{body}");
         }
+        // A media type has no case.
+        let (status, text) = send(&router, list(&[("content-type", "Application/JSON; charset=utf-8")])).await;
+        assert_eq!(status, StatusCode::OK, "{text}");
         // Another kind of body is still none that is taken.
         let mut request = list(&[("content-type", "text/plain")]);
         *request.body_mut() = Body::from("not json");

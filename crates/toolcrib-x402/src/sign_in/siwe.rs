@@ -14,7 +14,7 @@ pub const SCHEME: &str = "SIWE";
 pub const STATEMENT: &str = "Authenticate to access this tool";
 
 /// How long our messages are valid, in seconds: the same as in the SDK.
-pub const LIFETIME_SECONDS: i64 = 300;
+pub(crate) const LIFETIME_SECONDS: i64 = 300;
 
 /// A signed message.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -45,7 +45,7 @@ pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, St
         printer.result(&format!("{:<26}  # {}\n", format!("{name} = {value}"), shown(&origin.to_string())))?;
     }
     for (path, present) in files {
-        let state = if *present { "read" } else { "not there" };
+        let state = if *present { "read" } else { "not found" };
         printer.detail(&format!("{}: {state}", shown(&path.display().to_string())))?;
     }
     let entries: Vec<_> = rows

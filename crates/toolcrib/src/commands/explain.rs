@@ -18,7 +18,7 @@ const MAX_TYPED: usize = 80;
 pub(crate) fn run(arguments: &Explain, printer: &mut Printer) -> Result<Done, Stop> {
     let Some(typed) = &arguments.code else { return list(printer) };
     let Some(code) = Code::find(typed) else {
-        let mut failure = Failure::new(codes::cli::UNKNOWN_CODE, format!("no code is called `{typed}`"));
+        let mut failure = Failure::new(codes::cli::UNKNOWN_CODE, format!("unknown code `{typed}`"));
         if let Some(near) = nearest(typed) {
             failure = failure.hint(format!("did you mean {near}?"));
         }

@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Lint, settings: &Settings, printer: &mut Printer) 
     for file in run.files.iter().filter(|file| prints_text && file.source == Source::Stdin) {
         match std::str::from_utf8(&file.bytes) {
             Ok(text) => printer.document(text)?,
-            Err(_) => run.failures.push(Failure::new(codes::cli::UNREADABLE, "what came from stdin is no UTF-8 text")),
+            Err(_) => run.failures.push(Failure::new(codes::cli::UNREADABLE, "stdin is not UTF-8 text")),
         }
     }
     run.report_failures(printer)?;
@@ -109,7 +109,7 @@ impl Run {
             }
         }
         if run.files.is_empty() && run.failures.is_empty() {
-            run.failures.push(Failure::new(codes::cli::NOTHING_TO_CHECK, "no manifest was found"));
+            run.failures.push(Failure::new(codes::cli::NOTHING_TO_CHECK, "no manifest found"));
         }
         Ok(run)
     }

@@ -34,7 +34,7 @@ pub(crate) fn run(kind: ManifestKind, arguments: &Init, printer: &mut Printer) -
         Some(text) => parse_address(text)?,
     };
     let text = kinds::template(kind, name, address, SystemClock.now())
-        .map_err(|why| Failure::new(codes::cli::USAGE, format!("`{name}` gives no correct manifest: {why}")))?;
+        .map_err(|why| Failure::new(codes::cli::USAGE, format!("`{name}` does not give a valid manifest: {why}")))?;
     refuse_flawed(kind, &text, name)?;
     if arguments.out.as_deref() == Some(Path::new("-")) {
         printer.document(&text)?;
@@ -54,7 +54,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let hint = "use letters, digits, `-`, `_` and `.`, beginning with a letter or digit";
-    Err(Failure::new(codes::cli::USAGE, format!("`{name}` cannot be a name here")).hint(hint))
+    Err(Failure::new(codes::cli::USAGE, format!("`{name}` is not a valid name")).hint(hint))
 }
 
 /// Whether a name can stand in a template and be part of a path as it is. What else a name must be, the rules say.
@@ -71,7 +71,7 @@ fn refuse_flawed(kind: ManifestKind, text: &str, name: &str) -> Result<(), Failu
     match report.findings.iter().find(|finding| finding.severity == Severity::Error && !is_due_later(&finding.pointer)) {
         None => Ok(()),
         Some(finding) => {
-            let what = format!("`{name}` gives no correct manifest: {} ({})", finding.message, finding.code);
+            let what = format!("`{name}` does not give a valid manifest: {} ({})", finding.message, finding.code);
             Err(Failure::new(codes::cli::USAGE, what).hint(finding.code.info().hint))
         }
     }
@@ -87,7 +87,7 @@ fn default_path(kind: ManifestKind, name: &str) -> PathBuf {
 /// Writes a new file. An existing one is replaced only when `force` says so.
 pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
     let failure = |error: &io::Error| match error.kind() {
-        ErrorKind::AlreadyExists => Failure::new(codes::cli::EXISTS, format!("{} is already there", path.display())),
+        ErrorKind::AlreadyExists => Failure::new(codes::cli::EXISTS, format!("{} already exists", path.display())),
         _ => Failure::new(codes::cli::UNWRITABLE, format!("cannot write {}: {error}", path.display())),
     };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -107,19 +107,19 @@ fn next_steps(kind: ManifestKind, path: &str, without_address: bool) -> String {
     let mut steps = Vec::new();
     match kind {
         ManifestKind::Tool => {
-            steps.push("say what the tool does, where it is, and what it takes and gives".to_owned());
+            steps.push("describe the tool, its endpoint, inputs and outputs".to_owned());
             if without_address {
-                steps.push("put your own address, in lowercase, in creatorAddress".to_owned());
+                steps.push("set creatorAddress to your address, in lowercase".to_owned());
             }
         }
         ManifestKind::Agent => {
-            steps.push("say what the agent speaks and can do".to_owned());
+            steps.push("add protocols and capabilities of the agent".to_owned());
             if without_address {
-                steps.push("put the address that owns the domain, with its checksum, in owner".to_owned());
+                steps.push("set owner to the checksummed address that holds the name".to_owned());
             }
-            steps.push("sign the canonical form with that wallet, as the last change".to_owned());
+            steps.push("sign it last: toolcrib agt sign".to_owned());
         }
-        ManifestKind::Local => steps.push("say what the functions do and what they take".to_owned()),
+        ManifestKind::Local => steps.push("describe the functions and their parameters".to_owned()),
     }
     steps.push(format!("check it: toolcrib lint {path}"));
     let lines: Vec<_> = steps.iter().enumerate().map(|(at, step)| format!("  {}. {step}\n", at + 1)).collect();

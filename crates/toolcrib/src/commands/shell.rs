@@ -1,33 +1,31 @@
 //! `completions` and `man`: what a shell and `man` need to know about this program.
 
-use clap::CommandFactory;
 use serde_json::json;
 use toolcrib_core::codes;
 
-use crate::cli::{Cli, Completions, Man};
+use crate::cli::{Completions, Man, groups};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
 
 /// Prints a completion script.
 pub(crate) fn completions(arguments: &Completions, printer: &mut Printer) -> Result<Done, Stop> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "toolcrib", &mut script);
+    clap_complete::generate(arguments.shell, &mut groups::definition(), "toolcrib", &mut script);
     finish(&script, printer)
 }
 
 /// Prints a manual page in roff.
 pub(crate) fn man(arguments: &Man, printer: &mut Printer) -> Result<Done, Stop> {
-    let mut program = Cli::command();
+    let mut program = groups::definition();
     program.build();
-    let page = match &arguments.command {
-        None => program,
-        Some(name) => program
+    let mut page = &program;
+    for name in &arguments.command {
+        page = page
             .find_subcommand(name)
-            .cloned()
-            .ok_or_else(|| Failure::new(codes::cli::USAGE, format!("there is no command `{name}`")))?,
-    };
+            .ok_or_else(|| Failure::new(codes::cli::USAGE, format!("unknown command `{}`", arguments.command.join(" "))))?;
+    }
     let mut roff = Vec::new();
-    clap_mangen::Man::new(page).render(&mut roff)?;
+    clap_mangen::Man::new(page.clone()).render(&mut roff)?;
     finish(&roff, printer)
 }
 

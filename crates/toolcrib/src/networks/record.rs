@@ -63,7 +63,7 @@ impl Record {
             Target::Project => (settings::project_file().unwrap_or_else(|| PathBuf::from(PROJECT_FILE)), true),
         };
         Network::check_name(name, network.chain_id).map_err(|fault| {
-            Failure::new(codes::cli::USAGE, format!("the network cannot be called `{name}`: {fault}")).hint("give another --name")
+            Failure::new(codes::cli::USAGE, format!("`{name}` is not a valid network name: {fault}")).hint("give another --name")
         })?;
         // A project cannot have a name of the user's, so the second of the two would make the settings unusable.
         let is_elsewhere =
@@ -92,17 +92,18 @@ impl Record {
         let before = settings::read_text(&self.path)?;
         let unusable = |what: String| Failure::new(codes::cli::SETTINGS, format!("{}: {what}", self.path.display()));
         let mut document: DocumentMut =
-            before.as_deref().unwrap_or_default().parse().map_err(|_| unusable("it is not a TOML file".to_owned()))?;
+            before.as_deref().unwrap_or_default().parse().map_err(|_| unusable("not a TOML file".to_owned()))?;
         let no_table = || unusable(format!("networks.{} is not a table", self.name));
         let networks = document.entry("networks").or_insert_with(implicit_table).as_table_like_mut().ok_or_else(no_table)?;
         let entry = networks.entry(&self.name).or_insert_with(table).as_table_like_mut().ok_or_else(no_table)?;
         if let Some(chain) =
             entry.get("chain_id").and_then(Item::as_integer).filter(|chain| u64::try_from(*chain) != Ok(self.network.chain_id))
         {
-            let what = format!("networks.{} is of chain {chain}, not of chain {}", self.name, self.network.chain_id);
+            let what = format!("networks.{} has chain {chain}, not chain {}", self.name, self.network.chain_id);
             return Err(unusable(what).hint("give another --name"));
         }
-        let chain_id = i64::try_from(self.network.chain_id).map_err(|_| unusable("no file can hold this chain id".to_owned()))?;
+        let chain_id = i64::try_from(self.network.chain_id)
+            .map_err(|_| unusable("the chain id is too large for a settings file".to_owned()))?;
         let registry = self.network.registry.map(spelt);
         let replaces =
             entry.get("registry").and_then(Item::as_str).filter(|old| !same(old, registry.as_deref())).map(str::to_owned);
@@ -137,7 +138,7 @@ impl Record {
         }
         let failure = |error: std::io::Error| {
             Failure::new(codes::cli::UNWRITABLE, format!("cannot write {}: {error}", self.path.display()))
-                .hint("the contracts are deployed; the same command writes the entry and deploys nothing again")
+                .hint("the contracts are deployed; run the same command again to write the entry")
         };
         // The user's file may be a link into a folder of such files; a project's is never followed out of the project.
         let path = match fs::canonicalize(&self.path) {
@@ -166,8 +167,7 @@ impl Record {
 }
 
 fn no_home() -> Failure {
-    Failure::new(codes::cli::USAGE, "there is no home folder for the user's settings file")
-        .hint("set HOME, or give --save project")
+    Failure::new(codes::cli::USAGE, "no home folder for the user's settings file").hint("set HOME, or give --save project")
 }
 
 fn implicit_table() -> Item {

@@ -4,7 +4,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use toolcrib_core::json::pretty;
-use toolcrib_gate::{Authority, SystemClock, Tls};
+use toolcrib_devchain::Authority;
+use toolcrib_gate::{SystemClock, Tls};
 use toolcrib_store::database::{Database, Location};
 use toolcrib_store::replay::{Limits, SqlReplay};
 

@@ -68,7 +68,7 @@ fn directories_that_share_a_database_walk_through_a_catalogue_once() {
     let sandbox = Sandbox::new();
     let (url, asked) = facilitator();
     let base =
-        ["directory", "--with-index", "--no-follow", "--looks", "0", "--network", "local", "--rpc-url", "http://127.0.0.1:1"];
+        ["directory", "--with-index", "--no-follow", "--workers", "0", "--network", "local", "--rpc-url", "http://127.0.0.1:1"];
     let rest = ["--listen", "127.0.0.1:0", "--store", "index.db", "--json"];
     // One by a flag, and one by the variable.
     let (_first, one) = start(sandbox.command(&[&base[..], &["--bazaar", &url], &rest].concat()));
@@ -107,7 +107,7 @@ fn an_operator_blocks_a_resource_by_command_beside_a_directory() {
         "directory",
         "--with-index",
         "--no-follow",
-        "--looks",
+        "--workers",
         "0",
         "--network",
         "local",
@@ -153,7 +153,7 @@ fn a_facilitator_must_be_one() {
     let sandbox = Sandbox::new();
     for url in ["ftp://pay.example", "http://pay.example/?key=s3cret", "https://user:s3cret@pay.example", "nonsense"] {
         let ran = sandbox
-            .run(&["index", "--no-follow", "--looks", "0", "--bazaar", url, "--network", "local", "--store", "memory"])
+            .run(&["index", "--no-follow", "--workers", "0", "--bazaar", url, "--network", "local", "--store", "memory"])
             .code(2);
         assert!(!ran.stderr.contains("s3cret") && ran.stderr.contains("--bazaar"), "{}", ran.stderr);
     }

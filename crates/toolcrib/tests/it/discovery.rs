@@ -147,7 +147,7 @@ fn foreign_text_does_nothing_to_a_terminal() {
 fn what_cannot_be_asked_is_said() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run(&["tools", "list", "--store", "none.db"]).code(2);
-    assert!(ran.stderr.contains("there is no index in none.db"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("none.db has no index"), "{}", ran.stderr);
     assert!(!sandbox.path().join("none.db").exists());
     let ran = sandbox.run(&["tools", "list", "--store", "postgres://u:hidden@db/x"]).code(2);
     assert!(!ran.stderr.contains("hidden") && ran.stderr.contains("TOOLCRIB_INDEX"), "{}", ran.stderr);
@@ -327,17 +327,17 @@ fn fields_of_later_directories_break_nothing() {
 fn keys_are_issued_listed_and_revoked() {
     let sandbox = Sandbox::new();
     let (code, issued) =
-        sandbox.run_json(&["keys", "issue", "--name", "ci", "--reads", "9", "--days", "2", "--store", "keys.db"]);
+        sandbox.run_json(&["directory", "keys", "issue", "--name", "ci", "--reads", "9", "--days", "2", "--store", "keys.db"]);
     let key = issued["data"]["key"].as_str().expect("a key").to_owned();
     assert!(code == 0 && key.starts_with("tcd_"));
-    sandbox.run(&["keys", "issue", "--name", "ci", "--store", "keys.db"]).code(2);
-    let plain = sandbox.run(&["keys", "issue", "--store", "keys.db"]).code(0);
+    sandbox.run(&["directory", "keys", "issue", "--name", "ci", "--store", "keys.db"]).code(2);
+    let plain = sandbox.run(&["directory", "keys", "issue", "--store", "keys.db"]).code(0);
     assert!(plain.stdout.trim_end().starts_with("tcd_") && plain.stdout.lines().count() == 1, "{}", plain.stdout);
-    let ran = sandbox.run(&["keys", "list", "--store", "keys.db"]).code(0);
+    let ran = sandbox.run(&["directory", "keys", "list", "--store", "keys.db"]).code(0);
     assert!(ran.stdout.contains("ci") && !ran.stdout.contains(&key), "{}", ran.stdout);
-    sandbox.run(&["keys", "revoke", "ci", "--store", "keys.db"]).code(0);
-    sandbox.run(&["keys", "revoke", "ci", "--store", "keys.db"]).code(1);
-    let (_, listed) = sandbox.run_json(&["keys", "list", "--store", "keys.db"]);
+    sandbox.run(&["directory", "keys", "revoke", "ci", "--store", "keys.db"]).code(0);
+    sandbox.run(&["directory", "keys", "revoke", "ci", "--store", "keys.db"]).code(1);
+    let (_, listed) = sandbox.run_json(&["directory", "keys", "list", "--store", "keys.db"]);
     let states: Vec<_> = listed["data"]["keys"].as_array().expect("keys").iter().map(|key| key["state"].clone()).collect();
     assert!(states.contains(&json!("revoked")) && states.contains(&json!("good")), "{states:?}");
 }
@@ -388,7 +388,7 @@ fn an_operator_moderates_by_command() {
     let actions: Vec<_> = log["data"]["log"].as_array().expect("a log").iter().map(|entry| entry["action"].clone()).collect();
     assert_eq!(actions, ["hide", "unblock", "hide", "block"]);
     assert_eq!((run(&["reports"]).0, run(&["reports", "--close", "1"]).0), (0, 1));
-    let (_, issued) = sandbox.run_json(&["keys", "issue", "--admin", "--store", "index.db"]);
+    let (_, issued) = sandbox.run_json(&["directory", "keys", "issue", "--admin", "--store", "index.db"]);
     assert_eq!(issued["data"]["admin"], true);
 }
 
@@ -492,6 +492,6 @@ fn one_process_follows_verifies_and_serves() {
     assert_eq!(names(&kept, "tools"), ["1"]);
     checked_and_rescanned(&sandbox, &runtime, &node);
     sandbox.run(&["index", "--network", "base", "--network", "local", "--rpc-url", "http://127.0.0.1:1"]).code(2);
-    sandbox.run(&["index", "--no-follow", "--looks", "0", "--store", "x.db"]).code(2);
+    sandbox.run(&["index", "--no-follow", "--workers", "0", "--store", "x.db"]).code(2);
     sandbox.run(&["index", "--network", "base-sepolia", "--rpc-url", "http://127.0.0.1:1", "--store", "x.db"]).code(2);
 }

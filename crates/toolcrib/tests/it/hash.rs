@@ -51,7 +51,7 @@ fn several_files_give_several_lines() {
     let lines: Vec<_> = ran.stdout.lines().map(|line| line.split_once("  ").expect("hash and path")).collect();
     assert_eq!(lines.iter().map(|(_, path)| *path).collect::<Vec<_>>(), ["a.json", "b.json"]);
     assert_eq!(sandbox.run(&["hash", "a.json"]).code(0).stdout.trim(), lines[0].0);
-    assert!(ran.stderr.starts_with("error[cli.not_found]: there is no file gone.json\n"), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("error[cli.not_found]: gone.json does not exist\n"), "{}", ran.stderr);
 }
 
 #[test]

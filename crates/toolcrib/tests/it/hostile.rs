@@ -112,7 +112,7 @@ fn a_file_that_is_not_there() {
         for path in ["gone.json", "file.json/x"] {
             let ran = sandbox.run(&[command, path]).code(2);
             assert_eq!(ran.stdout, "");
-            let expected = format!("error[cli.not_found]: there is no file {path}\n");
+            let expected = format!("error[cli.not_found]: {path} does not exist\n");
             assert!(ran.stderr.starts_with(&expected), "{}", ran.stderr);
         }
     }

@@ -97,7 +97,7 @@ fn a_new_project_is_served_and_published_on_the_development_chain() {
     // The authority of the development world, as `dev` makes it.
     let state = world.sandbox.home().join(".local/state/toolcrib/dev");
     fs::create_dir_all(&state).expect("a folder");
-    toolcrib_gate::Authority::open(&state, &toolcrib_gate::SystemClock).expect("an authority");
+    toolcrib_devchain::Authority::open(&state, &toolcrib_gate::SystemClock).expect("an authority");
 
     let mut command = Command::new(target().join("debug/weather"));
     command.env_clear().env("HOME", world.sandbox.home()).env("RPC_URL", &world.url).current_dir(&project);
@@ -113,9 +113,9 @@ fn a_new_project_is_served_and_published_on_the_development_chain() {
     let ran = world.sign(&["publish", "weather/manifest.json", "--metadata", &uri], "0");
     assert_eq!(ran.code, 0, "{ran:#?} {}", fs::read_to_string(&log).expect("a log"));
     let ran = world.run(&["probe", "1"]).code(0);
-    assert!(ran.stdout.contains("asks for payment or proof"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("requires payment or proof"), "{}", ran.stdout);
     assert!(ran.stdout.contains("0.01 USDC"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("says the same"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("manifest   matches"), "{}", ran.stdout);
     assert!(project.join("weather.db").exists());
     mint(&world, dev_signers()[2].address(), 1_000_000);
     let ran = world.run(&["call", "1", "--input", r#"{"text": "a tide comes in"}"#, "--dev-account", "2", "--max-price", "0.01"]);
@@ -129,21 +129,21 @@ fn a_project_replaces_nothing_and_needs_sound_options() {
     let sandbox = Sandbox::new();
     sandbox.write("taken/precious", "precious");
     let ran = sandbox.run(&["init", "taken", "--runtime", "axum"]).code(2);
-    assert!(ran.stderr.starts_with("error[cli.exists]: taken is already there"), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("error[cli.exists]: taken already exists"), "{}", ran.stderr);
     assert_eq!(fs::read_dir(sandbox.path().join("taken")).expect("a folder").count(), 1);
     for (options, message) in [
-        (&["x", "--price", "0"][..], "a price of nothing is no price"),
+        (&["x", "--price", "0"][..], "the price is zero"),
         (&["x", "--price", "-1"], "-1"),
-        (&["x", "--price", "0.0000001"], "is no price"),
-        (&["x", "--price", "1e3"], "is no price"),
-        (&["x", "--gate", "closed"], "is no gate"),
-        (&["x", "--gate", "nft:0x12"], "is no address"),
+        (&["x", "--price", "0.0000001"], "is not a price"),
+        (&["x", "--price", "1e3"], "is not a price"),
+        (&["x", "--gate", "closed"], "is not a gate"),
+        (&["x", "--gate", "nft:0x12"], "is not an address"),
         (&["x", "--network", "base"], "needs a creator"),
         (&["x", "--network", "nowhere"], "nowhere"),
         (&["x", "--origin", "http://tools.example.com"], "is not an origin"),
         (&["x", "--origin", "https://tools.example.com/\"evil"], "is not an origin"),
-        (&["../x", "--runtime", "axum"], "cannot be a name"),
-        (&["x", "--runtime", "axum", "--force"], "never replaces"),
+        (&["../x", "--runtime", "axum"], "is not a valid name"),
+        (&["x", "--runtime", "axum", "--force"], "does not overwrite"),
         (&["x", "--runtime", "axum", "--out", "-"], "cannot be printed"),
     ] {
         let ran = sandbox.run(&[&["init"], options].concat()).code(2);

@@ -149,7 +149,7 @@ fn finding_nothing_to_check_is_no_success() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run(&["lint"]).code(2);
     assert_eq!(ran.stdout, "");
-    assert!(ran.stderr.starts_with("error[cli.nothing_to_check]: no manifest was found\n"), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("error[cli.nothing_to_check]: no manifest found\n"), "{}", ran.stderr);
     // A named file is checked even if it is no manifest, and then it is told so.
     sandbox.write("package.json", "{\"private\": true}");
     sandbox.run(&["lint"]).code(2);
@@ -170,7 +170,7 @@ fn what_could_not_be_read_outweighs_what_was_found() {
     sandbox.write("a.json", FLAWED);
     let ran = sandbox.run(&["lint", "a.json", "missing.json"]).code(2);
     assert!(ran.stdout.contains("json.duplicate_key"), "the other file is reported all the same");
-    assert!(ran.stderr.starts_with("error[cli.not_found]: there is no file missing.json\n"), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("error[cli.not_found]: missing.json does not exist\n"), "{}", ran.stderr);
     let (code, envelope) = sandbox.run_json(&["lint", "a.json", "missing.json"]);
     assert_eq!((code, &envelope["errors"][0]["code"]), (2, &"cli.not_found".into()));
 }

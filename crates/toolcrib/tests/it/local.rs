@@ -192,7 +192,7 @@ fn the_log_is_verified_with_the_files_that_were_rotated() {
     fs::rename(state.join("audit.jsonl"), &rotated).expect("rotated");
     call(&sandbox, "greeter", &["--yes"]).code(0);
     let whole = sandbox.run(&["local", "logs", "--verify"]).code(0);
-    assert!(whole.stdout.contains(&format!("the hash chain holds: {} lines in 2 files", 2 * last)), "{whole:#?}");
+    assert!(whole.stdout.contains(&format!("the hash chain is intact: {} lines in 2 files", 2 * last)), "{whole:#?}");
     let text = fs::read_to_string(&rotated).expect("a log").replacen("greeter", "greetor", 1);
     fs::write(&rotated, text).expect("a log");
     let edited = sandbox.run(&["local", "logs", "--verify"]);

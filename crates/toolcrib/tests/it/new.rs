@@ -32,7 +32,7 @@ fn nothing_is_replaced_unasked() {
     sandbox.write("rain.json", "precious");
     let ran = sandbox.run(&["new", "tool", "rain"]).code(2);
     assert_eq!(ran.stdout, "");
-    assert!(ran.stderr.starts_with("error[cli.exists]: rain.json is already there\n"), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("error[cli.exists]: rain.json already exists\n"), "{}", ran.stderr);
     assert_eq!(sandbox.read("rain.json"), "precious");
     sandbox.run(&["new", "tool", "rain", "--force"]).code(0);
     assert!(sandbox.read("rain.json").starts_with('{'));
@@ -54,7 +54,7 @@ fn legacy_records_become_a_draft_and_a_list_of_changes() {
     let sandbox = Sandbox::new();
     let records = "agt-version=1\nagt-name=Rain\nagt-protocol=mcp\nagt-endpoint-mcp=https://rain.harbour-office.org/mcp\n";
     sandbox.write("records.txt", records);
-    let ran = sandbox.run(&["migrate", "records.txt", "--domain", "rain.agt"]).code(0);
+    let ran = sandbox.run(&["agt", "migrate", "rain.agt", "--records", "records.txt"]).code(0);
     assert!(ran.stdout.contains("\"domain\": \"rain.agt\"") && ran.stdout.contains("https://rain.harbour-office.org/mcp"));
     assert!(ran.stderr.contains("remove  agt-version=1\n"), "{}", ran.stderr);
     assert!(ran.stderr.trim_end().ends_with("add     agt-manifest=ipfs://<CID of the signed manifest>"), "{}", ran.stderr);
@@ -62,8 +62,8 @@ fn legacy_records_become_a_draft_and_a_list_of_changes() {
     let lint = sandbox.run_with_stdin(&["lint", "-", "--json"], ran.stdout.as_bytes());
     assert!(lint.stdout.contains("agent.unsigned") && lint.stdout.contains("/owner"), "{}", lint.stdout);
     sandbox.write("new.txt", "agt-manifest=ipfs://bafkreigerz3nhhy7zonh55srsphplgwzr7ai2lctakkvqvalxxlfuikvk4\n");
-    assert_eq!(sandbox.run(&["migrate", "new.txt", "--domain", "rain.agt"]).code(1).stdout, "");
-    sandbox.run(&["migrate", "records.txt", "--domain", "rain.com"]).code(2);
+    assert_eq!(sandbox.run(&["agt", "migrate", "rain.agt", "--records", "new.txt"]).code(1).stdout, "");
+    sandbox.run(&["agt", "migrate", "rain.com", "--records", "records.txt"]).code(2);
     // Records are checked like any other file.
     assert!(sandbox.run(&["lint", "records.txt"]).code(0).stdout.contains("agent.legacy"));
 }

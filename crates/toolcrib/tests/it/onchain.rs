@@ -30,7 +30,7 @@ impl World {
 
     /// A chain for what was prepared in a sandbox. The chain ends by itself after five minutes, so long preparations come before it.
     pub(crate) fn in_sandbox(sandbox: Sandbox, more: &[&str]) -> Self {
-        let mut command = sandbox.command(&[&["devchain", "--port", "0", "--exit-after", "300"], more].concat());
+        let mut command = sandbox.command(&[&["chain", "dev", "--port", "0", "--exit-after", "300"], more].concat());
         let mut chain = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts");
         let mut line = String::new();
         BufReader::new(chain.stdout.take().expect("a pipe")).read_line(&mut line).expect("a first line");
@@ -114,7 +114,7 @@ fn a_tool_from_its_registration_to_its_end() {
     let shown = world.run(&["inspect", "1"]).code(0).stdout;
     let hash = world.sandbox.run(&["hash", "tool.json", "-q"]).code(0).stdout;
     assert!(shown.contains(CREATOR) && shown.contains(URI) && shown.contains(hash.trim()), "{shown}");
-    assert_eq!(world.run(&["access", "1", STRANGER]).code(0).stdout, "granted\n");
+    assert_eq!(world.run(&["predicate", "check", "1", STRANGER]).code(0).stdout, "granted\n");
 
     assert!(world.run(&["inspect", "2"]).code(1).stdout.contains("not registered"));
 
@@ -125,9 +125,9 @@ fn a_tool_from_its_registration_to_its_end() {
     assert!(world.run(&["inspect", "1"]).code(0).stdout.contains(hash.trim()));
 
     world.sign(&["pause", "1"], "0").code(0);
-    assert_eq!(world.run(&["access", "1", STRANGER]).code(1).stdout, "denied\n");
+    assert_eq!(world.run(&["predicate", "check", "1", STRANGER]).code(1).stdout, "denied\n");
     world.sign(&["resume", "1"], "0").code(0);
-    assert_eq!(world.run(&["access", "1", STRANGER]).code(0).stdout, "granted\n");
+    assert_eq!(world.run(&["predicate", "check", "1", STRANGER]).code(0).stdout, "granted\n");
 
     let refused = world.sign(&["deregister", "1"], "1").code(2);
     assert!(refused.stderr.contains("author.creator_not_signer"), "{}", refused.stderr);
@@ -165,7 +165,7 @@ fn resume_opens_nothing_that_is_not_paused() {
     let gate = "0x2000000000000000000000000000000000000001";
     // PUSH1 1; PUSH1 0; MSTORE; PUSH1 32; PUSH1 0; RETURN: yes to every question.
     world.set_code(gate, "0x600160005260206000f3");
-    world.sign(&["set-predicate", "1", gate], "0").code(0);
+    world.sign(&["predicate", "use", "1", gate], "0").code(0);
     refused("gated since");
     world.sign(&["pause", "1"], "0").code(0);
     let deny = predicate(&world).expect("paused");
@@ -177,14 +177,14 @@ fn resume_opens_nothing_that_is_not_paused() {
     refused("resumed");
 
     world.sign(&["pause", "1"], "0").code(0);
-    world.sign(&["set-predicate", "1", gate], "0").code(0);
+    world.sign(&["predicate", "use", "1", gate], "0").code(0);
     refused("changed since");
     // Paused with another's file: the former predicate is not known here.
-    world.sign(&["set-predicate", "1", "open"], "0").code(0);
-    world.sign(&["set-predicate", "1", &deny], "0").code(0);
+    world.sign(&["predicate", "use", "1", "open"], "0").code(0);
+    world.sign(&["predicate", "use", "1", &deny], "0").code(0);
     world.sandbox.write("elsewhere/keep", "");
     let ran = world.sign(&["resume", "1", "--state-dir", "elsewhere"], "0").code(2);
-    assert!(ran.stderr.contains("was paused elsewhere"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("was not paused on this machine"), "{}", ran.stderr);
 }
 
 // req: CREATOR-005, CLI-006, PRED-026
@@ -221,26 +221,26 @@ fn a_broken_gate_is_told_from_a_closed_one_and_says_what_is_wrong_with_it() {
     // PUSH1 2; PUSH1 0; MSTORE; PUSH1 32; PUSH1 0; RETURN: neither yes nor no, to every question.
     world.set_code(predicate, "0x600260005260206000f3");
     world.register(&["--access-predicate", predicate]).code(0);
-    let ran = world.run(&["access", "1", STRANGER]).code(1);
+    let ran = world.run(&["predicate", "check", "1", STRANGER]).code(1);
     assert_eq!(ran.stdout, "malfunction\n");
     assert!(ran.stderr.contains("predicate.answer_not_bool") && ran.stderr.contains("0x2"), "{}", ran.stderr);
     let data: serde_json::Value =
-        serde_json::from_str(&world.run(&["access", "1", STRANGER, "--json"]).code(1).stdout).expect("JSON");
+        serde_json::from_str(&world.run(&["predicate", "check", "1", STRANGER, "--json"]).code(1).stdout).expect("JSON");
     assert_eq!(data["data"]["code"], "predicate.malfunction", "{data}");
     assert_eq!(data["data"]["reason"]["code"], "predicate.answer_not_bool", "{data}");
     let shown = world.run(&["inspect", "1"]).code(0).stdout;
     assert!(shown.contains("error[predicate.malfunction]") && shown.contains("error[predicate.answer_not_bool]"), "{shown}");
-    let listed = world.run(&["requirements", "1"]).code(1);
+    let listed = world.run(&["predicate", "requirements", "1"]).code(1);
     assert!(listed.stderr.contains("predicate.requirements_malformed"), "{}", listed.stderr);
     // An honest no has no reason to give, and a secret is not shown to a node.
     world.sign(&["pause", "1"], "0").code(0);
-    let ran = world.run(&["access", "1", STRANGER]).code(1);
+    let ran = world.run(&["predicate", "check", "1", STRANGER]).code(1);
     assert!(ran.stdout == "denied\n" && ran.stderr.contains("predicate.denied:"), "{}", ran.stderr);
     assert!(!world.run(&["inspect", "1"]).code(0).stdout.contains("malfunction"));
-    let secret = world.run(&["access", "1", STRANGER, "--data", "0x426561726572206162632e646566"]).code(2);
+    let secret = world.run(&["predicate", "check", "1", STRANGER, "--data", "0x426561726572206162632e646566"]).code(2);
     assert!(secret.stderr.contains("predicate.data_secret"), "{}", secret.stderr);
     let key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
-    let arguments = ["access", "1", STRANGER, "--data", key, "--network", "local", "--rpc-url", &world.url];
+    let arguments = ["predicate", "check", "1", STRANGER, "--data", key, "--network", "local", "--rpc-url", &world.url];
     let secret = world.sandbox.run_with_env(&arguments, &[("TOOLCRIB_PRIVATE_KEY", key)]).code(2);
     assert!(secret.stderr.contains("predicate.data_secret") && !secret.stderr.contains(&key[2..20]), "{}", secret.stderr);
 }
@@ -252,7 +252,7 @@ fn what_cannot_be_undone_is_said_before_it_is_done() {
     let nobody = "0x1111111111111111111111111111111111111111";
     let ran = world.register(&["--access-predicate", nobody, "--allow-undeployed"]).code(0);
     assert!(ran.stderr.contains("warning[predicate.no_code]"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("the creator can never be changed"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the creator cannot be changed"), "{}", ran.stderr);
     let shown = world.run(&["inspect", "1"]).code(0).stdout;
     assert!(shown.contains("predicate.no_code") && !shown.contains("malfunction"), "{shown}");
     // Our registry takes nothing, so a fee is refused, and the refusal is reported.
@@ -265,7 +265,7 @@ fn what_cannot_be_undone_is_said_before_it_is_done() {
     // An account with code can recover; it is not warned. Nothing is signed here, as the key would not count.
     world.set_code(CREATOR, "0x00");
     let ran = world.register(&["--access-predicate", nobody, "--allow-undeployed", "--calldata"]).code(0);
-    assert!(!ran.stderr.contains("the creator can never be changed"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("the creator cannot be changed"), "{}", ran.stderr);
 }
 
 #[test]
@@ -300,16 +300,16 @@ fn a_gate_is_configured_with_the_registration() {
     let collection =
         assets.filter(|asset| asset.name == "TestERC721").map(|asset| asset.address.to_string()).next().expect("listed");
     let ran = world.register(&["--nft-gate", &collection]).code(0);
-    assert!(ran.stderr.contains("the creator can never be changed"), "{}", ran.stderr);
-    let requirements = world.run(&["requirements", "1"]).stdout;
+    assert!(ran.stderr.contains("the creator cannot be changed"), "{}", ran.stderr);
+    let requirements = world.run(&["predicate", "requirements", "1"]).stdout;
     assert!(requirements.contains("0xbdf8c428"), "{requirements}");
     assert!(requirements.to_lowercase().contains(&collection.to_lowercase()[2..]), "{requirements}");
-    assert_eq!(world.run(&["access", "1", STRANGER]).code(1).stdout, "denied\n");
+    assert_eq!(world.run(&["predicate", "check", "1", STRANGER]).code(1).stdout, "denied\n");
     // mint(address,uint256): only holders of a token have access.
     let mint = format!(r#""to":"{collection}","data":"0x40c10f19{:0>64}{:064x}""#, &STRANGER[2..].to_lowercase(), 1);
     assert_eq!(transact(&world, &mint)["status"], "0x1");
-    assert_eq!(world.run(&["access", "1", STRANGER]).code(0).stdout, "granted\n");
-    assert_eq!(world.run(&["access", "1", CREATOR]).code(1).stdout, "denied\n");
+    assert_eq!(world.run(&["predicate", "check", "1", STRANGER]).code(0).stdout, "granted\n");
+    assert_eq!(world.run(&["predicate", "check", "1", CREATOR]).code(1).stdout, "denied\n");
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn gates_are_changed_and_shown() {
     world.sign(&["predicate", "set", "1", "--erc20-gate", token, "--min", "5"], "0").code(0);
     let shown = world.run(&["predicate", "show", "1"]).code(0).stdout;
     assert!(shown.starts_with("erc20 0x") && shown.contains("\"min_balance\": \"5\""), "{shown}");
-    assert_ne!(world.run(&["access", "1", STRANGER]).code(1).stdout, "granted\n");
+    assert_ne!(world.run(&["predicate", "check", "1", STRANGER]).code(1).stdout, "granted\n");
     world.sandbox.write("friends.txt", format!("# who may come in\n{STRANGER}\n{CREATOR}\n"));
     world.sign(&["predicate", "set", "1", "--allowlist", "friends.txt"], "0").code(0);
     assert!(world.run(&["predicate", "show", "1"]).code(0).stdout.contains("\"root\": \"0x"));
@@ -330,11 +330,11 @@ fn gates_are_changed_and_shown() {
     world.sign(&["predicate", "set", "1", "--all-of", &deny], "0").code(0);
     let shown = world.run(&["predicate", "show", "1"]).code(0).stdout;
     assert!(shown.starts_with("composite 0x") && shown.contains("\"negated\": true"), "{shown}");
-    assert_eq!(world.run(&["access", "1", STRANGER]).code(0).stdout, "granted\n");
+    assert_eq!(world.run(&["predicate", "check", "1", STRANGER]).code(0).stdout, "granted\n");
     let key = format!("0x{:064x}", 7);
     world.sign(&["predicate", "set", "1", "--trait-gate", token, "--trait-key", &key, "--trait-value", &key], "0").code(0);
     assert!(world.run(&["predicate", "show", "1"]).code(0).stdout.starts_with("trait 0x"));
-    world.sign(&["set-predicate", "1", "open"], "0").code(0);
+    world.sign(&["predicate", "use", "1", "open"], "0").code(0);
     assert_eq!(world.run(&["predicate", "show", "1"]).code(0).stdout, "open to everybody\n");
 }
 
@@ -362,16 +362,16 @@ fn access_says_how_much_gas_a_predicate_lacks() {
     // A check reads a token and three slots: 210,000 gas at these prices, where the registry gives 200,000.
     let world = World::with(&["--cold-access", "60000,50000"]);
     world.register(&["--erc20-gate", &address_of("TestERC20"), "--min", "5"]).code(0);
-    let ran = world.run(&["access", "1", STRANGER]).code(1);
+    let ran = world.run(&["predicate", "check", "1", STRANGER]).code(1);
     assert_eq!(ran.stdout, "malfunction\n");
     assert!(
-        ran.stderr.contains("predicate.needs_more_gas") && ran.stderr.contains("it gets 200000 and needs about 21"),
+        ran.stderr.contains("predicate.needs_more_gas") && ran.stderr.contains("it gets 200000 gas and needs about 21"),
         "{}",
         ran.stderr
     );
     let shown = world.run(&["inspect", "1"]).code(0).stdout;
     assert!(shown.contains("predicate.needs_more_gas"), "{shown}");
-    let wrong = world.sandbox.run(&["devchain", "--cold-access", "60000"]).code(2);
+    let wrong = world.sandbox.run(&["chain", "dev", "--cold-access", "60000"]).code(2);
     assert!(wrong.stderr.contains("10100,8100"), "{}", wrong.stderr);
 }
 
@@ -423,7 +423,7 @@ fn a_predicate_of_another_registry_is_shown_as_such() {
     let request = serde_json::json!({ "from": CREATOR, "to": other, "data": data, "gas": "0x80000" });
     world.ask("eth_sendTransaction", &request.to_string());
     assert!(elsewhere(&["inspect", "1"]).code(0).stdout.contains("predicate.other_registry"));
-    let ran = elsewhere(&["access", "1", STRANGER]).code(1);
+    let ran = elsewhere(&["predicate", "check", "1", STRANGER]).code(1);
     assert!(ran.stderr.contains("predicate.other_registry"), "{}", ran.stderr);
 }
 
@@ -439,11 +439,11 @@ fn half_a_registration_lets_nobody_in_and_can_be_finished() {
     // Collections without code: the tool is registered, its gate is refused.
     let gates = &gates[..6];
     let ran = world.register(gates).code(2);
-    assert!(ran.stderr.contains("the same command goes on where this stopped"), "{}", ran.stderr);
-    assert_ne!(world.run(&["access", "1", STRANGER]).code(1).stdout, "granted\n", "closed, not open");
+    assert!(ran.stderr.contains("run the same command again to continue"), "{}", ran.stderr);
+    assert_ne!(world.run(&["predicate", "check", "1", STRANGER]).code(1).stdout, "granted\n", "closed, not open");
     // Given again, it goes on instead of registering a second tool.
     let again = world.register(gates).code(2);
-    assert!(again.stderr.contains("going on where this stopped before"), "{}", again.stderr);
+    assert!(again.stderr.contains("continuing unfinished work"), "{}", again.stderr);
     assert!(world.run(&["inspect", "2"]).code(1).stdout.contains("not registered"));
 }
 
@@ -483,7 +483,7 @@ fn a_registration_survives_being_killed() {
     world.mine();
     // Half of the work is done: the tool is there, and lets nobody in.
     assert!(world.run(&["inspect", "1"]).code(0).stdout.contains(URI));
-    assert_ne!(world.run(&["access", "1", STRANGER]).code(1).stdout, "granted\n");
+    assert_ne!(world.run(&["predicate", "check", "1", STRANGER]).code(1).stdout, "granted\n");
 
     let mut second = world.sandbox.command(&[&arguments[..], &["--resume"]].concat()).spawn().expect("the program starts");
     while second.try_wait().expect("a process").is_none() {
@@ -494,8 +494,8 @@ fn a_registration_survives_being_killed() {
     let output = second.wait_with_output().expect("ended");
     let (said, noted) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && said.trim_end().ends_with("/1"), "{said}{noted}");
-    assert!(noted.contains("going on where this stopped before"), "{noted}");
-    assert!(world.run(&["requirements", "1"]).stdout.contains("0xbdf8c428"), "the right gate");
+    assert!(noted.contains("continuing unfinished work"), "{noted}");
+    assert!(world.run(&["predicate", "requirements", "1"]).stdout.contains("0xbdf8c428"), "the right gate");
     assert!(world.run(&["inspect", "2"]).code(1).stdout.contains("not registered"), "one tool");
     let over = world.register(&["--nft-gate", collection, "--resume"]).code(2);
     assert!(over.stderr.contains("author.nothing_to_resume"), "{}", over.stderr);

@@ -113,7 +113,7 @@ fn a_variable_that_makes_no_sense_is_named() {
     let first = ran.stderr.lines().next().expect("a line");
     assert_eq!(
         first,
-        "error[cli.settings]: environment variable TOOLCRIB_FORMAT is `xml`, but takes `human`, `json`, `sarif`, `github`"
+        "error[cli.settings]: environment variable TOOLCRIB_FORMAT is `xml`, expected `human`, `json`, `sarif`, `github`"
     );
     sandbox.run_with_env(&["config"], &[("TOOLCRIB_DENY_WARNINGS", "maybe")]).code(2);
     sandbox.run_with_env(&["config"], &[("TOOLCRIB_FORMAT", "")]).code(0);

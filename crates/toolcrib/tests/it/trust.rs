@@ -8,8 +8,8 @@ use tokio::runtime::Runtime;
 use toolcrib_x402::header;
 
 use crate::onchain::{CREATOR, World};
-use crate::support::{Authority, Request, Script, Server, Step, answer, ok};
 use crate::{Ran, example};
+use toolcrib_testkit::servers::{Authority, Request, Script, Server, Step, answer, ok};
 
 const HOST: &str = "tide-table.tool.localhost";
 const HASH: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
@@ -130,7 +130,7 @@ fn an_honest_tool_verifies_and_its_evidence_says_the_same_later() {
     let reference = place.register();
     let ran = place.run(&["verify", "1", "--save", "evidence.json"]).code(0);
     assert!(ran.stdout.contains(&reference) && ran.stdout.contains("verified ("), "{}", ran.stdout);
-    assert!(ran.stdout.contains("in the development world"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("in the development environment"), "{}", ran.stdout);
     let (code, live) = place.json(&["verify", &reference, "--save", "evidence.json"]);
     assert_eq!((code, &live["data"]["dev"], &live["data"]["verified"]), (0, &json!(true), &json!(true)), "{live:#}");
     assert_eq!(live["data"]["checks"], json!(["passed", "passed", "passed", "passed"]));
@@ -170,7 +170,7 @@ fn many_tools_pins_and_urls() {
     place.run(&["verify", "1", "--pin", hash.trim()]).code(0);
     let other = place.run(&["verify", "1", "--pin", HASH]).code(1);
     assert!(
-        other.stdout.contains("pin.manifest_hash_changed") && other.stdout.contains("not what was pinned"),
+        other.stdout.contains("pin.manifest_hash_changed") && other.stdout.contains("not the pinned version"),
         "{}",
         other.stdout
     );
@@ -225,7 +225,7 @@ fn a_changed_file_is_refused_explained_and_mended() {
     place.run(&["verify", "1", "--save", "before.json"]).code(0);
     let same = place.run(&["diff", "1", "--manifest", "tool.json"]).code(0).stdout;
     assert_eq!(same.matches("as onchain").count(), 2, "{same}");
-    assert!(place.run(&["explain-hash", "1"]).code(0).stdout.contains("both hashes are the same"));
+    assert!(place.run(&["explain", "hash", "1"]).code(0).stdout.contains("both hashes are equal"));
 
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
@@ -245,26 +245,27 @@ fn a_changed_file_is_refused_explained_and_mended() {
     assert_eq!((code, &report["data"]["failed"]["code"]), (1, &json!("verify.hash_mismatch")), "{report:#}");
     assert_eq!((&report["data"]["failed"]["check"], &report["data"]["about"]), (&json!(3), &Value::Null));
     let diff = place.run(&["diff", "1", "--manifest", "tool.json"]).code(1).stdout;
-    assert!(diff.contains("differs") && diff.contains("served and local are the same"), "{diff}");
+    assert!(diff.contains("differs") && diff.contains("served and local are equal"), "{diff}");
 
     // Nothing at hand: it says so, and does not guess.
-    let (code, nothing) = place.json(&["explain-hash", "1"]);
+    let (code, nothing) = place.json(&["explain", "hash", "1"]);
     assert_eq!((code, &nothing["data"]["code"], &nothing["data"]["cause"]), (1, &json!("hash.unexplained"), &Value::Null));
     // The history of the file, an earlier look, and a copy each name the cause.
     let path = std::env::var("PATH").unwrap_or_default();
     let chain = ["--network", "local", "--rpc-url", &place.world.url];
-    let history = sandbox.run_with_env(&[&["explain-hash", "1", "--git", "tool.json"][..], &chain].concat(), &[("PATH", &path)]);
+    let history =
+        sandbox.run_with_env(&[&["explain", "hash", "1", "--git", "tool.json"][..], &chain].concat(), &[("PATH", &path)]);
     let history = history.code(0).stdout;
     assert!(history.contains("error[hash.older_version]") && history.contains("tool.json of commit "), "{history}");
     assert!(history.contains("  ~ /name  \"Tide table\" -> \"Tide table two\""), "{history}");
     assert!(history.contains(&format!("run: toolcrib update {reference} --manifest tool.json")), "{history}");
-    let (code, earlier) = place.json(&["explain-hash", "1", "--earlier", "before.json"]);
+    let (code, earlier) = place.json(&["explain", "hash", "1", "--earlier", "before.json"]);
     assert_eq!((code, &earlier["data"]["code"]), (0, &json!("hash.older_version")), "{earlier:#}");
     // Offline, from a file that is served and a hash.
     let committed = report["data"]["hash"]["committed"].as_str().expect("a hash");
     sandbox.write("my copy.json", renamed.replace("Tide table two", "Tide table"));
     let offline =
-        sandbox.run(&["explain-hash", "--served", "tool.json", "--expected", committed, "--manifest", "my copy.json"]).code(0);
+        sandbox.run(&["explain", "hash", "--served", "tool.json", "--expected", committed, "--manifest", "my copy.json"]).code(0);
     assert!(offline.stdout.contains("hash.local_file"), "{}", offline.stdout);
     assert!(offline.stdout.contains("run: toolcrib update TOOL --manifest 'my copy.json'"), "{}", offline.stdout);
 
@@ -277,24 +278,24 @@ fn histories_that_cannot_be_read_say_so() {
     let sandbox = crate::Sandbox::new();
     sandbox.write("tool.json", example("tool-free.json"));
     let run = |path: &str, file: &str| {
-        let arguments = ["explain-hash", "--served", "tool.json", "--expected", HASH, "--git", file];
+        let arguments = ["explain", "hash", "--served", "tool.json", "--expected", HASH, "--git", file];
         sandbox.run_with_env(&arguments, &[("PATH", path)]).code(2).stderr
     };
     let path = std::env::var("PATH").unwrap_or_default();
     let none = run("/nonexistent", "tool.json");
     assert!(none.contains("cli.git") && none.contains("git is not installed"), "{none}");
     assert!(run(&path, "tool.json").contains("cli.git"), "no repository");
-    assert!(run(&path, "nowhere/tool.json").contains("no such folder"));
+    assert!(run(&path, "nowhere/tool.json").contains("the folder does not exist"));
     // A name that looks like an option stays a name.
     sandbox.write("--output=owned", "x");
     assert!(run(&path, "./--output=owned").contains("cli.git"));
     // What it says about a placeholder needs no server at all.
-    let odd = sandbox.run(&["explain-hash", "--served", "tool.json", "--expected", HASH]).code(0).stdout;
+    let odd = sandbox.run(&["explain", "hash", "--served", "tool.json", "--expected", HASH]).code(0).stdout;
     assert!(odd.contains("hash.placeholder"), "{odd}");
     // A URL without a hash, evidence without a file.
-    sandbox.run(&["explain-hash", "https://a.harbour-office.org/"]).code(2);
-    sandbox.run(&["explain-hash", "--evidence", "none.json"]).code(2);
-    sandbox.run(&["explain-hash", "--served", "tool.json"]).code(2);
+    sandbox.run(&["explain", "hash", "https://a.harbour-office.org/"]).code(2);
+    sandbox.run(&["explain", "hash", "--evidence", "none.json"]).code(2);
+    sandbox.run(&["explain", "hash", "--served", "tool.json"]).code(2);
 }
 
 // req: VERIFY-007, VERIFY-010, VERIFY-011
@@ -305,7 +306,7 @@ fn an_outage_is_no_verdict() {
     place.run(&["verify", "1"]).code(0);
     place.run(&["watch", "1", "--once"]).code(0);
     place.down();
-    for command in [&["verify", "1"][..], &["diff", "1"], &["watch", "1", "--once"], &["explain-hash", "1"], &["probe", "1"]] {
+    for command in [&["verify", "1"][..], &["diff", "1"], &["watch", "1", "--once"], &["explain", "hash", "1"], &["probe", "1"]] {
         let ran = place.run(command).code(2);
         assert!(ran.stderr.contains("error[fetch.connect_refused]"), "{command:?}: {}", ran.stderr);
         assert!(!ran.stdout.contains("verified ("), "no memory of better days: {}", ran.stdout);
@@ -348,7 +349,10 @@ fn endpoints_are_probed_without_paying() {
     place.register();
     place.answer_calls(challenge("50000"));
     let ran = place.run(&["probe", "1"]).code(0);
-    assert!(ran.stdout.contains("asks for payment or proof (402 to POST)") && ran.stdout.contains("says the same"), "{ran:#?}");
+    assert!(
+        ran.stdout.contains("requires payment or proof (402 to POST)") && ran.stdout.contains("manifest   matches"),
+        "{ran:#?}"
+    );
     place.answer_calls(challenge("60000"));
     let (code, dear) = place.json(&["probe", "1"]);
     assert_eq!((code, &dear["data"]["report"]["agrees"]), (1, &json!(false)), "{dear:#}");
@@ -387,8 +391,8 @@ fn hostile_text_reaches_no_terminal() {
         &["verify", "1"][..],
         &["verify", "1", "--json"],
         &["diff", "1", "--manifest", "tool.json"],
-        &["explain-hash", "1", "--candidate", "tool.json"],
-        &["explain-hash", "1", "--candidate", "tool.json", "--json"],
+        &["explain", "hash", "1", "--candidate", "tool.json"],
+        &["explain", "hash", "1", "--candidate", "tool.json", "--json"],
         &["watch", "1", "--once"],
     ] {
         let ran = place.run(command);

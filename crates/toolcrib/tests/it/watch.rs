@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::init_code;
 use crate::onchain::CREATOR;
-use crate::support::{Script, Server, Step, answer};
 use crate::trust::Place;
+use toolcrib_testkit::servers::{Script, Server, Step, answer};
 
 /// The codes of the changes in an event.
 fn changes(event: &Value) -> Vec<&str> {
@@ -213,7 +213,7 @@ fn an_upgrade_of_the_gate_is_seen_without_waiting() {
     let code = format!("{}{deny:0>64}", init_code("TestProxy"));
     let deployed = transact(json!({ "from": CREATOR, "data": code }));
     let proxy = deployed["contractAddress"].as_str().expect("an address").to_owned();
-    place.world.sign(&["set-predicate", "1", &proxy], "0").code(0);
+    place.world.sign(&["predicate", "use", "1", &proxy], "0").code(0);
 
     let running = Running::start(&place, &["--interval", "3600", "--json"]);
     assert_eq!(running.event()["event"], "first");

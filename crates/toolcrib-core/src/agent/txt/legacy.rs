@@ -8,7 +8,7 @@ use crate::codes;
 use crate::finding::{Finding, Findings};
 
 /// Longest legacy description, in code points; the old limit was shorter.
-pub const MAX_LEGACY_DESCRIPTION: usize = 200;
+pub(crate) const MAX_LEGACY_DESCRIPTION: usize = 200;
 
 /// The content of legacy records: untrusted and unsigned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

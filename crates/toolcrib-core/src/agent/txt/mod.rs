@@ -10,7 +10,7 @@ mod lines;
 use std::collections::BTreeSet;
 use std::fmt;
 
-pub use legacy::{LegacyAgent, LegacyProtocol, MAX_LEGACY_DESCRIPTION};
+pub use legacy::{LegacyAgent, LegacyProtocol};
 pub use lines::{TextRecord, records_from_text};
 
 use super::is_elided;
@@ -25,7 +25,7 @@ pub const MAX_TOTAL_BYTES: usize = 65_536;
 
 /// Shortest text of a CID: version, codec, hash code, hash length and a hash of 32 bytes are 36 bytes, which base64 encodes in 48
 /// characters after the prefix.
-pub const MIN_CID_BYTES: usize = 49;
+pub(crate) const MIN_CID_BYTES: usize = 49;
 
 /// Longest text of a CID. A 64-byte hash in hexadecimal makes 140 characters.
 pub const MAX_CID_BYTES: usize = 200;

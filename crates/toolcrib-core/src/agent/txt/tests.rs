@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::legacy::MAX_LEGACY_DESCRIPTION;
 use super::*;
 use crate::agent::{AgentManifest, AgtDomain, PricingModel, TxtChange, migrate};
 use crate::checked::parse;

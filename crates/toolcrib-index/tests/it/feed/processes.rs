@@ -18,7 +18,7 @@ use toolcrib_store::database::Value;
 use toolcrib_store::{Database, Location};
 
 use super::NOW;
-use crate::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, Place};
 
 const TASK: &str = "TOOLCRIB_FEED_WRITER";
 const PROCESSES: i64 = 4;

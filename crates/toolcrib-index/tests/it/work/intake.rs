@@ -14,8 +14,8 @@ use toolcrib_store::database::{PerEngine, Value};
 use super::leases::{Pair, due, slow, worker};
 use super::scripted::fill;
 use super::{Stage, World};
-use crate::databases::{Backend, Place};
-use crate::support::NOW;
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::servers::NOW;
 
 const COUNT: &str = "SELECT COUNT(*) FROM index_job";
 const CURSOR: &str = "SELECT cursor FROM index_intake";

@@ -12,8 +12,8 @@ use toolcrib_store::database::Value;
 use toolcrib_store::objects::{Objects, ObjectsLocation};
 
 use super::{Stage, World};
-use crate::s3::{Service, objects_at};
-use crate::support::NOW;
+use toolcrib_testkit::objects::{Service, objects_at};
+use toolcrib_testkit::servers::NOW;
 
 fn folder() -> (tempfile::TempDir, Objects) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -111,7 +111,7 @@ async fn the_last_verified_evidence_stays_beside_that_of_a_failure() {
         stages.push((stage, folder));
     }
     drop(server);
-    let _gone = world.net.honest("good.example", |_| crate::support::answer("404 Not Found", "", b"")).await;
+    let _gone = world.net.honest("good.example", |_| toolcrib_testkit::servers::answer("404 Not Found", "", b"")).await;
     world.clock.advance(86_400);
     for (stage, folder) in stages {
         assert_eq!(stage.work(&world).await.written, 1);

@@ -19,8 +19,8 @@ use toolcrib_store::database::PerEngine;
 use toolcrib_store::{Database, Location};
 
 use super::scripted::{Scripted, fill, good};
-use crate::databases::{Backend, Place};
-use crate::support::NOW;
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::servers::NOW;
 
 const TASK: &str = "TOOLCRIB_INDEX_WORKER";
 const JOBS: u64 = 520;

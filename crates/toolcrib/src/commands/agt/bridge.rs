@@ -25,43 +25,43 @@ use crate::printer::{Printer, shown};
 /// Arguments of `agt export`.
 #[derive(Args, Debug)]
 pub(crate) struct Export {
-    /// The signed manifest, or `-` for stdin
+    /// Signed manifest, or `-` for stdin
     #[arg(value_name = "FILE")]
     pub(crate) path: PathBuf,
-    /// The format: a2a, erc8004, mcp-registry, ensip26 or aid
+    /// Format: a2a, erc8004, mcp-registry, ensip26 or aid
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Format,
-    /// Where to write; stdout without it
+    /// Output path [default: stdout]
     #[arg(short, long, value_name = "PATH")]
     pub(crate) out: Option<PathBuf>,
-    /// Replace a file that exists
+    /// Overwrite an existing file
     #[arg(long, requires = "out")]
     pub(crate) force: bool,
-    /// Version of the agent, which mcp-registry requires
+    /// Version of the agent; required by mcp-registry
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
-    /// What the `a2a` endpoint of the manifest is: card or rpc; a2a requires it
+    /// Kind of the manifest's `a2a` endpoint: card or rpc; required by a2a
     #[arg(long, value_name = "WHAT")]
     pub(crate) a2a_endpoint: Option<A2aEndpoint>,
-    /// How calls over A2A are encoded: JSONRPC, GRPC or HTTP+JSON
+    /// A2A binding: JSONRPC, GRPC or HTTP+JSON
     #[arg(long, value_name = "BINDING")]
     pub(crate) a2a_binding: Option<A2aBinding>,
-    /// URL that takes calls, if the endpoint of the manifest is a card
+    /// URL for calls, if the manifest's endpoint is a card
     #[arg(long, value_name = "URL")]
     pub(crate) a2a_interface: Option<String>,
-    /// URL of the card, if the endpoint of the manifest takes calls
+    /// URL of the card, if the manifest's endpoint takes calls
     #[arg(long, value_name = "URL")]
     pub(crate) a2a_card: Option<String>,
-    /// Organization that provides the agent, for a2a
+    /// a2a: organization that provides the agent
     #[arg(long, value_name = "TEXT")]
     pub(crate) provider: Option<String>,
     /// ERC-8004 registration as CHAIN:REGISTRY:ID; repeatable
     #[arg(long = "registration", value_name = "CHAIN:0x…:ID")]
     pub(crate) registrations: Vec<String>,
-    /// The agent takes x402 payments, for erc8004
+    /// erc8004: the agent accepts x402 payments
     #[arg(long)]
     pub(crate) x402: bool,
-    /// Namespace that you can prove, such as io.github.you; mcp-registry requires it
+    /// Namespace you own, such as io.github.you; required by mcp-registry
     #[arg(long, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
     /// Host of AID records [default: the .agt name]
@@ -75,16 +75,16 @@ pub(crate) struct Export {
 /// Arguments of `agt import`.
 #[derive(Args, Debug)]
 pub(crate) struct Import {
-    /// An A2A Agent Card or an ERC-8004 registration file, or `-` for stdin
+    /// A2A Agent Card or ERC-8004 registration file, or `-` for stdin
     #[arg(value_name = "FILE")]
     pub(crate) path: PathBuf,
-    /// The .agt name of the manifest
+    /// .agt name of the manifest
     #[arg(long, value_name = "NAME")]
     pub(crate) domain: String,
-    /// The wallet that holds the name and will sign
+    /// Address that holds the name and will sign
     #[arg(long, value_name = "0x…")]
     pub(crate) owner: String,
-    /// The format: a2a or erc8004 [default: detect]
+    /// Format: a2a or erc8004 [default: detect]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) from: Option<ImportFormat>,
 }

@@ -21,16 +21,16 @@ use crate::printer::{Printer, shown};
 /// Arguments of `agt new`.
 #[derive(Args, Debug)]
 pub(crate) struct New {
-    /// The .agt name
+    /// .agt name
     #[arg(value_name = "NAME")]
     pub(crate) domain: String,
-    /// The wallet that holds the name and signs the manifest
+    /// Address that holds the name and signs the manifest
     #[arg(long, value_name = "0x…")]
     pub(crate) owner: Option<String>,
     /// Display name, at most 100 characters
     #[arg(long, value_name = "TEXT")]
     pub(crate) name: Option<String>,
-    /// What the agent does, at most 280 characters
+    /// Description, at most 280 characters
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
     /// HTTPS URL of a square image
@@ -39,22 +39,24 @@ pub(crate) struct New {
     /// HTTPS URL of a website
     #[arg(long, value_name = "URL")]
     pub(crate) website: Option<String>,
-    /// A protocol and its endpoint, such as `mcp=https://rain.example.org/mcp`; repeatable
+    /// Protocol and endpoint, such as `mcp=https://…`; repeatable
     #[arg(long = "protocol", value_name = "ID=URL")]
     pub(crate) protocols: Vec<String>,
-    /// A capability, see `agt vocab`; repeatable
+    /// Capability, see `agt vocab`; repeatable
     #[arg(long = "capability", value_name = "ID")]
     pub(crate) capabilities: Vec<String>,
-    /// `free`, `contact`, or AMOUNT:CURRENCY:UNIT[:CHAIN] such as `0.01:USDC:per_request:polygon`
+    /// Price: `free`, `contact`, or AMOUNT:CURRENCY:UNIT[:CHAIN]
+    ///
+    /// For example `0.01:USDC:per_request:polygon`.
     #[arg(long, value_name = "PRICE")]
     pub(crate) price: Option<String>,
-    /// What is free, which makes the price `freemium`
+    /// Free tier; makes the price `freemium`
     #[arg(long, value_name = "TEXT", requires = "price")]
     pub(crate) free_tier: Option<String>,
-    /// Where to write [default: NAME.json]; `-` prints the draft
+    /// Output path; `-` for stdout [default: NAME.json]
     #[arg(short, long, value_name = "PATH")]
     pub(crate) out: Option<PathBuf>,
-    /// Replace a file that exists
+    /// Overwrite an existing file
     #[arg(long)]
     pub(crate) force: bool,
 }

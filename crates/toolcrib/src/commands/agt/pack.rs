@@ -19,13 +19,13 @@ use crate::printer::{Printer, shown};
 /// Arguments of `agt pack`.
 #[derive(Args, Debug)]
 pub(crate) struct Pack {
-    /// The signed manifest, or `-` for stdin
+    /// Signed manifest, or `-` for stdin
     #[arg(value_name = "FILE")]
     pub(crate) path: PathBuf,
     /// Pack as a `UnixFS` file (dag-pb) instead of one raw block
     #[arg(long)]
     pub(crate) dag_pb: bool,
-    /// Also write the blocks as an archive (CAR)
+    /// Also write the blocks as a CAR archive
     #[arg(long, value_name = "FILE")]
     pub(crate) car: Option<PathBuf>,
 }

@@ -28,19 +28,23 @@ use crate::secrets;
 /// Arguments of `agt publish`.
 #[derive(Args, Debug)]
 pub(crate) struct Publish {
-    /// The signed manifest
+    /// Signed manifest
     #[arg(value_name = "FILE")]
     pub(crate) path: PathBuf,
-    /// Where to pin: kubo:URL (RPC of a node) or service:URL (Pinning Service API); the token is in `TOOLCRIB_PIN_TOKEN`
+    /// Pin to kubo:URL (node RPC) or service:URL (Pinning Service API)
+    ///
+    /// The token comes from `TOOLCRIB_PIN_TOKEN`.
     #[arg(long, value_name = "WHERE")]
     pub(crate) pin: Option<String>,
-    /// How to change the TXT record: print, update:ADDRESS (RFC 2136, key in `TOOLCRIB_TSIG_KEY`) or command
+    /// Update the TXT record by: print, update:ADDRESS (RFC 2136) or command
+    ///
+    /// The key for RFC 2136 comes from `TOOLCRIB_TSIG_KEY`.
     #[arg(long, value_name = "HOW", default_value = "print")]
     pub(crate) txt: String,
-    /// Zone of update [default: the name itself]
+    /// DNS zone for update [default: the name itself]
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
-    /// Program of command, which gets the change as JSON on its stdin; no shell
+    /// Program for command; it gets the change as JSON on stdin, no shell
     #[arg(long = "txt-command", value_name = "PROGRAM")]
     pub(crate) command: Option<String>,
     /// Argument of that program; repeatable
@@ -52,13 +56,13 @@ pub(crate) struct Publish {
     /// Pack as a `UnixFS` file (dag-pb) instead of one raw block
     #[arg(long)]
     pub(crate) dag_pb: bool,
-    /// Also write the blocks as an archive (CAR)
+    /// Also write the blocks as a CAR archive
     #[arg(long, value_name = "FILE")]
     pub(crate) car: Option<PathBuf>,
-    /// Say what would be done, and do nothing
+    /// Show what would be done, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -78,8 +82,8 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
     let cid = CidText::parse(&packed.root().to_string()).map_err(|error| Failure::new(error.code(), error.to_string()))?;
     let existing = existing(arguments, &domain, printer).await?;
     let change = RecordChange::point_at(&domain, &cid, existing.as_deref().unwrap_or_default(), arguments.remove_legacy)
-        .map_err(|error| refused(&error).hint("--remove-legacy takes them away"))?;
-    let place = pinning.as_ref().map_or_else(|| "nowhere (--pin names a node or service)".to_owned(), Pinning::shown);
+        .map_err(|error| refused(&error).hint("remove them with --remove-legacy"))?;
+    let place = pinning.as_ref().map_or_else(|| "no (give --pin to pin)".to_owned(), Pinning::shown);
     let how = writer.as_ref().map_or_else(|| "printed only".to_owned(), |writer| writer.name().to_owned());
     printer.aside(&format!("CID: {cid}\nPinned: {}\nTXT change: {}\n{}\n", shown(&place), shown(&how), describe(&change)))?;
     if let Some(path) = &arguments.car {

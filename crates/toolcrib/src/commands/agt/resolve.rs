@@ -26,13 +26,13 @@ use crate::printer::{Printer, shown};
 /// Arguments of `agt resolve`.
 #[derive(Args, Debug)]
 pub(crate) struct Resolve {
-    /// The .agt name
+    /// .agt name
     #[arg(value_name = "NAME", required_unless_present = "evidence")]
     pub(crate) name: Option<String>,
-    /// Judge evidence that was saved earlier; nothing is fetched
+    /// Evaluate saved evidence; nothing is fetched
     #[arg(long, value_name = "FILE", conflicts_with = "name")]
     pub(crate) evidence: Option<PathBuf>,
-    /// Save what was read and fetched
+    /// Save the evidence: everything read and fetched
     #[arg(long, value_name = "FILE", conflicts_with = "evidence")]
     pub(crate) save: Option<PathBuf>,
     #[command(flatten)]
@@ -91,7 +91,7 @@ pub(crate) fn load(path: &Path) -> Result<AgentEvidence, Failure> {
         .and_then(|file| file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes))
         .map_err(|error| unreadable(error.to_string()))?;
     if bytes.len() > MAX_FILE_BYTES {
-        return Err(unreadable("larger than any evidence file".to_owned()));
+        return Err(unreadable("too large for an evidence file".to_owned()));
     }
     serde_json::from_slice(&bytes).map_err(|error| unreadable(format!("not an evidence file: {error}")))
 }

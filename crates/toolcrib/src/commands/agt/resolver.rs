@@ -36,28 +36,30 @@ const MEMORY_FILE: &str = "agents.json";
 /// Where an agent is looked up.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SourceArgs {
-    /// TXT source: dns, `dns:SERVER`, `doh-json:URL`, freename, fns or `file:PATH`; repeatable, all must agree [default: freename]
+    /// TXT source; repeatable, all must agree [default: freename]
+    ///
+    /// One of dns, `dns:SERVER`, `doh-json:URL`, freename, fns, `file:PATH`.
     #[arg(long = "source", value_name = "SOURCE")]
     pub(crate) sources: Vec<String>,
-    /// IPFS gateway, not trusted; repeatable [default: four public gateways]
+    /// IPFS gateway, untrusted; repeatable [default: four public gateways]
     #[arg(long = "gateway", value_name = "URL")]
     pub(crate) gateways: Vec<String>,
-    /// Read the manifest from this file or CAR archive instead of gateways
+    /// Read the manifest from a file or CAR archive instead of gateways
     #[arg(long, value_name = "FILE", conflicts_with = "gateways")]
     pub(crate) content: Option<PathBuf>,
-    /// Polygon nodes to ask, separated by commas [env: `RPC_URL_137`, `RPC_URL`]
+    /// Polygon RPC nodes, comma-separated [env: `RPC_URL_137`, `RPC_URL`]
     #[arg(long, value_name = "URL")]
     pub(crate) rpc_url: Option<String>,
-    /// Read the holder at the newest final block instead of the newest
+    /// Read the holder at the latest finalized block
     #[arg(long)]
     pub(crate) finalized: bool,
-    /// Validate DNSSEC: prefer needs anchors to say anything, require refuses answers that are not secure
+    /// How to validate DNSSEC
     #[arg(long, value_name = "WHEN", default_value = "prefer")]
     pub(crate) dnssec: DnssecArg,
-    /// File with trust anchors: DNSKEY records, one a line
+    /// File with trust anchors: DNSKEY records, one per line
     #[arg(long, value_name = "FILE")]
     pub(crate) trust_anchors: Option<PathBuf>,
-    /// Longest time for one name, in seconds
+    /// Time limit per name, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub(crate) timeout: u64,
 }
@@ -65,19 +67,19 @@ pub(crate) struct SourceArgs {
 /// What a reader asks for beyond the specification.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PolicyArgs {
-    /// What to do with a manifest that is older than one that was verified before
+    /// Reaction to a manifest older than one verified before
     #[arg(long, value_name = "WHAT", default_value = "warn")]
     pub(crate) rollback: ReactionArg,
-    /// What to do with legacy records of a name that had a verified manifest
+    /// Reaction to legacy records of a name that had a verified manifest
     #[arg(long, value_name = "WHAT", default_value = "fail")]
     pub(crate) downgrade: ReactionArg,
-    /// Accept the signature of a contract that holds the name (ERC-1271), an extension of the specification
+    /// Accept signatures of contract holders (ERC-1271), an extension
     #[arg(long)]
     pub(crate) allow_contract_owner: bool,
-    /// Do not read the holder onchain: a preview, which is never verified
+    /// Skip reading the holder onchain; the result is never verified
     #[arg(long)]
     pub(crate) preview: bool,
-    /// Neither read nor write the memory of verified names
+    /// Do not read or write the memory of verified names
     #[arg(long)]
     pub(crate) no_memory: bool,
 }
@@ -89,7 +91,7 @@ pub(crate) enum DnssecArg {
     Off,
     /// Validate names below a trust anchor
     Prefer,
-    /// Use secure answers only
+    /// Accept only secure answers
     Require,
 }
 
@@ -98,7 +100,7 @@ pub(crate) enum DnssecArg {
 pub(crate) enum ReactionArg {
     /// Report it
     Warn,
-    /// Refuse the name
+    /// Reject the name
     Fail,
     /// Ignore it
     Off,

@@ -29,7 +29,7 @@ const MAX_SHOWN_PAYLOAD: usize = 8_192;
 /// Arguments of `agt sign`.
 #[derive(Args, Debug)]
 pub(crate) struct Sign {
-    /// The manifest, or `-` for stdin
+    /// Manifest, or `-` for stdin
     #[arg(value_name = "FILE")]
     pub(crate) path: PathBuf,
     #[command(flatten)]

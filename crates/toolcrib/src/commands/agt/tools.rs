@@ -24,13 +24,15 @@ use crate::printer::{Printer, shown};
 /// Arguments of `agt tools`.
 #[derive(Args, Debug)]
 pub(crate) struct Tools {
-    /// A signed manifest, or evidence that `agt resolve --save` wrote: only evidence can show a verified agent
+    /// Signed manifest, or evidence from `agt resolve --save`
+    ///
+    /// Only evidence can show a verified agent.
     #[arg(value_name = "FILE")]
     pub(crate) path: PathBuf,
-    /// A tool to compare with; repeatable [default: every tool that the owner registered on --network]
+    /// Tool to compare with; repeatable [default: all tools of the owner]
     #[arg(long = "tool", value_name = "TOOL")]
     pub(crate) tools: Vec<String>,
-    /// Look for registrations of the owner from this block on
+    /// First block to search for registrations of the owner
     #[arg(long, value_name = "BLOCK", default_value_t = 0, conflicts_with = "tools")]
     pub(crate) from_block: u64,
     #[command(flatten)]
@@ -86,7 +88,7 @@ fn show(check: &CrossCheck, printer: &mut Printer) -> Result<Done, Stop> {
     let word = |verdict: Verdict| match verdict {
         Verdict::Verified => "verified",
         Verdict::Refused => "not verified",
-        Verdict::Unknown => "could not be told",
+        Verdict::Unknown => "unknown",
         Verdict::Partial => "not checked onchain",
     };
     let owner = check.owner.to_checksum(None);

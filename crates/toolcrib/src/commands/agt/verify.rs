@@ -22,13 +22,13 @@ use crate::report::human;
 /// Arguments of `agt verify`.
 #[derive(Args, Debug)]
 pub(crate) struct Verify {
-    /// A manifest, `-` for stdin, or an .agt name
+    /// Manifest, `-` for stdin, or .agt name
     #[arg(value_name = "FILE|NAME")]
     pub(crate) target: PathBuf,
-    /// For a file: also read onchain whether its owner holds the name
+    /// For a file: also check onchain that its owner holds the name
     #[arg(long)]
     pub(crate) onchain: bool,
-    /// For a name: save what was read and fetched
+    /// For a name: save the evidence
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<PathBuf>,
     #[command(flatten)]
@@ -85,6 +85,6 @@ fn check_file(path: &Path, printer: &mut Printer) -> Result<Done, Stop> {
         ));
     }
     printer.result(&format!("signed by its owner {owner}\n"))?;
-    printer.note("whether that owner holds the name onchain was not checked")?;
+    printer.note("not checked: whether the owner holds the name onchain")?;
     Ok(Done::new(Exit::Yes, json!({ "conformant": true, "signature": true, "owner": owner, "findings": findings })))
 }

@@ -10,7 +10,7 @@ use crate::printer::{Printer, shown};
 /// Arguments of `agt vocab`.
 #[derive(Args, Debug)]
 pub(crate) struct Vocab {
-    /// Only capabilities whose id, group or description contains this text
+    /// Filter capabilities by text in id, group or description
     #[arg(value_name = "TEXT")]
     pub(crate) text: Option<String>,
 }
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Vocab, printer: &mut Printer) -> Result<Done, Stop
     } else if found.is_empty() {
         let near = vocabulary::resembles(&wanted, CAPABILITIES.iter().map(|one| one.id));
         let hint = near.map(|near| format!("; did you mean {}?", near.known())).unwrap_or_default();
-        printer.complaint(&format!("no known capability matches `{}`{hint}; ids of your own are allowed\n", shown(&wanted)))?;
+        printer.complaint(&format!("no known capability matches `{}`{hint}; custom ids are allowed\n", shown(&wanted)))?;
     }
     let capabilities: Vec<_> = found
         .iter()

@@ -41,14 +41,14 @@ impl Approver for Terminal {
             Question::Differs { tool, asked, account, findings } => {
                 let differences: Vec<_> = findings.iter().map(|finding| shown(&finding.message)).collect();
                 let payment = payment(Some(*tool), asked, *account, &self.facts(asked.chain));
-                confirm(&format!("{}\n{payment}pay all the same?", differences.join("\n")))
+                confirm(&format!("{}\n{payment}pay anyway?", differences.join("\n")))
             }
             Question::SignIn { terms, .. } => confirm(&sign_in(terms, &self.facts(terms.chain))),
             Question::Identity { tool, terms, account } => confirm(&identity(*tool, terms, *account, &self.facts(terms.chain))),
             Question::Fixed { values, .. } => {
                 let values: Vec<_> =
                     values.iter().map(|value| format!("  {} = {}", shown(&value.pointer), shown(&value.value))).collect();
-                confirm(&format!("the tool fixes values of the input:\n{}\nsend them?", values.join("\n")))
+                confirm(&format!("the tool requires these input values:\n{}\nsend them?", values.join("\n")))
             }
             Question::Unchecked { parts, .. } => confirm(&unchecked(parts)),
             // A question of a later version that nobody here can put into words.
@@ -63,7 +63,7 @@ fn spend(tool: Option<ToolRef>, terms: &Terms, account: Address, ask_above: Usdc
     if ask_above == Usdc::ZERO {
         return format!("{payment}pay?");
     }
-    format!("{payment}you are asked above {ask_above} USDC (spend.ask_above)\npay?")
+    format!("{payment}above {ask_above} USDC, payments need your approval (spend.ask_above)\npay?")
 }
 
 /// What is signed, by which account, for whom, and on which network.
@@ -78,7 +78,7 @@ fn payment(tool: Option<ToolRef>, terms: &Terms, account: Address, facts: &str) 
 /// What is signed, by which account, for whom, and on which network.
 fn identity(tool: ToolRef, terms: &Terms, account: Address, facts: &str) -> String {
     format!(
-        "this signs a proof of identity; no money moves\n  account   {account}\n  shown to  {}\n{}\n  for       {tool}\nsign?",
+        "this signs a proof of identity; no money moves\n  account   {account}\n  recipient {}\n{}\n  for       {tool}\nsign?",
         terms.pay_to,
         network(terms.chain, facts)
     )
@@ -100,16 +100,16 @@ fn unchecked(parts: &[Unchecked]) -> String {
     let mut lines = Vec::new();
     for part in parts {
         lines.push(format!(
-            "the tool's schema of {} cannot be applied, so {} not checked:",
+            "the tool's schema of {} cannot be applied, so the {} not checked:",
             part.which,
             match part.which {
-                "inputs" => "what is sent is",
-                _ => "what comes back is",
+                "inputs" => "input is",
+                _ => "output is",
             }
         ));
         lines.extend(part.findings.iter().map(|finding| format!("  {}: {}", finding.code, shown(&finding.message))));
     }
-    lines.push("call it all the same?".to_owned());
+    lines.push("call anyway?".to_owned());
     lines.join("\n")
 }
 
@@ -147,7 +147,7 @@ mod tests {
                         0x70997970C51812dc3A010C7d01b50e0d17dc79C8\n  \
                         account   0x1111111111111111111111111111111111111111\n  \
                         for       eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7\n\
-                        you are asked above 0.02 USDC (spend.ask_above)\npay?";
+                        above 0.02 USDC, payments need your approval (spend.ask_above)\npay?";
         assert_eq!(spend(tool, &terms, account, limit, ""), expected);
         assert!(!spend(tool, &terms, account, Usdc::ZERO, "").contains("above"), "every amount is asked about");
         // The node's key is not shown, and nothing is said about the node of another chain.
@@ -165,7 +165,7 @@ mod tests {
         let tool = ToolRef::parse("eip155:31337/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7").expect("a reference");
         let expected = "this signs a proof of identity; no money moves\n  \
                         account   0x1111111111111111111111111111111111111111\n  \
-                        shown to  0x70997970C51812dc3A010C7d01b50e0d17dc79C8\n  network   Base\n  \
+                        recipient 0x70997970C51812dc3A010C7d01b50e0d17dc79C8\n  network   Base\n  \
                         for       eip155:31337/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7\nsign?";
         assert_eq!(identity(tool, &Terms::parse(terms).expect("terms"), Address::repeat_byte(0x11), ""), expected);
     }

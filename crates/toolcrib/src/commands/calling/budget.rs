@@ -25,13 +25,13 @@ pub(crate) async fn run(arguments: &Budget, settings: &Settings, printer: &mut P
     let test = ledger.test_totals(SystemClock.now()).await.map_err(|error| spend_failure(&error))?;
     let policy = &settings.spend.value;
     let rows = [
-        ("one call", None, policy.per_call),
+        ("per call", None, policy.per_call),
         ("without asking", None, policy.ask_above),
-        ("an hour", Some(totals.hour), policy.per_hour),
-        ("a day", Some(totals.day), policy.per_day),
-        ("a day, one recipient", None, policy.per_recipient_day),
-        ("a day, one tool", None, policy.per_tool_day),
-        ("a day, one token", None, policy.per_asset_day),
+        ("per hour", Some(totals.hour), policy.per_hour),
+        ("per day", Some(totals.day), policy.per_day),
+        ("per day and recipient", None, policy.per_recipient_day),
+        ("per day and tool", None, policy.per_tool_day),
+        ("per day and token", None, policy.per_asset_day),
     ];
     for (name, spent, limit) in rows {
         let spent = spent.map_or_else(String::new, |spent| format!("{spent} of "));
@@ -43,7 +43,7 @@ pub(crate) async fn run(arguments: &Budget, settings: &Settings, printer: &mut P
     }
     if test.day > toolcrib_client::Usdc::ZERO {
         let day = format!("{} of {}", test.day, policy.per_day);
-        printer.result(&format!("{:<22}{day:>12} USDC\n", "a day, test money"))?;
+        printer.result(&format!("{:<22}{day:>12} USDC\n", "per day, test money"))?;
     }
     printer.detail(&format!("limits from: {}", shown(&settings.spend.origin.to_string())))?;
     Ok(Done::new(

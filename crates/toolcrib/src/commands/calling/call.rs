@@ -23,48 +23,51 @@ use crate::settings::{Origin, Settings};
 /// Arguments of `call`.
 #[derive(Args, Debug)]
 pub(crate) struct Call {
-    /// The tool: `eip155:<chain>/erc8257:<registry>/<id>`, or an id together with --network
+    /// Tool: a reference, or an id with --network [see `help references`]
     #[arg(value_name = "TOOL")]
     pub(crate) tool: String,
-    /// The input: JSON, `@FILE`, or `-` for stdin; an empty object if none is given
+    /// Input: JSON, `@FILE`, or `-` for stdin [default: {}]
     #[arg(short, long, value_name = "JSON|@FILE|-")]
     pub(crate) input: Option<String>,
-    /// How the tool is called
+    /// HTTP method
     #[arg(long, value_enum, default_value_t = Method::Post)]
     pub(crate) method: Method,
-    /// Say what would be paid, and send nothing to the tool
+    /// Show what would be paid, and send nothing to the tool
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask about the price or a proof of identity, within the limits of the spend policy. Without this and --max-price, amounts
-    /// above `spend.ask_above` of the user's settings are asked about (0.02 by default), proofs of identity unless
-    /// `spend.ask_identity` is false, and without a terminal nothing is paid unless the settings have limits
+    /// Confirm price and identity beforehand, within the spend policy
+    ///
+    /// Without --yes and --max-price you are asked about amounts above `spend.ask_above` (0.02 by default), and about proofs of
+    /// identity unless `spend.ask_identity` is false. Without a terminal nothing is paid unless your settings have limits.
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// The highest price, in dollars; up to it nobody is asked
+    /// Highest price in dollars, accepted without asking
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) max_price: Option<String>,
-    /// Send the values that the tool's schema fixes
+    /// Accept values that the tool's schema fixes (`const`)
     #[arg(long)]
     pub(crate) ack_const: bool,
-    /// Call the tool although a schema of it cannot be applied, so that input or output are not checked
+    /// Call even if a schema cannot be applied
+    ///
+    /// Input or output are then not checked.
     #[arg(long)]
     pub(crate) allow_unchecked: bool,
-    /// Agree to exactly these terms, though the manifest states others
+    /// Accept exactly these terms, even if the manifest states others
     #[arg(long, value_name = "TERMS")]
     pub(crate) agree: Option<String>,
-    /// An account that is known to run the tool: a proof of identity may be made out to it
+    /// Account of the tool's operator, allowed as recipient of identity proofs
     #[arg(long, value_name = "0x…")]
     pub(crate) operator: Option<String>,
-    /// Sign in with a message where the tool asks for that and nothing else, without asking
+    /// Sign in (sign-in-with-x) without asking, if the tool requires it
     #[arg(long)]
     pub(crate) sign_in: bool,
-    /// Sign a nonce that commits to nothing, for servers that ask for one
+    /// Use a random nonce not bound to the call, for servers that require it
     #[arg(long)]
     pub(crate) unbound: bool,
-    /// A file with what the predicate needs beside the account, in hexadecimal digits
+    /// File with access data for the predicate, in hex
     #[arg(long, value_name = "FILE")]
     pub(crate) access_data: Option<PathBuf>,
-    /// The account that has delegated to the wallet (delegate.xyz)
+    /// Account that delegated to the wallet (delegate.xyz)
     #[arg(long, value_name = "0x…")]
     pub(crate) delegate_for: Option<String>,
     #[command(flatten)]
@@ -80,9 +83,9 @@ pub(crate) struct Call {
 /// How a tool is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Method {
-    /// The input is the JSON body
+    /// Send the input as JSON body
     Post,
-    /// The members of the input are query parameters
+    /// Send the input as query parameters
     Get,
 }
 
@@ -182,20 +185,18 @@ fn input(text: Option<&str>) -> Result<Value, Failure> {
 /// An amount in dollars.
 pub(super) fn dollars(text: &str) -> Result<Usdc, Failure> {
     Usdc::parse(text).ok_or_else(|| {
-        Failure::new(codes::cli::USAGE, format!("`{text}` is no amount"))
+        Failure::new(codes::cli::USAGE, format!("`{text}` is not an amount"))
             .hint("write dollars with at most six decimals, such as 0.05")
     })
 }
 
 /// Terms, as a refusal names them.
 pub(super) fn terms(text: &str) -> Result<Terms, Failure> {
-    Terms::parse(text).map_err(|fault| Failure::new(codes::cli::USAGE, format!("`{text}` are no terms: {fault}")))
+    Terms::parse(text).map_err(|fault| Failure::new(codes::cli::USAGE, format!("`{text}` are not payment terms: {fault}")))
 }
 
 fn hexadecimal(path: &Path) -> Result<Bytes, Failure> {
     let bytes = Source::File(path.to_owned()).read()?;
     let text = String::from_utf8_lossy(&bytes);
-    text.trim()
-        .parse()
-        .map_err(|_| Failure::new(codes::cli::USAGE, format!("{} does not hold hexadecimal digits", path.display())))
+    text.trim().parse().map_err(|_| Failure::new(codes::cli::USAGE, format!("{} is not hexadecimal", path.display())))
 }

@@ -53,24 +53,28 @@ pub(crate) struct Mcp {
     pub(crate) reach: Reach,
     #[command(flatten)]
     pub(crate) local: HostArgs,
-    /// Serve local tools alone: no directory, no wallet, no payments
+    /// Serve only local tools: no directory, wallet or payments
     #[arg(long)]
     pub(crate) local_only: bool,
-    /// Seconds between two verifications of pinned onchain tools (`toolcrib local add eip155:…`)
+    /// Seconds between verifications of pinned onchain tools
     #[arg(long, value_name = "SECONDS", default_value_t = RECHECK_INTERVAL.as_secs(), value_parser = clap::value_parser!(u64).range(10..=86_400))]
     pub(crate) recheck: u64,
-    /// A file that says which calls need no word of yours: `tools`, `any_tool`, `max_price` and `sign_in`, as TOML
+    /// TOML file with calls allowed without asking
+    ///
+    /// Its keys are `tools`, `any_tool`, `max_price` and `sign_in`.
     #[arg(long, value_name = "FILE")]
     pub(crate) unattended: Option<PathBuf>,
-    /// Speak HTTP here instead of stdin and stdout, to clients with the token in `TOOLCRIB_MCP_TOKEN`; other machines need TLS
+    /// Serve HTTP at this address instead of stdin and stdout
+    ///
+    /// Clients need the token in `TOOLCRIB_MCP_TOKEN`; other machines need TLS.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) tls: TlsArgs,
-    /// A name that it is reached by over HTTP, beside those of this machine; may be given again
+    /// Allowed HTTP host name besides local ones; repeatable
     #[arg(long = "host", value_name = "HOST[:PORT]", requires = "listen")]
     pub(crate) hosts: Vec<String>,
-    /// A page that may use it over HTTP; may be given again
+    /// Web origin that may connect over HTTP; repeatable
     #[arg(long = "allow-origin", value_name = "URL", requires = "listen")]
     pub(crate) origins: Vec<String>,
 }
@@ -173,8 +177,8 @@ async fn discovery(place: &Where, settings: &Settings) -> Result<Arc<dyn Discove
 /// The token, which is in the environment alone: arguments are seen by others.
 fn bearer() -> Result<Bearer, Failure> {
     let missing = || {
-        Failure::new(codes::cli::SETTINGS, format!("HTTP needs a token, and {} is not set", env::TOOLCRIB_MCP_TOKEN))
-            .hint("make one with `openssl rand -hex 32`, or leave --listen out and use stdin and stdout")
+        Failure::new(codes::cli::SETTINGS, format!("serving HTTP needs a token, but {} is not set", env::TOOLCRIB_MCP_TOKEN))
+            .hint("create one with `openssl rand -hex 32`, or omit --listen to use stdin and stdout")
     };
     let token = secrets::var(env::TOOLCRIB_MCP_TOKEN).ok_or_else(missing)?;
     Bearer::new(&token).map_err(|error| Failure::new(codes::cli::SETTINGS, format!("{}: {error}", env::TOOLCRIB_MCP_TOKEN)))
@@ -184,7 +188,7 @@ fn policy(path: &Path) -> Result<Unattended, Failure> {
     let unreadable = |what: String| Failure::new(codes::cli::SETTINGS, format!("{}: {what}", path.display()));
     let size = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
     if size > MAX_POLICY_BYTES {
-        return Err(unreadable("larger than any policy".to_owned()));
+        return Err(unreadable("too large for a policy".to_owned()));
     }
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
     toml::from_str(&text).map_err(|error| unreadable(error.message().to_owned()))

@@ -19,11 +19,14 @@ pub(super) fn conclude(result: Result<Called, CallError>, printer: &mut Printer)
         let evidence = paid.evidence.map_or_else(String::new, |evidence| format!(" ({evidence})"));
         printer.note(&format!("paid {}; payment {}, {}{evidence}", paid.terms.shown(), paid.id, paid.state))?;
         if paid.state.is_open() {
-            printer.note(&format!("its settlement is not confirmed; `toolcrib payments resolve {}` asks the chain", paid.id))?;
+            printer.note(&format!(
+                "its settlement is not confirmed; `toolcrib payments resolve {}` checks it on the chain",
+                paid.id
+            ))?;
         }
-        printer.if_lost(format!("`toolcrib payments resume {}` prints the result; nothing is paid again", paid.id));
+        printer.if_lost(format!("`toolcrib payments resume {}` prints the result without paying again", paid.id));
     } else if let Some(account) = called.identity {
-        printer.note(&format!("shown who calls: {account}; nothing was paid"))?;
+        printer.note(&format!("identified as {account}; no payment was made"))?;
     }
     for value in &called.prefilled {
         printer.detail(&format!("the schema prefills {} = {}", shown(&value.pointer), shown(&value.value)))?;
@@ -63,7 +66,7 @@ pub(super) fn refuse(error: &CallError, printer: &mut Printer) -> Result<Done, S
         }
         _ => {
             if let Some(id) = error.payment() {
-                printer.note(&format!("  payment {id}: `toolcrib payments resolve {id}` asks the chain what became of it"))?;
+                printer.note(&format!("  payment {id}: `toolcrib payments resolve {id}` checks its outcome on the chain"))?;
             }
         }
     }

@@ -1,7 +1,7 @@
 //! `pay` and `auth`: any x402 endpoint, with or without a manifest.
 
 use clap::Args;
-use toolcrib_client::UrlPolicy;
+use toolcrib_client::{UrlPolicy, Usdc};
 use toolcrib_core::url::HttpsUrl;
 
 use super::Purse;
@@ -22,16 +22,19 @@ use crate::settings::Settings;
 pub(crate) struct Pay {
     #[command(flatten)]
     pub(crate) to: Endpoint,
-    /// The most to pay, in dollars
+    /// Highest price in dollars
     #[arg(long, value_name = "AMOUNT", default_value = "0")]
     pub(crate) max_price: String,
-    /// Who may be paid; give it once for each
+    /// Highest price in base units, as the reference SDK has it
+    #[arg(long, value_name = "N", hide = true, conflicts_with = "max_price")]
+    pub(crate) max_amount: Option<u64>,
+    /// Allowed recipient; repeatable
     #[arg(long = "to", value_name = "0x…")]
     pub(crate) recipients: Vec<String>,
-    /// Agree to exactly these terms
+    /// Accept exactly these terms
     #[arg(long, value_name = "TERMS")]
     pub(crate) agree: Option<String>,
-    /// Do not ask about the price, within the limits of the spend policy
+    /// Do not ask about the price, within the spend policy
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
@@ -41,10 +44,10 @@ pub(crate) struct Pay {
 pub(crate) struct Auth {
     #[command(flatten)]
     pub(crate) to: Endpoint,
-    /// The account that is shown who calls
+    /// Account that may receive the proof of identity
     #[arg(long = "to", value_name = "0x…", required_unless_present = "sign_in")]
     pub(crate) recipient: Option<String>,
-    /// Sign in with a message where the endpoint asks for that and nothing else, without asking
+    /// Sign in (sign-in-with-x) without asking, if the endpoint requires it
     #[arg(long)]
     pub(crate) sign_in: bool,
 }
@@ -52,16 +55,16 @@ pub(crate) struct Auth {
 /// Where to, and with what.
 #[derive(Args, Debug)]
 pub(crate) struct Endpoint {
-    /// The endpoint
+    /// Endpoint
     #[arg(value_name = "URL")]
     pub(crate) url: String,
-    /// The body: JSON, `@FILE`, or `-` for stdin; an empty object if none is given
-    #[arg(short, long, value_name = "JSON|@FILE|-")]
+    /// Body: JSON, `@FILE`, or `-` for stdin [default: {}]
+    #[arg(short, long, alias = "body", value_name = "JSON|@FILE|-")]
     pub(crate) data: Option<String>,
-    /// How the endpoint is called
+    /// HTTP method
     #[arg(long, value_enum, default_value_t = Method::Post)]
     pub(crate) method: Method,
-    /// Say what the endpoint asks for; nothing is signed, and the body is not sent
+    /// Show what the endpoint requires; sign nothing, send no body
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -78,7 +81,10 @@ pub(crate) struct Endpoint {
 pub(crate) async fn run(arguments: &Pay, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     let recipients = arguments.recipients.iter().map(|text| parse_address(text)).collect::<Result<_, Failure>>()?;
     let policy = UrlPolicy {
-        max_amount: dollars(&arguments.max_price)?,
+        max_amount: match arguments.max_amount {
+            Some(units) => Usdc::micro(units),
+            None => dollars(&arguments.max_price)?,
+        },
         recipients,
         terms: arguments.agree.as_deref().map(terms).transpose()?,
         dev_chain: None,
@@ -97,7 +103,7 @@ pub(crate) async fn auth(arguments: &Auth, settings: &Settings, printer: &mut Pr
 
 async fn send(to: &Endpoint, policy: UrlPolicy, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     let url = HttpsUrl::parse(&to.url)
-        .map_err(|fault| Failure::new(fault.code(), format!("{} is no endpoint: {}", to.url, fault.code().title())))?;
+        .map_err(|fault| Failure::new(fault.code(), format!("{} is not an endpoint: {}", to.url, fault.code().title())))?;
     let body = match to.data.as_deref() {
         None => b"{}".to_vec(),
         Some("-") => Source::Stdin.read()?,

@@ -25,10 +25,10 @@ const USUAL_LIMIT: usize = 20;
 pub(crate) struct Payments {
     #[command(subcommand)]
     pub(crate) what: Option<What>,
-    /// How many payments to list
+    /// Maximum number of payments
     #[arg(long, value_name = "N", default_value_t = USUAL_LIMIT)]
     pub(crate) limit: usize,
-    /// List only payments whose outcome is open
+    /// List only payments with an open outcome
     #[arg(long)]
     pub(crate) open: bool,
     #[command(flatten)]
@@ -38,18 +38,18 @@ pub(crate) struct Payments {
 /// What to do with a payment.
 #[derive(Debug, Subcommand)]
 pub(crate) enum What {
-    /// Show one payment
+    /// Show a payment
     Show(Shown),
-    /// Ask the chain what came of a payment
+    /// Find out the outcome of a payment on the chain
     Resolve(One),
-    /// Present the same payment again, to collect the result that was paid for; nothing new is signed
+    /// Present a payment again to get the result; nothing new is signed
     Resume(One),
 }
 
 /// One payment.
 #[derive(Args, Debug)]
 pub(crate) struct One {
-    /// The payment, as `payments` lists it
+    /// Payment id, from `payments`
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub(crate) struct One {
 /// One payment, as the ledger has it.
 #[derive(Args, Debug)]
 pub(crate) struct Shown {
-    /// The payment, as `payments` lists it
+    /// Payment id, from `payments`
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     #[command(flatten)]
@@ -172,8 +172,9 @@ async fn resume(one: &One, settings: &Settings, printer: &mut Printer) -> Result
 }
 
 async fn find(id: &str, purse: &Purse) -> Result<(PaymentId, Entry), Stop> {
-    let id = PaymentId::parse(id)
-        .ok_or_else(|| Failure::new(codes::cli::USAGE, format!("`{id}` is no payment")).hint("`toolcrib payments` lists them"))?;
+    let id = PaymentId::parse(id).ok_or_else(|| {
+        Failure::new(codes::cli::USAGE, format!("`{id}` is not a payment")).hint("`toolcrib payments` lists them")
+    })?;
     let entry = purse.open().await?.entry(id).await.map_err(|error| spend_failure(&error))?;
     Ok((id, entry))
 }

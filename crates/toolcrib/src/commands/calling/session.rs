@@ -24,7 +24,7 @@ use crate::settings::Settings;
 /// Where payments are kept.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Purse {
-    /// The file that payments are kept in [default: `spend.db` in the user's state folder]
+    /// Payment ledger file [default: `spend.db` in the state folder]
     #[arg(long, value_name = "PATH")]
     pub(crate) ledger: Option<PathBuf>,
 }
@@ -37,7 +37,7 @@ impl Purse {
             None => {
                 let folder = state_dir()?;
                 std::fs::create_dir_all(&folder).map_err(|error| {
-                    Failure::new(codes::cli::OUTPUT, format!("cannot make the folder {}: {error}", folder.display()))
+                    Failure::new(codes::cli::OUTPUT, format!("cannot create the folder {}: {error}", folder.display()))
                 })?;
                 folder.join("spend.db")
             }

@@ -1,4 +1,4 @@
-//! `devchain`: a chain of one's own with our contracts on it.
+//! `chain dev`: a development chain with our contracts deployed.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -21,31 +21,37 @@ use crate::onchain::failed;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
 
-/// Arguments of `devchain`, and of `dev` about its chain.
+/// Arguments of `chain dev`, and of `dev` about its chain.
 #[derive(Args, Debug)]
 pub(crate) struct ChainArguments {
-    /// The chain's port on this machine; 0 takes a free one
+    /// Port of the chain; 0 picks a free one
     #[arg(long, default_value_t = 8545)]
     pub(crate) port: u16,
-    /// The chain's number. With that of a public chain only the ten development accounts may sign
+    /// Chain id
+    ///
+    /// With the id of a public chain, only the ten development accounts can sign.
     #[arg(long, default_value_t = LOCAL_CHAIN_ID)]
     pub(crate) chain_id: u64,
-    /// Make a block every so many seconds, instead of one for each transaction
+    /// Mine a block every N seconds instead of one per transaction
     #[arg(long, value_name = "SECONDS")]
     pub(crate) block_time: Option<u64>,
-    /// Charge this gas for first access to an account and to a slot, such as Monad's 10100,8100 (Ethereum: 2600,2100)
+    /// Gas for the first access to an account and a slot
+    ///
+    /// Monad's are 10100,8100, Ethereum's 2600,2100.
     #[arg(long, value_name = "ACCOUNT,SLOT", value_parser = parse_cold_access)]
     pub(crate) cold_access: Option<ColdAccess>,
-    /// Keep the chain in this file between runs
+    /// File to keep the chain's state in between runs
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
-    /// Let pages of this origin talk to the chain, such as `https://app.example`; give it once for each. Pages of this machine may anyway
+    /// Web origin that may use the chain's RPC; repeatable
+    ///
+    /// For example `https://app.example`. Pages on this machine always may.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
-    /// Start without registry, predicates and test assets, as on a chain that nobody has deployed them on
+    /// Start without registry, predicates and test assets
     #[arg(long)]
     pub(crate) bare: bool,
-    /// Stop after so many seconds, instead of waiting for Ctrl-C
+    /// Stop after this many seconds instead of on Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     pub(crate) exit_after: Option<u64>,
 }

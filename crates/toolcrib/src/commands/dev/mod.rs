@@ -1,4 +1,4 @@
-//! `dev` and `devchain`: a world of one's own on this machine.
+//! `dev` and `chain dev`: a local development environment.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,10 +14,11 @@ use toolcrib_chain::registry::Registry;
 use toolcrib_chain::wallet::{LocalWallet, Wallet};
 use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
+use toolcrib_devchain::{Authority, AuthorityError};
 use toolcrib_directory::keys::Keys;
 use toolcrib_directory::{Options, Rate};
 use toolcrib_fetch::SystemClock;
-use toolcrib_gate::{Authority, ConfiguredUrl, Gate, LocalSettlement, Origins, Server, Tls, Tools, Usage};
+use toolcrib_gate::{ConfiguredUrl, Gate, LocalSettlement, Origins, Server, Tls, Tools, Usage};
 use toolcrib_index::Index;
 use toolcrib_index::work::WorkOptions;
 use toolcrib_store::replay::{MemoryReplay, ReplayStore};
@@ -61,10 +62,10 @@ const MAX_FAULTS: usize = 64;
 pub(crate) struct Dev {
     #[command(flatten)]
     pub(crate) chain: ChainArguments,
-    /// The port of the sample tools on this machine; 0 takes a free one
+    /// Port of the sample tools; 0 picks a free one
     #[arg(long, default_value_t = 8443)]
     pub(crate) tools_port: u16,
-    /// The port of the directory on this machine; 0 takes a free one
+    /// Port of the directory; 0 picks a free one
     #[arg(long, default_value_t = 8257)]
     pub(crate) directory_port: u16,
 }
@@ -93,7 +94,7 @@ pub(crate) async fn run(arguments: &Dev, printer: &mut Printer) -> Result<Done, 
             fair.serve(arguments.chain.exit_after, interrupts, printer).await?;
         }
         None => {
-            printer.note("\nno tools: they need chain 31337 and its registry\nCtrl-C ends it.")?;
+            printer.note("\nno tools: they need chain 31337 and its registry\nPress Ctrl-C to stop.")?;
             wait(arguments.chain.exit_after, interrupts).await;
         }
     }
@@ -114,7 +115,7 @@ impl Fair {
         let index = Kept { store: Some("memory".to_owned()), ..Kept::default() }.open().await?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.directory_port));
         let chains = [world.chain.clone()].into_iter().collect();
-        let unusable = |error: toolcrib_gate::AuthorityError| Failure::new(error.code(), error.to_string());
+        let unusable = |error: AuthorityError| Failure::new(error.code(), error.to_string());
         let authority = Authority::open(&dev_folder()?, &SystemClock).map_err(unusable)?;
         let reach = Reach { dev_ca: Some(authority.path().to_owned()) };
         let plan = Plan { images: Some(reach.open_for_images()?), ..plan() };
@@ -124,7 +125,7 @@ impl Fair {
         let following = Following { chain: world.chain.clone(), registry: registry.address(), first_block: 0 };
         let verifier = verifier(&reach)?;
         let work = WorkOptions { poll: LOOK_POLL, ..WorkOptions::default() };
-        let doing = Doing { looks: 4, no_follow: false, keep_changes: KEEP_CHANGES_DAYS, checks: LogChecks::default() };
+        let doing = Doing { workers: 4, no_follow: false, keep_changes: KEEP_CHANGES_DAYS, checks: LogChecks::default() };
         let engine = Engine::start(&index, &[following], verifier, None, &doing, work);
         Ok(Self { tools, engine, house })
     }
@@ -144,11 +145,11 @@ impl Fair {
     fn advice(&self, world: &World) -> String {
         let (program, url) = (program(), self.house.url());
         let mut text = self.tools.advice(world);
-        text += &format!("\nThe directory of them, in a browser: {url}\n");
+        text += &format!("\nThe directory, in a browser: {url}\n");
         text += &format!("  {program} tools search --query 'how many words' --directory {url}\n");
         text += &format!("  curl '{url}/api/v2/tools/search?query=sunrise'\n");
-        text += &format!("For models, over MCP: {url}/mcp\n");
-        text + "\nThe keys of the ten accounts are public: whoever sends them anything of value loses it.\nCtrl-C ends it."
+        text += &format!("MCP server: {url}/mcp\n");
+        text + "\nThe keys of the ten accounts are public: never send them anything of value.\nPress Ctrl-C to stop."
     }
 
     /// Serves until it is time to stop, and then until every call and its settlement is done, unless Ctrl-C comes again.
@@ -197,8 +198,8 @@ impl Booth {
         let tls = issue(&authority)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let taken = |error: std::io::Error| {
-            Failure::new(codes::gate::BIND, format!("the tools cannot listen at {address}: {error}"))
-                .hint("stop the other program, or choose another port with --tools-port (0 takes a free one)")
+            Failure::new(codes::gate::BIND, format!("the sample tools cannot listen at {address}: {error}"))
+                .hint("stop the other program, or choose another port with --tools-port (0 picks a free one)")
         };
         let listener = TcpListener::bind(address).await.map_err(taken)?;
         let port = listener.local_addr().map_err(taken)?.port();
@@ -249,7 +250,7 @@ impl Booth {
         let usual = world.chain.network().public_rpc;
         let at = if usual == Some(url.as_str()) { String::new() } else { format!(" --rpc-url {}", shown(&url)) };
         let at = format!("--network local{at}");
-        let mut text = "\nThree tools are up:\n".to_owned();
+        let mut text = "\nThree tools are running:\n".to_owned();
         for (sample, registered, _) in &self.tools {
             text += &format!("  {}  {:16} {}\n", registered.id, sample.slug, sample.access.described());
         }
@@ -265,7 +266,9 @@ impl Booth {
                     let (ca, endpoint) = (self.authority.path().display().to_string(), registered.manifest.endpoint());
                     text += &format!("  curl --cacert {} {endpoint} --json '{}'\n", shown(&ca), sample.example);
                 }
-                Access::Holders => text += &format!("  {program} access {id} {} {at}\n", toolcrib_chain::wallet::DEV_ACCOUNTS[1]),
+                Access::Holders => {
+                    text += &format!("  {program} predicate check {id} {} {at}\n", toolcrib_chain::wallet::DEV_ACCOUNTS[1])
+                }
                 Access::Paid => {}
             }
         }
@@ -283,7 +286,7 @@ impl Booth {
         loop {
             tokio::select! {
                 served = &mut serving => {
-                    return served.map_err(|error| Failure::new(codes::gate::BIND, format!("the tools stopped: {error}")).into());
+                    return served.map_err(|error| Failure::new(codes::gate::BIND, format!("the sample tools stopped: {error}")).into());
                 }
                 () = &mut waiting, if stop.is_some() => {
                     let _ = stop.take().map(|stop| stop.send(()));

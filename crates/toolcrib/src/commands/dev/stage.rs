@@ -135,7 +135,7 @@ fn gate(registry: &Registry, sample: &Sample) -> Result<Gate, Failure> {
 
 fn sample_slug(sample: &Sample) -> Result<toolcrib_core::slug::Slug, Failure> {
     toolcrib_core::slug::Slug::parse(sample.slug)
-        .map_err(|_| Failure::new(codes::gate::SLUG, format!("{} is no slug", sample.slug)))
+        .map_err(|_| Failure::new(codes::gate::SLUG, format!("{} is not a slug", sample.slug)))
 }
 
 fn flawed(sample: &Sample, findings: &[Finding]) -> Failure {
@@ -152,7 +152,7 @@ fn asset(name: &'static str) -> Result<Address, Failure> {
 }
 
 fn missing(name: &str) -> Failure {
-    Failure::new(codes::chain::NOT_DEPLOYED, format!("there is no {name} on this chain"))
+    Failure::new(codes::chain::NOT_DEPLOYED, format!("{name} is not deployed on this chain"))
 }
 
 /// `mint(address,uint256)`, which all test assets have for everybody.

@@ -20,10 +20,10 @@ const MAX_PRINTED: usize = 20;
 /// Arguments of `index rescan`.
 #[derive(Args, Debug)]
 pub(crate) struct Rescan {
-    /// The first block to read again [default: the first block of the registry]
+    /// First block to read [default: the first block of the registry]
     #[arg(long, value_name = "BLOCK")]
     pub(crate) from: Option<u64>,
-    /// A network whose registry is read again; may be given again [default: every registry of the index]
+    /// Network to rescan; repeatable [default: all registries of the index]
     #[arg(long = "network", value_name = "NAME")]
     pub(crate) networks: Vec<String>,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub(crate) struct Rescan {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) followed: Followed,
-    /// Ask for a rescan that finds what is missing
+    /// Request a rescan that finds missing logs
     #[arg(long)]
     pub(crate) fix: bool,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub(crate) async fn rescan(arguments: &Rescan, printer: &mut Printer) -> Result<
     let rows: Vec<RegistryRow> = rows.into_iter().filter(|row| chains.is_empty() || chains.contains(&row.chain)).collect();
     if rows.is_empty() {
         let what = "the index has no such registry";
-        return Err(Failure::new(codes::cli::NOT_FOUND, what).hint("leave --network out, or follow the network first").into());
+        return Err(Failure::new(codes::cli::NOT_FOUND, what).hint("omit --network, or follow the network first").into());
     }
     let mut asked = Vec::new();
     for row in rows {
@@ -75,9 +75,7 @@ pub(crate) async fn check(arguments: &Check, printer: &mut Printer) -> Result<Do
         let (chain, address) = (following.chain.chain_id(), following.registry);
         let Some(row) = index.find_registry(chain, address).await.map_err(|error| index_failure(&error))? else {
             let what = format!("the index has no registry {address} of chain {chain}");
-            return Err(Failure::new(codes::cli::NOT_FOUND, what)
-                .hint("name the networks that it follows with --network")
-                .into());
+            return Err(Failure::new(codes::cli::NOT_FOUND, what).hint("name followed networks with --network").into());
         };
         let registry = Registry::new(following.chain.clone(), address);
         let report = index.check(&registry).await.map_err(|error| index_failure(&error))?;
@@ -122,7 +120,7 @@ fn print(chain: u64, report: &CheckReport, rescan: Option<u64>, printer: &mut Pr
     }
     match rescan {
         Some(from) => text.push_str(&format!("  rescan from block {from}\n")),
-        None if report.wrong > 0 => text.push_str("  `index check --fix` asks for a rescan\n"),
+        None if report.wrong > 0 => text.push_str("  request a rescan with `index check --fix`\n"),
         None => {}
     }
     printer.result(&text)?;

@@ -22,64 +22,61 @@ use crate::printer::Printer;
 /// What to do with an index.
 #[derive(Debug, Subcommand)]
 pub(crate) enum IndexCommand {
-    /// Write the whole index as lines of JSON, each with a checksum
+    /// Export the whole index as JSON lines with checksums
     #[command(
-        after_help = "Others may write meanwhile: the export shows one moment. It is read again by `index import`, on either engine."
+        after_long_help = "The export is a consistent snapshot, even while the index is being written. `index import` reads it on either engine."
     )]
     Export(Export),
-    /// Write tools, verdicts, prices and usage as Parquet files
+    /// Export tools, verdicts, prices and usage as Parquet files
     #[command(
-        after_help = "For DuckDB and other programs that analyse tables: docs/parquet.md has the columns. Others may write meanwhile: all files\n\
-        show one moment, and the folder appears when everything is written. Only in builds with the feature `parquet`."
+        after_long_help = "For DuckDB and other analytics tools; docs/parquet.md lists the columns. The files are one consistent snapshot,\n\
+        and the folder appears when all are complete. Requires a build with the feature `parquet`."
     )]
     Parquet(ParquetExport),
-    /// Read an export into an index, all of it or nothing
+    /// Import an export in one transaction
     #[command(
-        after_help = "Rows that are there stay as they are, so importing twice is importing once. The index has to be empty, or the one\n\
-        that the export was made from: registries are numbered, and the numbers have to agree."
+        after_long_help = "Existing rows are kept, so importing twice has no effect. The index must be empty, or the one that the export\n\
+        was made from: registries are numbered, and the numbers must match."
     )]
     Import(Import),
-    /// Make a backup in a new file while others go on: a copy on SQLite, an export on PostgreSQL
+    /// Back up the index to a new file while it is in use
     Backup(Backup),
-    /// Read a backup of either engine into an empty index of either engine
+    /// Restore a backup into an empty index
     Restore(Import),
-    /// Read the logs of registries again and add what is missing
+    /// Read registry logs again and add what is missing
     #[command(
-        after_help = "The process that follows the registry does it, next to its other work, and goes on after a restart.\n\
-        Nothing that is in the index is removed meanwhile."
+        after_long_help = "The process that follows the registry reads the logs, next to its other work, and continues after a restart.\n\
+        Nothing is removed from the index."
     )]
     Rescan(super::check::Rescan),
-    /// Compare every tool with its registry, at one block
+    /// Compare every tool with its registry at one block
     #[command(
-        after_help = "Exit status 1 when a tool is not what its registry says. `--fix` asks for a rescan from the block after which the\n\
-        first missing log must be. History that left no trace in the state is not compared: `index rescan` reads all logs."
+        after_long_help = "Exit code 1 if a tool differs from its registry. `--fix` requests a rescan from the earliest block that can have\n\
+        the first missing log. Events that left no trace in the state are not compared: `index rescan` reads all logs."
     )]
     Check(Box<super::check::Check>),
-    /// End listings that are over and held back, after you checked the clocks
+    /// Confirm the expiry of listings that was held back
     #[command(
-        after_help = "Many listings that end within an hour look like a wrong clock, so that they are held back until a chain's newest block\n\
-        agrees with the database's clock (index.expiry_held). This command gives your agreement up to the database's time."
+        after_long_help = "Many listings that expire within an hour look like a wrong clock, so they are held back until the chain head agrees\n\
+        with the database's clock (index.expiry_held). Check the clocks, then confirm with this command."
     )]
     Expire(Expire),
-    /// Show where evidence is, or move it between database and object store
+    /// Show where evidence is stored, or move it
     #[command(
-        after_help = "A running `index` with --objects moves evidence into the object store by itself. Before you take --objects away, move it\n\
-        back with `--move-to database`, or let the next verifications replace it."
+        after_long_help = "A running `index` with --objects moves evidence into the object store. Before you remove --objects, move it back\n\
+        with `--move-to database`, or let the next verifications replace it."
     )]
     Objects(super::objects::ObjectsArgs),
-    /// Block or hide a tool, a resource or all tools of a creator, or undo it
+    /// Block or hide a tool, a resource or a creator, or undo it
     Moderate(Moderate),
-    /// List what is blocked and hidden, or the log of decisions
+    /// List blocks and hidden entries, or the moderation log
     Moderation(Moderation),
-    /// List or close reports of abuse
+    /// List or close abuse reports
     Reports(Reports),
-    /// Tell the cache before a directory what changed, until Ctrl-C
+    /// Purge changed entries from a CDN cache, until Ctrl-C
     #[command(
-        after_help = "Directories that run with --cdn-max-age name in Surrogate-Key and Cache-Tag what their answers show. This command follows\n\
-        the change feed and posts the keys of what changed, each at least once from a cursor in the database.\n\n\
-        Examples:\n  \
-        toolcrib index purge --url https://api.cloudflare.com/client/v4/zones/ZONE/purge_cache --header-env Authorization=CDN_TOKEN\n  \
-        toolcrib index purge --url https://api.fastly.com/service/ID/purge --body '' --header 'Surrogate-Key={spaces}' --header-env Fastly-Key=CDN_TOKEN"
+        after_long_help = "Directories with --cdn-max-age tag their responses with Surrogate-Key and Cache-Tag. This command follows the\n\
+        change feed and posts the keys of changed entries, each at least once, from a cursor in the database."
     )]
     Purge(Box<purge::Purge>),
 }
@@ -94,7 +91,7 @@ pub(crate) struct Expire {
 /// Arguments of `index export`.
 #[derive(Args, Debug)]
 pub(crate) struct Export {
-    /// Where to write; stdout if none is given
+    /// Output path [default: stdout]
     #[arg(long, short, value_name = "PATH")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
@@ -104,10 +101,10 @@ pub(crate) struct Export {
 /// Arguments of `index parquet`.
 #[derive(Args, Debug)]
 pub(crate) struct ParquetExport {
-    /// The folder to make; one that is there is never overwritten
+    /// Folder to create; must not exist
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
-    /// Only tools that changed after this cursor of an export or of the feed
+    /// Only tools changed after this cursor of an export or the feed
     #[arg(long, value_name = "CURSOR", value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) since: Option<i64>,
     #[command(flatten)]
@@ -117,7 +114,7 @@ pub(crate) struct ParquetExport {
 /// Arguments of `index import` and `index restore`.
 #[derive(Args, Debug)]
 pub(crate) struct Import {
-    /// The file
+    /// File to read
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
     #[command(flatten)]
@@ -127,7 +124,7 @@ pub(crate) struct Import {
 /// Arguments of `index backup`.
 #[derive(Args, Debug)]
 pub(crate) struct Backup {
-    /// The file to make; one that is there is never overwritten
+    /// File to create; must not exist
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
     #[command(flatten)]
@@ -172,12 +169,12 @@ pub(crate) async fn run(command: &IndexCommand, printer: &mut Printer) -> Result
                 }
             }
             let until = format_rfc3339(until).unwrap_or_default();
-            printer.result(&format!("{ended} listings ended, as of {until}\n"))?;
+            printer.result(&format!("{ended} listings expired, as of {until}\n"))?;
             Ok(Done::new(Exit::Yes, json!({ "ended": ended, "until": until })))
         }
         IndexCommand::Backup(arguments) => {
             if arguments.path.exists() {
-                let what = format!("{} is already there", arguments.path.display());
+                let what = format!("{} already exists", arguments.path.display());
                 return Err(Failure::new(codes::cli::EXISTS, what).into());
             }
             let index = arguments.kept.open_existing().await?;
@@ -197,14 +194,14 @@ async fn write(arguments: &Export, printer: &mut Printer) -> Result<Done, Stop> 
             let failed = |error| Failure::new(codes::cli::UNWRITABLE, format!("cannot write {}: {error}", path.display()));
             let file = fs::OpenOptions::new().write(true).create_new(true).open(path);
             let file = file.map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => Failure::new(codes::cli::EXISTS, format!("{} is already there", path.display())),
+                io::ErrorKind::AlreadyExists => Failure::new(codes::cli::EXISTS, format!("{} already exists", path.display())),
                 _ => failed(error),
             })?;
             export::export(&index, &mut BufWriter::new(file), now).await.map_err(|error| index_failure(&error))?
         }
         None if printer.json() => {
-            let what = "an export is many lines of JSON, and an envelope is one";
-            return Err(Failure::new(codes::cli::USAGE, what).hint("give --out, or leave --json out").into());
+            let what = "an export is many JSON lines and does not fit into one --json object";
+            return Err(Failure::new(codes::cli::USAGE, what).hint("give --out, or omit --json").into());
         }
         None => {
             let mut exporter = export::Exporter::new(&index, now).await.map_err(|error| index_failure(&error))?;
@@ -223,7 +220,7 @@ async fn write(arguments: &Export, printer: &mut Printer) -> Result<Done, Stop> 
 #[cfg(feature = "parquet")]
 async fn parquet(arguments: &ParquetExport, printer: &mut Printer) -> Result<Done, Stop> {
     if arguments.folder.exists() {
-        let what = format!("{} is already there", arguments.folder.display());
+        let what = format!("{} already exists", arguments.folder.display());
         return Err(Failure::new(codes::cli::EXISTS, what).into());
     }
     let index = arguments.kept.open_existing().await?;

@@ -1,4 +1,4 @@
-//! `keys`: the keys of a directory, for its operator.
+//! `directory keys`: API keys of a directory, for its operator.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -17,50 +17,50 @@ const USUAL_LIMIT: u32 = 100;
 /// What to do with keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Issue a key and print it, which is the only time that it is seen
+    /// Issue an API key and print it; it is shown only once
     Issue(Issue),
-    /// List keys by name; the keys themselves are not kept
+    /// List keys by name; the keys themselves are not stored
     List(ListKeys),
     /// Revoke a key by its name
     Revoke(Revoke),
 }
 
-/// Arguments of `keys issue`.
+/// Arguments of `directory keys issue`.
 #[derive(Args, Debug)]
 pub(crate) struct Issue {
-    /// What to call it
+    /// Name of the key
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Reads an hour
+    /// Read requests per hour
     #[arg(long, value_name = "N", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) reads: u32,
-    /// Writes an hour
+    /// Write requests per hour
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) writes: u32,
-    /// Days that it is good for
+    /// Validity in days
     #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
     pub(crate) days: u32,
-    /// Let it moderate: block, hide, read reports of abuse
+    /// Allow moderation: block, hide, read abuse reports
     #[arg(long)]
     pub(crate) admin: bool,
     #[command(flatten)]
     pub(crate) kept: Kept,
 }
 
-/// Arguments of `keys list`.
+/// Arguments of `directory keys list`.
 #[derive(Args, Debug)]
 pub(crate) struct ListKeys {
-    /// How many at most, the newest first
+    /// Maximum number of keys, newest first
     #[arg(long, value_name = "N", default_value_t = USUAL_LIMIT)]
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) kept: Kept,
 }
 
-/// Arguments of `keys revoke`.
+/// Arguments of `directory keys revoke`.
 #[derive(Args, Debug)]
 pub(crate) struct Revoke {
-    /// The name of the key, as `keys list` shows it
+    /// Name of the key, from `directory keys list`
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) kept: Kept,
@@ -76,7 +76,7 @@ pub(crate) async fn run(command: &KeysCommand, printer: &mut Printer) -> Result<
             let Issue { reads, writes, admin, .. } = *arguments;
             let issued = keys.issue_with(arguments.name.as_deref(), KeyTerms { reads, writes, seconds, admin }, now).await;
             let issued = issued.map_err(|error| failure(&error))?;
-            printer.note(&format!("{} is good until {}", shown(&issued.record.name), issued.record.expires_at))?;
+            printer.note(&format!("{} is valid until {}", shown(&issued.record.name), issued.record.expires_at))?;
             printer.result(&format!("{}\n", issued.key))?;
             let mut data = data(&issued.record, now);
             data["key"] = json!(issued.key);
@@ -103,7 +103,7 @@ pub(crate) async fn run(command: &KeysCommand, printer: &mut Printer) -> Result<
                 printer.result(&format!("{} is revoked\n", shown(&arguments.name)))?;
                 return Ok(Done::new(Exit::Yes, json!({ "revoked": arguments.name })));
             }
-            printer.complaint(&format!("no key that is good is called {}", shown(&arguments.name)))?;
+            printer.complaint(&format!("there is no valid key named {}", shown(&arguments.name)))?;
             Ok(Done::new(Exit::No, json!({ "revoked": null })))
         }
     }
@@ -116,7 +116,7 @@ async fn open(kept: &Kept, may_be_made: bool) -> Result<Keys, Failure> {
 fn failure(error: &toolcrib_store::Error) -> Failure {
     let failure = Failure::new(error.code(), error.to_string());
     // A name that is taken is the only thing that the table refuses.
-    if error.code() == codes::store::DATABASE { failure.hint("a name is used once; choose another") } else { failure }
+    if error.code() == codes::store::DATABASE { failure.hint("the name was used before; choose another") } else { failure }
 }
 
 fn state(record: &KeyRecord, now: UnixTime) -> &'static str {

@@ -27,12 +27,15 @@ use crate::secrets;
 /// Where an index is kept.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Kept {
-    /// The database of the index: a SQLite file, or `memory`. PostgreSQL, for several machines, is named by `TOOLCRIB_INDEX`, since its URL has a
-    /// password [env: `TOOLCRIB_INDEX`] [default: `index.db` in the user's state folder]
+    /// Index database: a SQLite file, or `memory` [env: `TOOLCRIB_INDEX`]
+    ///
+    /// Default: `index.db` in the user's state folder. Give a PostgreSQL URL, which has a password, in `TOOLCRIB_INDEX`.
     #[arg(long, value_name = "PATH")]
     pub(crate) store: Option<String>,
-    /// Keep evidence, reports and search snapshots as objects: `file:///PATH`, or `s3://BUCKET/PREFIX?endpoint=URL&region=NAME` with credentials
-    /// from the environment [env: `TOOLCRIB_OBJECTS`] [default: evidence in the database, no snapshots]
+    /// Object store for evidence and snapshots [env: `TOOLCRIB_OBJECTS`]
+    ///
+    /// `file:///PATH`, or `s3://BUCKET/PREFIX?endpoint=URL&region=NAME` with credentials from the environment. Default: evidence is
+    /// kept in the database, and there are no snapshots.
     #[arg(long, value_name = "URL")]
     pub(crate) objects: Option<String>,
 }
@@ -75,8 +78,10 @@ impl Kept {
     pub(crate) async fn database(&self, may_be_made: bool) -> Result<Database, Failure> {
         let location = self.location()?;
         if let Some(path) = location.path().filter(|path| !may_be_made && !path.exists()) {
-            let what = format!("there is no index in {}", path.display());
-            return Err(Failure::new(codes::cli::NOT_FOUND, what).hint("`toolcrib index` makes one, and so does `index import`"));
+            let what = format!("{} has no index", path.display());
+            return Err(
+                Failure::new(codes::cli::NOT_FOUND, what).hint("create one with `toolcrib index` or `toolcrib index import`")
+            );
         }
         Database::open(&location).await.map_err(|error| Failure::new(error.code(), error.to_string()))
     }
@@ -86,8 +91,8 @@ impl Kept {
         let failed = |error: toolcrib_store::Error| Failure::new(error.code(), error.to_string());
         if let Some(setting) = &self.store {
             if setting.starts_with("postgres:") || setting.starts_with("postgresql:") {
-                let what = "a database URL has a password, and arguments are seen by every user of this machine";
-                return Err(Failure::new(codes::cli::USAGE, what).hint("put the URL into TOOLCRIB_INDEX"));
+                let what = "a database URL has a password, but every user of this machine can see arguments";
+                return Err(Failure::new(codes::cli::USAGE, what).hint("set TOOLCRIB_INDEX to the URL"));
             }
             return Ok(match setting.strip_prefix("sqlite:") {
                 Some(path) => Location::file(path),
@@ -106,7 +111,7 @@ impl Kept {
 
 fn make_private(folder: &Path) -> Result<(), Failure> {
     create_private_folder(folder)
-        .map_err(|error| Failure::new(codes::cli::UNWRITABLE, format!("cannot make {}: {error}", folder.display())))
+        .map_err(|error| Failure::new(codes::cli::UNWRITABLE, format!("cannot create {}: {error}", folder.display())))
 }
 
 /// What went wrong with an index, as a failure.

@@ -21,11 +21,11 @@ const ACTOR: &str = "command line";
 /// What to do.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Action {
-    /// Show a notice in place of the content
+    /// Show a notice instead of the content
     Block,
     /// Undo a block
     Unblock,
-    /// Leave out of lists and search
+    /// Remove from lists and search
     Hide,
     /// Undo hiding
     Unhide,
@@ -34,16 +34,16 @@ pub(crate) enum Action {
 /// Arguments of `index moderate`.
 #[derive(Args, Debug)]
 pub(crate) struct Moderate {
-    /// What to do
+    /// Action
     #[arg(value_enum)]
     pub(crate) action: Action,
-    /// A tool (`eip155:8453/erc8257:0x…/7`), a Bazaar resource (`x402_bazaar/7`), or an account whose tools are meant
+    /// Tool reference, Bazaar resource (`x402_bazaar/7`), or creator address
     #[arg(value_name = "TOOL|RESOURCE|CREATOR")]
     pub(crate) subject: String,
-    /// Why, shown to the public; needed to block or hide
+    /// Public reason; required to block or hide
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) reason: String,
-    /// What to show in place of the content
+    /// Notice to show instead of the content
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) notice: String,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub(crate) struct Moderate {
 /// Arguments of `index moderation`.
 #[derive(Args, Debug)]
 pub(crate) struct Moderation {
-    /// Show the log of decisions instead of the rules that hold
+    /// Show the moderation log instead of current rules
     #[arg(long)]
     pub(crate) log: bool,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub(crate) struct Moderation {
 /// Arguments of `index reports`.
 #[derive(Args, Debug)]
 pub(crate) struct Reports {
-    /// Close this report
+    /// Close the report with this number
     #[arg(long, value_name = "N")]
     pub(crate) close: Option<i64>,
     /// Show closed reports instead of open ones
@@ -88,7 +88,7 @@ pub(crate) async fn moderate(arguments: &Moderate, printer: &mut Printer) -> Res
         }
     }
     if matches!(step, Step::Block | Step::Hide) && arguments.reason.trim().is_empty() {
-        return Err(usage(format!("{} needs a reason", step.as_str())).hint("give --reason; it is shown to the public").into());
+        return Err(usage(format!("{} needs a reason", step.as_str())).hint("give --reason, which is public").into());
     }
     let index = arguments.kept.open_existing().await?;
     let subject = subject(&index, &arguments.subject).await?;
@@ -156,7 +156,7 @@ pub(crate) async fn reports(arguments: &Reports, printer: &mut Printer) -> Resul
             printer.result(&format!("report {number} is closed\n"))?;
             return Ok(Done::new(Exit::Yes, data));
         }
-        printer.complaint(&format!("there is no open report {number}"))?;
+        printer.complaint(&format!("report {number} does not exist or is closed"))?;
         return Ok(Done::new(Exit::No, data));
     }
     let reports = index.abuse_reports(arguments.closed, None, MAX_PAGE).await.map_err(failed)?;

@@ -15,7 +15,7 @@ const TELL_EVERY: u64 = 10_000;
 /// Arguments of `index objects`.
 #[derive(Args, Debug)]
 pub(crate) struct ObjectsArgs {
-    /// Move evidence and reports there
+    /// Move evidence and reports to this place
     #[arg(long, value_name = "PLACE")]
     pub(crate) move_to: Option<Target>,
     #[command(flatten)]
@@ -25,9 +25,9 @@ pub(crate) struct ObjectsArgs {
 /// Where evidence is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Target {
-    /// In the object store
+    /// Object store
     Objects,
-    /// In the database
+    /// Database
     Database,
 }
 

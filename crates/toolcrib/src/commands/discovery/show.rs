@@ -14,13 +14,13 @@ const MAX_COLUMN: usize = 48;
 /// How to print.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Printing {
-    /// How to print the answer
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "table", conflicts_with = "json")]
     pub(crate) format: Shape,
-    /// Only these fields, separated by commas
+    /// Fields to print, comma-separated
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
-    /// Print at most so many lines
+    /// Maximum number of lines
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_lines: Option<u64>,
 }
@@ -28,11 +28,11 @@ pub(crate) struct Printing {
 /// A way to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
-    /// Columns for lists, one field a line for everything else
+    /// Columns for lists, otherwise one field per line
     Table,
-    /// The answer as it came, indented
+    /// The JSON response, indented
     Json,
-    /// The compact text that the directory writes for agents
+    /// Compact text for agents
     Toon,
 }
 
@@ -81,7 +81,7 @@ pub(crate) async fn ask(
             printer.note("nothing found")?;
         }
         if let Some(next) = answer["next"].as_str() {
-            printer.note(&format!("there is more: --next {}", shown(next)))?;
+            printer.note(&format!("more results: --next {}", shown(next)))?;
         }
     }
     Ok(Done::new(Exit::Yes, answer))

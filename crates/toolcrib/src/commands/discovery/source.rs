@@ -27,10 +27,12 @@ const MAX_ANSWER_BYTES: usize = 16 << 20;
 /// Whom to ask.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Where {
-    /// The directory to ask; a key for it is in `TOOLCRIB_API_KEY` [setting: `directory`] [env: `TOOLCRIB_DIRECTORY`]
+    /// Directory URL [setting: `directory`] [env: `TOOLCRIB_DIRECTORY`]
+    ///
+    /// The API key comes from `TOOLCRIB_API_KEY`.
     #[arg(long, visible_alias = "base-url", value_name = "URL", conflicts_with = "store")]
     pub(crate) directory: Option<String>,
-    /// Seconds to wait for an answer
+    /// Timeout in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub(crate) timeout: u64,
     #[command(flatten)]
@@ -83,7 +85,7 @@ impl Where {
     fn remote(&self, url: &str) -> Result<Source, Failure> {
         let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
         if url.contains(['?', '#']) {
-            return Err(Failure::new(codes::cli::USAGE, "the URL of a directory has no query"));
+            return Err(Failure::new(codes::cli::USAGE, "the URL of a directory must not have a query"));
         }
         // Refused here, before anything is added to it.
         ConfiguredUrl::from_setting(url).map_err(unusable)?;
@@ -132,7 +134,7 @@ impl Source {
                     }
                     (_, failure) => {
                         let reason = failure.map_or_else(|| "it did not answer".to_owned(), |failure| failure.finding().message);
-                        Err(Failure::new(codes::cli::DIRECTORY, format!("{url} gave no answer: {reason}")))
+                        Err(Failure::new(codes::cli::DIRECTORY, format!("{url} did not answer: {reason}")))
                     }
                 }
             }
@@ -168,13 +170,12 @@ impl Reply {
             429 => {
                 let wait =
                     self.retry_after.as_deref().map_or_else(String::new, |after| format!("; try again in {} s", shown(after)));
-                let failure =
-                    Failure::new(codes::cli::RATE_LIMITED, format!("the directory wants no more for now: {said}{wait}"));
+                let failure = Failure::new(codes::cli::RATE_LIMITED, format!("rate limited by the directory: {said}{wait}"));
                 printer.failure(&failure)?;
                 return Err(Done::new(Exit::RateLimited, Value::Null).into());
             }
-            400..=499 => Failure::new(codes::cli::DIRECTORY_REFUSED, format!("the directory refused the question: {said}")),
-            _ => Failure::new(codes::cli::DIRECTORY, format!("the directory gave no answer: {said}")),
+            400..=499 => Failure::new(codes::cli::DIRECTORY_REFUSED, format!("the directory rejected the request: {said}")),
+            _ => Failure::new(codes::cli::DIRECTORY, format!("the directory failed: {said}")),
         };
         Err(failure.into())
     }

@@ -14,43 +14,43 @@ use crate::settings::Settings;
 /// What to do with tools.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolsCommand {
-    /// Find tools by words
+    /// Search tools by words
     Search(Box<SearchTools>),
-    /// List tools, the newest first
+    /// List tools, newest first
     List(ListTools),
-    /// Show one tool with its verdict and the reasons
+    /// Show a tool with its verdict and reasons
     Get(OneTool),
     /// List proven calls of a tool
     Activity(ToolActivity),
-    /// List what the registry said about a tool from the beginning
+    /// List the registry events of a tool
     History(ToolHistory),
 }
 
 /// Arguments of `tools search`.
 #[derive(Args, Debug)]
 pub(crate) struct SearchTools {
-    /// Words, in any order and with mistakes
+    /// Search words; order and small typos do not matter
     #[arg(long, short = 'Q', value_name = "WORDS")]
     pub(crate) query: Option<String>,
-    /// The chain of the registry: its number or name
+    /// Chain of the registry: id or name
     #[arg(long, value_name = "CHAIN")]
     pub(crate) registry_chain: Option<String>,
-    /// All of these tags, separated by commas
+    /// Tags that all must match, comma-separated
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) tags: Vec<String>,
-    /// `open`, `nft_gated`, `token_gated`, `subscription` or `gated`
+    /// Access: `open`, `nft_gated`, `token_gated`, `subscription` or `gated`
     #[arg(long, value_name = "KIND")]
     pub(crate) access_type: Option<String>,
-    /// Who registered them
+    /// Creator of the tools
     #[arg(long, value_name = "0x…")]
     pub(crate) creator: Option<String>,
-    /// Gates that ask for a token of this collection
+    /// Only tools gated by this collection
     #[arg(long, value_name = "0x…")]
     pub(crate) collection: Option<String>,
-    /// `relevance`, `newest` or `most_used`
+    /// Order: `relevance`, `newest` or `most_used`
     #[arg(long, value_name = "ORDER")]
     pub(crate) sort_by: Option<String>,
-    /// Show what each part adds to the score: words, meaning, and each ranking signal
+    /// Show how words, meaning and each ranking signal add to the score
     #[arg(long)]
     pub(crate) explain: bool,
     #[command(flatten)]
@@ -64,10 +64,10 @@ pub(crate) struct SearchTools {
 /// Arguments of `tools list`.
 #[derive(Args, Debug)]
 pub(crate) struct ListTools {
-    /// `newest` or `oldest`
+    /// Order: `newest` or `oldest`
     #[arg(long, value_name = "ORDER")]
     pub(crate) sort_by: Option<String>,
-    /// `open`, `nft_gated`, `token_gated`, `subscription` or `gated`
+    /// Access: `open`, `nft_gated`, `token_gated`, `subscription` or `gated`
     #[arg(long = "type", value_name = "KIND")]
     pub(crate) kind: Option<String>,
     #[command(flatten)]
@@ -81,13 +81,13 @@ pub(crate) struct ListTools {
 /// A part of a list.
 #[derive(Args, Debug)]
 pub(crate) struct Paging {
-    /// How many at most
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
     pub(crate) limit: u32,
-    /// Go on where the last page ended
+    /// Cursor of the next page
     #[arg(long, value_name = "CURSOR")]
     pub(crate) next: Option<String>,
-    /// Also tools that are not verified: for people, never for an agent
+    /// Include unverified tools; do not use this for agents
     #[arg(long)]
     pub(crate) include_unverified: bool,
 }
@@ -95,7 +95,7 @@ pub(crate) struct Paging {
 /// A tool.
 #[derive(Args, Debug)]
 pub(crate) struct Named {
-    /// The tool: its reference, or chain, registry and id
+    /// Tool: a reference, or chain, registry and id
     #[arg(value_name = "TOOL", num_args = 1..=3, required = true)]
     pub(crate) tool: Vec<String>,
 }
@@ -116,13 +116,13 @@ pub(crate) struct OneTool {
 pub(crate) struct ToolActivity {
     #[command(flatten)]
     pub(crate) named: Named,
-    /// Also what the tool's owner paid
+    /// Include payments of the tool's own creator
     #[arg(long)]
     pub(crate) include_creator_payments: bool,
-    /// How many at most
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) limit: u32,
-    /// Leave out so many
+    /// Number of results to skip
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) offset: u32,
     #[command(flatten)]
@@ -136,10 +136,10 @@ pub(crate) struct ToolActivity {
 pub(crate) struct ToolHistory {
     #[command(flatten)]
     pub(crate) named: Named,
-    /// How many at most
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=200))]
     pub(crate) limit: u32,
-    /// Go on where the last page ended
+    /// Cursor of the next page
     #[arg(long, value_name = "CURSOR")]
     pub(crate) next: Option<String>,
     #[command(flatten)]
@@ -239,14 +239,14 @@ impl Named {
         let [chain, registry, id] = match self.tool.as_slice() {
             [reference] => {
                 let tool = ToolRef::parse(reference).map_err(|fault| {
-                    Failure::new(fault.code(), format!("`{reference}` is no reference of a tool"))
+                    Failure::new(fault.code(), format!("`{reference}` is not a tool reference"))
                         .hint("write eip155:8453/erc8257:0x…/7, or chain, registry and id")
                 })?;
                 [tool.chain.to_string(), tool.registry.to_checksum(None), tool.id.to_string()]
             }
             [chain, registry, id] => [chain.clone(), registry.clone(), id.clone()],
             _ => {
-                let what = "a tool is named by its reference, or by chain, registry and id";
+                let what = "expected a tool reference, or chain, registry and id";
                 return Err(Failure::new(codes::cli::USAGE, what));
             }
         };

@@ -33,19 +33,19 @@ const RESOLUTION_SECONDS: u64 = 30;
 /// Which agents an index has.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AgentArgs {
-    /// Also resolve the .agt names in this file, one a line; it is read again when it changes
+    /// File with .agt names to resolve, one per line; reread on change
     #[arg(long, value_name = "FILE")]
     pub(crate) agt: Option<PathBuf>,
-    /// Names that are resolved at once
+    /// Names to resolve in parallel
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_AT_ONCE)))]
     pub(crate) agt_at_once: u16,
-    /// TXT source of .agt names, as for `agt resolve`; repeatable
+    /// TXT source of .agt names, as in `agt resolve`; repeatable
     #[arg(long = "agt-source", value_name = "SOURCE", requires = "agt")]
     pub(crate) agt_sources: Vec<String>,
-    /// IPFS gateway for manifests of agents, not trusted; repeatable
+    /// IPFS gateway for agent manifests, untrusted; repeatable
     #[arg(long = "agt-gateway", value_name = "URL", requires = "agt")]
     pub(crate) agt_gateways: Vec<String>,
-    /// Polygon nodes that say who holds a name [env: `RPC_URL_137`]
+    /// Polygon RPC nodes for the holders of names [env: `RPC_URL_137`]
     #[arg(long, value_name = "URL", requires = "agt")]
     pub(crate) agt_rpc_url: Option<String>,
 }

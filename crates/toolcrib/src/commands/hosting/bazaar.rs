@@ -15,11 +15,13 @@ const MAX_FACILITATORS: usize = 32;
 /// Which facilitators an index follows.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BazaarArgs {
-    /// Also list what this x402 facilitator lists at URL/discovery/resources, never as verified; repeatable. A URL with a key belongs into
-    /// the variable, separated by commas [env: `TOOLCRIB_BAZAAR`]
+    /// x402 facilitator whose Bazaar to list; repeatable [env: `TOOLCRIB_BAZAAR`]
+    ///
+    /// Its catalog is read from URL/discovery/resources and never listed as verified. Give URLs with a key in the variable,
+    /// comma-separated.
     #[arg(long = "bazaar", value_name = "URL")]
     pub(crate) facilitators: Vec<String>,
-    /// Resources of the Bazaar that are asked for their price at once, and at most each second; 0 leaves that to other processes
+    /// Bazaar price probes in parallel and per second; 0 for none
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(0..=64))]
     pub(crate) bazaar_probes: u8,
 }

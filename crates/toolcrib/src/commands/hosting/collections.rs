@@ -14,8 +14,9 @@ use crate::secrets;
 /// Who knows collections.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CollectionArgs {
-    /// Show images and floor prices of collections from a service with the `OpenSea` API v2, such as `https://api.opensea.io`. Its key comes
-    /// from `TOOLCRIB_COLLECTIONS_KEY`
+    /// Service with the `OpenSea` API v2 for collection images and floor prices
+    ///
+    /// For example `https://api.opensea.io`. Its key comes from `TOOLCRIB_COLLECTIONS_KEY`.
     #[arg(long, value_name = "URL")]
     pub(crate) collections: Option<String>,
 }

@@ -28,47 +28,53 @@ use crate::settings::Settings;
 /// Arguments of `directory`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Serve {
-    /// Where to listen; port 0 takes a free one
+    /// Address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8257")]
     pub(crate) listen: SocketAddr,
-    /// Also follow the chains and verify, in this process: all that one machine needs
+    /// Also follow chains and verify tools in this process
     #[arg(long)]
     pub(crate) with_index: bool,
     #[command(flatten)]
     pub(crate) kept: Kept,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
-    /// The folder of this process's own index of words, which makes restarts quick [default: in memory]
+    /// Folder for the search index, for fast restarts [default: in memory]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) search: Option<PathBuf>,
-    /// A folder with a static embedding, for searches by meaning: the unpacked package `wordllama`, or one `*.safetensors` and
-    /// `tokenizer.json` [setting: `embedding`] [env: `TOOLCRIB_EMBEDDING`] [default: `toolcrib/embedding` in the data folders]
+    /// Folder with a static embedding for semantic search
+    ///
+    /// The unpacked package `wordllama`, or one `*.safetensors` and `tokenizer.json` [setting: `embedding`] [env:
+    /// `TOOLCRIB_EMBEDDING`] [default: `toolcrib/embedding` in the data folders]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) embedding: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) snapshots: SnapshotArgs,
-    /// Answer only those who have a key
+    /// Require an API key for every request
     #[arg(long)]
     pub(crate) require_key: bool,
-    /// Give nobody a key who asks for one; `keys issue` still does
+    /// Do not issue keys over the API; `directory keys issue` still does
     #[arg(long)]
     pub(crate) no_instant_keys: bool,
-    /// The header in which your proxy puts the caller's address; only where every request comes through it
+    /// Header with the client address, set by your proxy
+    ///
+    /// Use it only if every request comes through the proxy.
     #[arg(long, value_name = "NAME")]
     pub(crate) address_header: Option<String>,
-    /// A name that the directory is reached by, for its MCP server; may be given again
+    /// Public host name, allowed by the MCP server; repeatable
     #[arg(long = "host", value_name = "HOST[:PORT]")]
     pub(crate) hosts: Vec<String>,
-    /// A page of others that may use the MCP server; may be given again
+    /// Web origin that may use the MCP server; repeatable
     #[arg(long = "allow-origin", value_name = "URL")]
     pub(crate) origins: Vec<String>,
-    /// Where the directory fetches `ipfs://` images, such as `https://ipfs.example.com/ipfs/`
+    /// IPFS gateway for `ipfs://` images
+    ///
+    /// For example `https://ipfs.example.com/ipfs/`.
     #[arg(long, value_name = "URL")]
     pub(crate) ipfs_gateway: Option<String>,
-    /// What stands at the top of pages
+    /// Title of the web pages
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
-    /// Let shared caches keep answers for so many seconds; only where `index purge` tells them what changed
+    /// Seconds that shared caches may keep answers; needs `index purge`
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=2_592_000))]
     pub(crate) cdn_max_age: Option<u32>,
     /// Do not serve `/metrics`
@@ -86,7 +92,7 @@ pub(crate) struct Serve {
     pub(crate) collections: CollectionArgs,
     #[command(flatten)]
     pub(crate) reach: Reach,
-    /// Stop after so many seconds, instead of waiting for Ctrl-C
+    /// Stop after this many seconds instead of on Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     pub(crate) exit_after: Option<u64>,
 }

@@ -27,12 +27,12 @@ pub(crate) fn find(option: Option<&Path>, settings: &Settings, printer: &mut Pri
             Ok(_) => return Ok(Some(folder.clone())),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
             Err(error) => {
-                let what = format!("cannot look for an embedding in {}: {error}", folder.display());
+                let what = format!("cannot search {} for an embedding: {error}", folder.display());
                 return Err(Failure::new(codes::index::EMBEDDING, what).into());
             }
         }
     }
     let place = folders.first().map_or_else(|| "FOLDER".to_owned(), |folder| shown(&folder.display().to_string()));
-    printer.note(&format!("no embedding is installed, search compares words alone\nhint: {INSTALL} {place}"))?;
+    printer.note(&format!("no embedding is installed, so search compares only words\nhint: {INSTALL} {place}"))?;
     Ok(None)
 }

@@ -42,13 +42,15 @@ const NAMES_EVERY: Duration = Duration::from_secs(15);
 /// What this process does for the index.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Doing {
-    /// Tools that are looked at at once; 0 leaves verification to other processes
+    /// Tools to verify in parallel; 0 leaves it to other processes
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(0..=i64::from(MAX_LOOKS)))]
-    pub(crate) looks: u16,
-    /// Only verify, and leave the chains to other processes
+    pub(crate) workers: u16,
+    /// Only verify, and leave following chains to other processes
     #[arg(long)]
     pub(crate) no_follow: bool,
-    /// Days for which the feed keeps every change; of older ones the newest of each tool
+    /// Days to keep every change in the feed
+    ///
+    /// Of older changes, only the newest of each tool is kept.
     #[arg(long, value_name = "DAYS", default_value_t = KEEP_CHANGES_DAYS, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) keep_changes: u16,
     #[command(flatten)]
@@ -58,17 +60,24 @@ pub(crate) struct Doing {
 /// How followers check that nodes leave no logs out.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct LogChecks {
-    /// Block headers to check against the logs in each range of old blocks, or `all`; one request each. Near the head every header is
-    /// checked [default: 4]
+    /// Headers to check per range of old blocks, or `all` [default: 4]
+    ///
+    /// Each costs one request. Near the chain head, every header is checked.
     #[arg(long, value_name = "N", value_parser = headers)]
     pub(crate) check_headers: Option<u64>,
-    /// Read one in N ranges of old blocks a second time, in parts and from another node if there is one; 0 for none [default: 20]
+    /// Read one in N ranges of old blocks twice; 0 for none [default: 20]
+    ///
+    /// The second read is in parts, and from another node if there is one.
     #[arg(long, value_name = "N")]
     pub(crate) second_reads: Option<u64>,
-    /// Tools to compare with the registry's state at each step near the head, in one request; 0 for none [default: 64]
+    /// Tools to compare with the registry per step; 0 for none [default: 64]
+    ///
+    /// This happens near the chain head, in one request.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64))]
     pub(crate) compare_tools: Option<u16>,
-    /// The registry does not number its tools from 1 without gaps, as ERC-8257 asks for: do not wait for missing ids
+    /// Do not wait for missing tool ids
+    ///
+    /// For registries that do not number tools from 1 without gaps, as ERC-8257 requires.
     #[arg(long)]
     pub(crate) unnumbered: bool,
 }
@@ -89,9 +98,9 @@ impl LogChecks {
 impl Doing {
     /// Refuses to do nothing. `has_more` says whether there is a list of names to resolve, or a catalogue to follow.
     pub(crate) fn check(&self, has_more: bool) -> Result<(), Failure> {
-        if self.no_follow && self.looks == 0 && !has_more {
-            let what = "--no-follow and --looks 0 together leave nothing to do";
-            return Err(Failure::new(codes::cli::USAGE, what).hint("leave one of them out"));
+        if self.no_follow && self.workers == 0 && !has_more {
+            let what = "--no-follow with --workers 0 leaves nothing to do";
+            return Err(Failure::new(codes::cli::USAGE, what).hint("omit one of them"));
         }
         Ok(())
     }
@@ -133,9 +142,9 @@ impl Engine {
                 engine.tasks.spawn(follower.run(stopped));
             }
         }
-        if doing.looks > 0 {
+        if doing.workers > 0 {
             let keep_changes = Some(i64::from(doing.keep_changes) * 86_400);
-            let options = WorkOptions { at_once: usize::from(doing.looks), keep_changes, ..work };
+            let options = WorkOptions { at_once: usize::from(doing.workers), keep_changes, ..work };
             let mut looks = Live::new(verifier, chains.clone(), Policy::default());
             if let Some(provider) = collections {
                 looks = looks.collections(provider);

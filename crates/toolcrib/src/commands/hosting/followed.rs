@@ -18,18 +18,21 @@ use crate::secrets;
 /// Which chains, and how to reach them.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Followed {
-    /// A network to follow: a name such as base or local, a `[networks.NAME]` of the settings, or a chain id; may be given again
-    /// [default: every built-in public network that has a registry]
+    /// Network to follow: a name or a chain id; repeatable
+    ///
+    /// Default: every built-in public network with a registry. See `toolcrib help networks`.
     #[arg(long = "network", value_name = "NAME")]
     pub(crate) networks: Vec<String>,
-    /// Nodes of a network, separated by commas; with one network its name may be left out. A node whose URL holds a key is better
-    /// named by a variable: `RPC_URL_8453`, or `RPC_URL` with one network
+    /// RPC nodes of a network, comma-separated
+    ///
+    /// With one network, its name can be omitted. Give a URL that has a key in a variable: `RPC_URL_8453`, or `RPC_URL` with one
+    /// network.
     #[arg(long = "rpc-url", value_name = "[NAME=]URL")]
     pub(crate) rpc_urls: Vec<String>,
-    /// The registry of a network, instead of its own
+    /// Registry address of a network
     #[arg(long = "registry", value_name = "[NAME=]0x…")]
     pub(crate) registries: Vec<String>,
-    /// The first block that can have events of a network's registry [default: 0]
+    /// First block with events of a network's registry [default: 0]
     #[arg(long = "from-block", value_name = "[NAME=]NUMBER")]
     pub(crate) from_blocks: Vec<String>,
 }
@@ -62,13 +65,13 @@ impl Followed {
             let config = config_of(&network.with_registry(registry), setting.as_deref())?;
             if config.is_public_default {
                 printer.note(&format!(
-                    "warning: {} is reached through a public node; --rpc-url {}=URL names one that you trust",
+                    "warning: using a public RPC node for {}; name one that you trust with --rpc-url {}=URL",
                     network.title, network.name
                 ))?;
             }
             let first_block = match blocks.get(&network.chain_id) {
                 Some(text) => text.parse().map_err(|_| {
-                    Failure::new(codes::cli::USAGE, format!("`{text}` is not the number of a block")).hint("write digits alone")
+                    Failure::new(codes::cli::USAGE, format!("`{text}` is not a block number")).hint("write digits alone")
                 })?,
                 None => 0,
             };
@@ -88,7 +91,10 @@ impl Followed {
                 Some(other) if *other == network => {}
                 // Nodes, registries and leases are those of a chain.
                 Some(other) => {
-                    let what = format!("{} and {} are of one chain, of which one registry is followed", other.name, network.name);
+                    let what = format!(
+                        "{} and {} are on the same chain, and only one registry per chain is followed",
+                        other.name, network.name
+                    );
                     return Err(Failure::new(codes::cli::USAGE, what).hint("name one of them"));
                 }
             }
@@ -114,12 +120,12 @@ fn named(flag: &str, values: &[String], networks: &[Network]) -> Result<BTreeMap
             (Some((chain, rest)), _) => (chain, rest),
             (None, [only]) => (only.chain_id, value.as_str()),
             (None, _) => {
-                let what = format!("{flag} does not say which network it is for");
+                let what = format!("{flag} does not name its network");
                 return Err(Failure::new(codes::cli::USAGE, what).hint(format!("write {flag} NAME=…, such as {flag} base=…")));
             }
         };
         if !networks.iter().any(|network| network.chain_id == chain) {
-            let what = format!("{flag} is for a network that is not followed");
+            let what = format!("{flag} names a network that is not followed");
             return Err(Failure::new(codes::cli::USAGE, what).hint("name the network with --network too"));
         }
         if found.insert(chain, text.to_owned()).is_some() {

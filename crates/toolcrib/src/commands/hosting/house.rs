@@ -61,7 +61,7 @@ impl House {
     pub(crate) async fn open(listen: SocketAddr, index: &Index, chains: Chains, plan: Plan) -> Result<Self, Failure> {
         let taken = |error: std::io::Error| {
             Failure::new(codes::cli::LISTEN, format!("the directory cannot listen at {listen}: {error}"))
-                .hint("stop the other program, or choose another port (0 takes a free one)")
+                .hint("stop the other program, or choose another port (0 picks a free one)")
         };
         let listener = TcpListener::bind(listen).await.map_err(taken)?;
         let address = listener.local_addr().map_err(taken)?;

@@ -40,7 +40,7 @@ pub(crate) struct Run {
     pub(crate) collections: CollectionArgs,
     #[command(flatten)]
     pub(crate) reach: Reach,
-    /// Stop after so many seconds, instead of waiting for Ctrl-C
+    /// Stop after this many seconds instead of on Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     pub(crate) exit_after: Option<u64>,
 }
@@ -71,7 +71,7 @@ pub(crate) async fn run(arguments: &Run, printer: &mut Printer) -> Result<Done, 
     }
     if let Some(bazaar) = bazaar {
         for facilitator in &bazaar.facilitators {
-            printer.result(&format!("following the catalogue of {}\n", shown(&facilitator.origin())))?;
+            printer.result(&format!("following the Bazaar of {}\n", shown(&facilitator.origin())))?;
         }
         engine.add_bazaar(&index, bazaar, arguments.reach.open()?).map_err(|error| index_failure(&error))?;
     }
@@ -115,7 +115,7 @@ fn progress(engine: &Engine) -> String {
                 true => {
                     format!("chain {chain} at {} of {}, {} events{missing}", progress.checkpoint, progress.head, progress.events)
                 }
-                false => format!("chain {chain} is followed by another process"),
+                false => format!("another process follows chain {chain}"),
             }
         })
         .collect();

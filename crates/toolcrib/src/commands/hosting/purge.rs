@@ -25,33 +25,35 @@ const PLACES: [&str; 3] = ["{json}", "{spaces}", "{commas}"];
 /// Arguments of `index purge`.
 #[derive(Args, Debug)]
 pub(crate) struct Purge {
-    /// Where the cache takes purges by key [env: `TOOLCRIB_PURGE_URL`]
+    /// Purge endpoint of the cache [env: `TOOLCRIB_PURGE_URL`]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// The body of a request; {json}, {spaces} or {commas} stands for the keys
+    /// Request body; {json}, {spaces} or {commas} is replaced by the keys
     #[arg(long, value_name = "TEMPLATE", default_value = "{\"tags\":{json}}")]
     pub(crate) body: String,
-    /// A header of a request, likewise; may be given again
+    /// Request header with the same placeholders; repeatable
     #[arg(long = "header", value_name = "NAME=TEMPLATE")]
     pub(crate) headers: Vec<String>,
-    /// A header that is a secret, from a variable; may be given again
+    /// Request header whose value is a secret in a variable; repeatable
     #[arg(long = "header-env", value_name = "NAME=VARIABLE")]
     pub(crate) secret_headers: Vec<String>,
-    /// Which cache, if there are several: each has a cursor of its own
+    /// Name of the cache; each cache has its own cursor
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub(crate) name: String,
-    /// Keys of one request at most
+    /// Maximum keys per request
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub(crate) batch: u16,
-    /// Requests a second at most
+    /// Maximum requests per second
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub(crate) per_second: u16,
-    /// Seconds after which each change is told again: more than directories may be behind (`--max-read-lag`)
+    /// Seconds until each change is purged again
+    ///
+    /// Must exceed the lag of read replicas (`directory --max-read-lag`).
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=3_600))]
     pub(crate) settle: u16,
     #[command(flatten)]
     pub(crate) kept: Kept,
-    /// Stop after so many seconds, instead of waiting for Ctrl-C
+    /// Stop after this many seconds instead of on Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     pub(crate) exit_after: Option<u64>,
 }
@@ -70,10 +72,10 @@ impl Purge {
         let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
         let url = self.url.clone().or_else(|| secrets::var(env::TOOLCRIB_PURGE_URL));
         let url =
-            url.ok_or_else(|| Failure::new(codes::cli::USAGE, "no cache is named").hint("give --url or TOOLCRIB_PURGE_URL"))?;
+            url.ok_or_else(|| Failure::new(codes::cli::USAGE, "no cache was given").hint("give --url or TOOLCRIB_PURGE_URL"))?;
         let pair = |flag: &str, text: &str| {
             let pair = text.split_once('=').map(|(name, rest)| (name.to_owned(), rest.to_owned()));
-            pair.ok_or_else(|| Failure::new(codes::cli::USAGE, format!("{flag} takes the name of a header, `=` and what it is")))
+            pair.ok_or_else(|| Failure::new(codes::cli::USAGE, format!("{flag} expects NAME=VALUE")))
         };
         let mut headers = vec![("content-type".to_owned(), "application/json".to_owned())];
         for text in &self.headers {
@@ -87,8 +89,8 @@ impl Purge {
         }
         let templates = || std::iter::once(&self.body).chain(headers.iter().map(|(_, value)| value));
         if !templates().any(|template| PLACES.iter().any(|place| template.contains(place))) {
-            let what = "no part of the request has the keys: the cache would not know what to drop";
-            return Err(Failure::new(codes::cli::USAGE, what).hint("put {json}, {spaces} or {commas} into --body or --header"));
+            let what = "neither body nor headers contain the keys to purge";
+            return Err(Failure::new(codes::cli::USAGE, what).hint("use {json}, {spaces} or {commas} in --body or --header"));
         }
         let cache = Cache {
             client: Configured::builder(SystemClock).build().map_err(unusable)?,
@@ -121,7 +123,7 @@ impl TellCache for Cache {
         let exchange = self.client.post(&self.url, &headers, filled(&self.body, keys).as_bytes(), limits).await;
         match (&exchange.response, &exchange.failure) {
             (Some(response), _) if (200..=299).contains(&response.status) => Ok(()),
-            (Some(response), _) => Err(format!("{} answered with status {}", self.url, response.status)),
+            (Some(response), _) => Err(format!("{} returned status {}", self.url, response.status)),
             (None, Some(failure)) => Err(format!("{}: {}", self.url, failure.finding().message)),
             (None, None) => Err(format!("{} did not answer", self.url)),
         }

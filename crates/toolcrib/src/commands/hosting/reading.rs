@@ -15,14 +15,15 @@ use crate::settings::{Settings, read_store};
 /// Where a directory reads.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReadArgs {
-    /// A streaming replica of the index's PostgreSQL database, to read from; may be given again. A URL with a password belongs into
-    /// `TOOLCRIB_READ_STORES` or `read_stores` of the user's settings
+    /// PostgreSQL streaming replica to read from; repeatable
+    ///
+    /// Give a URL that has a password in `TOOLCRIB_READ_STORES`, or in `read_stores` of your settings file.
     #[arg(long = "read-store", value_name = "URL")]
     pub(crate) stores: Vec<String>,
-    /// How many seconds a replica may be behind the primary
+    /// Maximum replica lag in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=3_600))]
     pub(crate) max_read_lag: u32,
-    /// How many seconds old a replica may become while the primary does not answer
+    /// Maximum replica lag in seconds while the primary is unreachable
     #[arg(long, value_name = "SECONDS", default_value_t = 3_600, value_parser = clap::value_parser!(u32).range(2..=604_800))]
     pub(crate) max_read_age: u32,
 }
@@ -33,9 +34,9 @@ impl ReadArgs {
         let said = self.stores.iter().map(|store| {
             let location = read_store(store)?;
             if location.has_password() {
-                let what = "a database URL has a password, and arguments are seen by every user of this machine";
+                let what = "a database URL has a password, but every user of this machine can see arguments";
                 return Err(
-                    Failure::new(codes::cli::USAGE, what).hint("put the URLs into TOOLCRIB_READ_STORES, with spaces between")
+                    Failure::new(codes::cli::USAGE, what).hint("set TOOLCRIB_READ_STORES to the URLs, separated by spaces")
                 );
             }
             Ok(location)

@@ -22,8 +22,9 @@ const FEED_EVERY: Duration = Duration::from_secs(5);
 /// When search snapshots are published.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct SnapshotArgs {
-    /// Publish a search snapshot to --objects so many seconds after the last one, if there were changes; one process of a database does; 0 for
-    /// none
+    /// Seconds between search snapshots to --objects; 0 for none
+    ///
+    /// One process per database publishes them, if there were changes.
     #[arg(long, value_name = "SECONDS", default_value_t = SNAPSHOT_EVERY)]
     pub(crate) snapshot_every: u32,
 }
@@ -40,10 +41,12 @@ impl SnapshotArgs {
 /// Search in a process that serves nothing, for its snapshots alone.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PublishArgs {
-    /// Keep an index of words in this folder and publish snapshots of it, so that directories start quickly; needs --objects
+    /// Folder for a search index to publish as snapshots; needs --objects
+    ///
+    /// Snapshots let directories start quickly.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) search: Option<PathBuf>,
-    /// The embedding of the directories, if they have one
+    /// Embedding folder, as the directories use it
     #[arg(long, value_name = "FOLDER", requires = "search")]
     pub(crate) embedding: Option<PathBuf>,
     #[command(flatten)]
@@ -55,7 +58,7 @@ impl PublishArgs {
     pub(crate) async fn start(&self, index: &Index, objects: Option<&Objects>) -> Result<Option<Publishing>, Failure> {
         let Some(folder) = &self.search else { return Ok(None) };
         let Some(objects) = objects.filter(|_| self.snapshots.snapshot_every > 0) else {
-            let what = "--search keeps an index of words to publish snapshots of it, which needs an object store";
+            let what = "--search publishes snapshots, which need an object store";
             return Err(Failure::new(codes::cli::USAGE, what).hint("give --objects, and a --snapshot-every above 0"));
         };
         let options = SearchOptions {

@@ -23,31 +23,34 @@ pub(crate) struct InitTool {
     pub(crate) file: Init,
     #[command(flatten)]
     pub(crate) project: Project,
+    /// Accepted for users of the reference SDK: this command never asks
+    #[arg(long, hide = true)]
+    pub(crate) no_interactive: bool,
 }
 
 /// What is made beside a manifest.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "A whole project")]
+#[command(next_help_heading = "Project options")]
 pub(crate) struct Project {
-    /// Make a folder with a program that serves the tool; any of the options below implies it
+    /// Create a project that serves the tool; implied by the options below
     #[arg(long, value_name = "RUNTIME")]
     pub(crate) runtime: Option<Runtime>,
-    /// Who may call: `open`, `predicate`, or `nft:` and the address of a collection
+    /// Access: `open`, `predicate`, or `nft:0x…` (a collection)
     #[arg(long, value_name = "GATE")]
     pub(crate) gate: Option<String>,
-    /// What a call costs, in USDC, such as 0.01
+    /// Price per call in USDC, such as 0.01
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) price: Option<String>,
-    /// Who is paid [default: the creator]
+    /// Recipient of payments [default: the creator]
     #[arg(long, value_name = "0x…", requires = "price")]
     pub(crate) recipient: Option<String>,
-    /// The network of tool and price [default: local]
+    /// Network of tool and price [default: local]
     #[arg(long, value_name = "NAME")]
     pub(crate) network: Option<String>,
-    /// Where callers will reach the tool [default: a host below localhost, on the local network]
+    /// Public origin of the tool [default: a name below localhost]
     #[arg(long, value_name = "URL")]
     pub(crate) origin: Option<String>,
-    /// Where the project takes Toolcrib's crates from [default: path, which is the checkout that this program was built in]
+    /// Source of Toolcrib's crates [default: path]
     #[arg(long, value_name = "SOURCE")]
     pub(crate) toolcrib_source: Option<Supply>,
 }
@@ -62,11 +65,11 @@ pub(crate) enum Runtime {
 /// Where a project takes Toolcrib's crates from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Supply {
-    /// The checkout that this program was built in
+    /// The checkout that this program was built from
     Path,
     /// The public repository
     Git,
-    /// The registry of crates
+    /// crates.io
     Registry,
 }
 

@@ -156,14 +156,14 @@ pub(crate) struct Price {
 /// Makes the project.
 pub(super) fn run(file: &Init, project: &Project, printer: &mut Printer) -> Result<Done, Stop> {
     if file.force {
-        return Err(Failure::new(codes::cli::USAGE, "a project never replaces what is there")
+        return Err(Failure::new(codes::cli::USAGE, "a project does not overwrite existing files")
             .hint("choose another --out")
             .into());
     }
     let plan = Plan::new(file, project)?;
     let folder = file.out.clone().unwrap_or_else(|| PathBuf::from(&plan.name));
     if folder == Path::new("-") {
-        return Err(Failure::new(codes::cli::USAGE, "a project is a folder, which cannot be printed").into());
+        return Err(Failure::new(codes::cli::USAGE, "a project is a folder and cannot be printed").into());
     }
     let manifest = plan.manifest()?;
     let filling = plan.filling()?;
@@ -171,9 +171,9 @@ pub(super) fn run(file: &Init, project: &Project, printer: &mut Printer) -> Resu
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
     let made = parent.map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::create_dir(&folder));
     made.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Failure::new(codes::cli::EXISTS, format!("{} is already there", folder.display()))
+        ErrorKind::AlreadyExists => Failure::new(codes::cli::EXISTS, format!("{} already exists", folder.display()))
             .hint("choose another name, or another folder with --out"),
-        _ => Failure::new(codes::cli::UNWRITABLE, format!("cannot make {}: {error}", folder.display())),
+        _ => Failure::new(codes::cli::UNWRITABLE, format!("cannot create {}: {error}", folder.display())),
     })?;
     let mut written = Vec::new();
     for (path, template) in FILES {
@@ -190,7 +190,7 @@ pub(super) fn run(file: &Init, project: &Project, printer: &mut Printer) -> Resu
     let shown_folder = shown(&folder.display().to_string());
     printer.result(&format!("{shown_folder}\n"))?;
     printer.aside(&format!(
-        "Next:\n  1. cd {shown_folder}\n  2. cargo run\n  3. write your own tool in src/tool.rs; README.md says how it is published\n"
+        "Next:\n  1. cd {shown_folder}\n  2. cargo run\n  3. edit src/tool.rs; README.md explains how to publish\n"
     ))?;
     let path = folder.display().to_string();
     Ok(Done::new(Exit::Yes, json!({ "kind": "tool", "path": path, "files": written, "origin": plan.origin })))
@@ -211,7 +211,7 @@ impl Plan {
             Some(text) => parse_address(text)?,
             None if network.is_local => DEV_ACCOUNTS[0],
             None => {
-                return Err(Failure::new(codes::cli::USAGE, format!("on {} the tool needs a creator", network.title))
+                return Err(Failure::new(codes::cli::USAGE, format!("a tool on {} needs a creator", network.title))
                     .hint("give your address with --address"));
             }
         };
@@ -259,7 +259,7 @@ impl Plan {
         }
         let built = builder.build().map_err(|findings| {
             let what = findings.first().map_or_else(String::new, |finding| format!("{} ({})", finding.message, finding.code));
-            Failure::new(codes::cli::USAGE, format!("`{}` gives no correct manifest: {what}", self.name))
+            Failure::new(codes::cli::USAGE, format!("`{}` does not give a valid manifest: {what}", self.name))
         })?;
         Ok(format!("{}\n", pretty(built.manifest.value().document().root()).trim_end()))
     }
@@ -320,22 +320,19 @@ impl Plan {
         let (repository, version) = (env!("CARGO_PKG_REPOSITORY"), env!("CARGO_PKG_VERSION"));
         let checkout = checkout();
         let dependency = |name: &str| match (self.supply, &checkout) {
-            (Supply::Path, Some(folder)) => Ok(format!("{{ path = {} }}", quoted(&folder.join("crates").join(name)))),
+            (Supply::Path, Some(folder)) => Ok(format!("path = {}", quoted(&folder.join("crates").join(name)))),
             (Supply::Path, None) => {
-                Err(Failure::new(codes::cli::NOT_FOUND, "the checkout that this program was built in is gone")
+                Err(Failure::new(codes::cli::NOT_FOUND, "the checkout that this program was built from no longer exists")
                     .hint("give --toolcrib-source git"))
             }
-            (Supply::Git, _) => Ok(format!("{{ git = \"{repository}\" }}")),
-            (Supply::Registry, _) => Ok(format!("\"{version}\"")),
+            (Supply::Git, _) => Ok(format!("git = \"{repository}\"")),
+            (Supply::Registry, _) => Ok(format!("version = \"{version}\"")),
         };
-        for (placeholder, name) in [
-            ("toolcrib-chain", "toolcrib-chain"),
-            ("toolcrib-core", "toolcrib-core"),
-            ("toolcrib-gate", "toolcrib-gate"),
-            ("toolcrib-store", "toolcrib-store"),
-        ] {
-            filling.value(placeholder, dependency(name)?);
+        for name in ["toolcrib-chain", "toolcrib-core", "toolcrib-gate", "toolcrib-store"] {
+            let source = dependency(name)?;
+            filling.value(name, source.strip_prefix("version = ").map_or_else(|| format!("{{ {source} }}"), str::to_owned));
         }
+        filling.value("toolcrib-devchain", format!("{{ {}, default-features = false }}", dependency("toolcrib-devchain")?));
         let folder = checkout.filter(|_| self.supply == Supply::Path).map(|folder| folder.display().to_string());
         let (copy, note, docker) = match &folder {
             Some(folder) => (
@@ -343,7 +340,7 @@ impl Plan {
                     "# Toolcrib's crates come from a checkout: docker build --build-context toolcrib={folder} .\nCOPY --from=toolcrib . {folder}\n"
                 ),
                 format!(
-                    "\n      # Cargo.toml takes Toolcrib's crates from {folder}, which is not here.\n      # Name the repository there instead: `git = \"{repository}\"`."
+                    "\n      # Cargo.toml uses Toolcrib's crates from {folder}, which does not exist here.\n      # Name the repository there instead: `git = \"{repository}\"`."
                 ),
                 format!("docker build --build-context toolcrib={folder} -t {} .", self.package),
             ),
@@ -375,7 +372,7 @@ impl Plan {
         };
         let mut settings = String::new();
         if self.gate != Gate::Open {
-            settings += "| `TOOL_ID` | the tool's number on the registry; without it no calls are taken |\n";
+            settings += "| `TOOL_ID` | the tool's number on the registry; without it all calls are refused |\n";
         }
         if self.gate != Gate::Open || self.price.is_some() {
             settings += "| `RPC_URL` | nodes of the tool's chain; on the local network that of `toolcrib dev`, otherwise a public one |\n";
@@ -421,8 +418,9 @@ fn gate(text: &str) -> Result<Gate, Failure> {
         "predicate" => Ok(Gate::Predicate),
         _ => match text.strip_prefix("nft:") {
             Some(collection) => Ok(Gate::Nft(parse_address(collection)?)),
-            None => Err(Failure::new(codes::cli::USAGE, format!("`{text}` is no gate"))
-                .hint("write open, predicate, or nft: and the address of a collection")),
+            None => {
+                Err(Failure::new(codes::cli::USAGE, format!("`{text}` is not a gate")).hint("write open, predicate, or nft:0x…"))
+            }
         },
     }
 }
@@ -431,12 +429,12 @@ fn gate(text: &str) -> Result<Gate, Failure> {
 pub(crate) fn price(text: &str, recipient: Option<&str>, creator: Address, network: &Network) -> Result<Price, Failure> {
     // Projects have the pinned table alone.
     let token = asset::usdc(network.chain_id)
-        .ok_or_else(|| Failure::new(codes::cli::USAGE, format!("no USDC is known on {}", network.title)))?;
+        .ok_or_else(|| Failure::new(codes::cli::USAGE, format!("there is no known USDC on {}", network.title)))?;
     let amount = Amount::parse_units(text, token.decimals).map_err(|fault| {
-        Failure::new(codes::cli::USAGE, format!("`{text}` is no price: {fault}")).hint("write 0.01, for one cent")
+        Failure::new(codes::cli::USAGE, format!("`{text}` is not a price: {fault}")).hint("write 0.01, for one cent")
     })?;
     if amount.is_zero() {
-        return Err(Failure::new(codes::cli::USAGE, "a price of nothing is no price").hint("leave out --price"));
+        return Err(Failure::new(codes::cli::USAGE, "the price is zero").hint("omit --price"));
     }
     let recipient = recipient.map_or(Ok(creator), parse_address)?;
     Ok(Price { text: text.to_owned(), amount, token, recipient })

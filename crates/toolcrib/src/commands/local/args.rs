@@ -30,25 +30,27 @@ const LIMIT: Duration = Duration::from_millis(toolcrib_core::local::MAX_TIMEOUT_
 /// Which tools, and under which rules.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct HostArgs {
-    /// Folder with tool folders, or a tool folder; repeatable [env: `TOOLCRIB_TOOLS`] [default: installed tools]
+    /// Folder of tools, or a tool folder; repeatable [env: `TOOLCRIB_TOOLS`]
+    ///
+    /// Default: installed tools.
     #[arg(long = "tools", value_name = "DIR")]
     pub(crate) tools: Vec<PathBuf>,
-    /// Policy file (TOML) with rules that hold without asking, for use without a person
+    /// Policy file (TOML) with permissions for unattended use
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Node program for JavaScript and TypeScript handlers [default: `node` in PATH]
+    /// Node.js binary for JavaScript and TypeScript [default: `node` in PATH]
     #[arg(long, value_name = "FILE")]
     pub(crate) node: Option<PathBuf>,
-    /// Run programs of tools without a sandbox
+    /// Run tools without a sandbox
     #[arg(long)]
     pub(crate) no_sandbox: bool,
-    /// Also run programs of tools in namespaces made by bubblewrap (`bwrap` in PATH)
+    /// Also isolate tools in namespaces with bubblewrap (`bwrap` in PATH)
     #[arg(long, conflicts_with = "no_sandbox")]
     pub(crate) isolate: bool,
-    /// Write arguments of calls to the audit log, without secrets
+    /// Write call arguments to the audit log, without secrets
     #[arg(long)]
     pub(crate) log_arguments: bool,
-    /// Hold each result back until its audit lines are on the disk, instead of within 100 ms
+    /// Flush the audit log to disk before returning each result
     #[arg(long)]
     pub(crate) sync_log: bool,
 }

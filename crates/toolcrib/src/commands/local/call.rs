@@ -22,17 +22,17 @@ const WAITING_EVENTS: usize = 10_240;
 /// Arguments of `local call`.
 #[derive(Args, Debug)]
 pub(crate) struct Call {
-    /// Id of the tool
+    /// Tool id
     pub(crate) tool: String,
-    /// Name of the function
+    /// Function name
     pub(crate) function: String,
-    /// Arguments as a JSON object, `@FILE`, or `-` for stdin
+    /// Arguments: JSON object, `@FILE`, or `-` for stdin
     #[arg(long = "args", value_name = "JSON", default_value = "{}")]
     pub(crate) arguments: String,
     /// Allow this call without asking
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Time limit in milliseconds, if shorter than those of function and tool
+    /// Time limit in ms, if shorter than that of function and tool
     #[arg(long, value_name = "MS")]
     pub(crate) timeout: Option<u64>,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub(crate) async fn run(arguments: &Call, printer: &mut Printer) -> Result<Done,
         }
         if !arguments.yes && !confirm(&format!("{}\nrun it?", prompt.text())) {
             host.refused(&prompt.bound, "cli").map_err(|error| failure(&error))?;
-            let hint = "nothing was run; to be asked no more, allow or deny the tool with `toolcrib permit set`";
+            let hint = "nothing was run; allow or deny the tool permanently with `toolcrib permit set`";
             return refused(&Failure::new(codes::host::DECLINED, "you refused the call").hint(hint), printer);
         }
         let approval = Approval { lifetime: Lifetime::Once, bound: prompt.bound };

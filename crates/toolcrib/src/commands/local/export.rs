@@ -18,36 +18,38 @@ use crate::printer::{Printer, shown};
 /// Arguments of `local export`.
 #[derive(Args, Debug)]
 pub(crate) struct Export {
-    /// Format: openai, anthropic, gemini, ai-sdk, mcpb, server.json, skill, erc8257, agt
+    /// Format: openai, anthropic, gemini, ai-sdk, mcpb, server.json, skill, …
+    ///
+    /// All formats: openai, anthropic, gemini, ai-sdk, mcpb, server.json, skill, erc8257, agt.
     pub(crate) format: String,
-    /// Ids of tools [default: all]
+    /// Tool ids [default: all]
     #[arg(value_name = "TOOL")]
     pub(crate) ids: Vec<String>,
-    /// Folder to write to
+    /// Output folder
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) out: PathBuf,
-    /// Use the strict form of the vendor where it has one
+    /// Use the vendor's strict schema form, if it has one
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Leave out functions that the format cannot say, instead of failing
+    /// Skip functions that the format cannot express instead of failing
     #[arg(long)]
     pub(crate) skip_unsupported: bool,
-    /// erc8257: origin that will serve the tools, such as `https://tools.example.com`
+    /// erc8257: origin that will serve the tools
     #[arg(long, value_name = "URL")]
     pub(crate) origin: Option<String>,
-    /// erc8257: address of the creator
+    /// erc8257: creator address
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) creator: Option<Address>,
-    /// mcpb: name of the author
+    /// mcpb: author name
     #[arg(long, value_name = "NAME")]
     pub(crate) author: Option<String>,
-    /// server.json: name of the server, such as com.example/tools
+    /// server.json: server name, such as com.example/tools
     #[arg(long, value_name = "NAME")]
     pub(crate) server_name: Option<String>,
-    /// server.json: https URL of the bundle, which is written as well
+    /// server.json: https URL of the bundle, which is written too
     #[arg(long, value_name = "URL")]
     pub(crate) package_url: Option<String>,
-    /// server.json, agt: https URL of an MCP server that runs the tools
+    /// server.json, agt: https URL of an MCP server with the tools
     #[arg(long, value_name = "URL")]
     pub(crate) remote_url: Option<String>,
     #[command(flatten)]

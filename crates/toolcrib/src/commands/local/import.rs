@@ -29,34 +29,36 @@ const MAX_SECONDS: u64 = 3_600;
 /// Arguments of `local import`.
 #[derive(Args, Debug)]
 pub(crate) struct Import {
-    /// Configuration file of an MCP client (JSON), MCP bundle, or folder with `tools/` or `plugins/`
+    /// MCP client configuration (JSON), MCP bundle, or folder
+    ///
+    /// A folder has `tools/` or `plugins/` of another host.
     #[arg(value_name = "FILE|DIR")]
     pub(crate) source: PathBuf,
-    /// Import one server of the configuration file [default: all]
+    /// Import only this server [default: all]
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
-    /// Id of the tool, for one server [default: made from the name of the server]
+    /// Tool id, for one server [default: from the server name]
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
-    /// Value of a setting of the bundle, never of a secret one; repeatable
+    /// Setting of the bundle, not for secrets; repeatable
     #[arg(long = "setting", value_name = "NAME=VALUE")]
     pub(crate) settings: Vec<String>,
-    /// TCP ports that the servers may connect to, separated by commas, or `any` [default: none]
+    /// TCP ports that servers may connect to, or `any` [default: none]
     #[arg(long, value_name = "PORTS")]
     pub(crate) network: Option<String>,
-    /// File or folder that the servers may read, beside their own; repeatable
+    /// File or folder that servers may read; repeatable
     #[arg(long, value_name = "PATH")]
     pub(crate) read: Vec<PathBuf>,
-    /// File or folder that the servers may write; repeatable
+    /// File or folder that servers may write; repeatable
     #[arg(long, value_name = "PATH")]
     pub(crate) write: Vec<PathBuf>,
     /// Start and install servers without asking
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Show what would be started, and start and install nothing
+    /// Show what would be started; start and install nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Seconds that a server may take to start and list its tools
+    /// Seconds for a server to start and list its tools
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
     pub(crate) timeout: u64,
     /// Start servers without a sandbox
@@ -156,7 +158,7 @@ fn bundle(path: &Path, arguments: &Import) -> (String, Result<Candidate, Failure
         let bytes = read_up_to(path, MAX_ARCHIVE_BYTES)?;
         if holds_tool(&bytes).map_err(|error| failed(&error))? {
             let hint = format!("run `toolcrib local add {}`", shown(&path.to_string_lossy()));
-            return Err(Failure::new(codes::export::IMPORT_BUNDLE, "it holds a tool folder, and no MCP server").hint(hint));
+            return Err(Failure::new(codes::export::IMPORT_BUNDLE, "the bundle has a tool folder, not an MCP server").hint(hint));
         }
         let bundle = Bundle::read(&bytes, &settings(arguments)?).map_err(|error| refusal(&error))?;
         let source = Source::Server { path: path.to_owned(), name: None };
@@ -184,7 +186,7 @@ fn entries(path: &Path, arguments: &Import) -> Result<Vec<Named>, Failure> {
         let names: Vec<_> = entries.iter().map(|(name, _)| shown(name)).collect();
         let failure = Failure::new(codes::export::IMPORT_ENTRY, "the configuration has no such server");
         return Err(failure.hint(if names.is_empty() {
-            "it has none".to_owned()
+            "the configuration has none".to_owned()
         } else {
             format!("it has: {}", names.join(", "))
         }));
@@ -239,7 +241,7 @@ async fn import_server(
         return Ok(());
     }
     printer.flush()?;
-    agreed(arguments.yes, "start it once for the list of its tools, and install it?", "you refused to start the server")?;
+    agreed(arguments.yes, "start it once to list its tools, and install it?", "you refused to start the server")?;
     let limit = Duration::from_secs(arguments.timeout);
     let listed = host.list_server_tools(&trial, values, limit).await.map_err(|error| not_listed(&error, server))?;
     let (tool, files) = match bundle.take() {
@@ -273,7 +275,7 @@ fn store(host: &Host, added: &Installed, values: &[CredentialValue]) -> Result<(
     let Some(tool) = tools.tools().get(&added.id).filter(|tool| tool.content() == added.entry.content) else {
         let problem = tools.problems().iter().find(|problem| problem.folder == added.folder);
         let text =
-            problem.map_or_else(|| "the tool was installed and is not loaded".to_owned(), |problem| problem.error.to_string());
+            problem.map_or_else(|| "the tool was installed but is not loaded".to_owned(), |problem| problem.error.to_string());
         return Err(Failure::new(codes::host::MANIFEST_INVALID, text));
     };
     for CredentialValue { name, value } in values {
@@ -336,7 +338,7 @@ fn text(plan: &Value) -> String {
         None => format!("calls: {}", member("url")),
     };
     let mut text = format!(
-        "{} {}, an MCP server of {}\n  {runs}\n  may reach: {}\n  sandbox: {}\n",
+        "{} {}, an MCP server of {}\n  {runs}\n  access: {}\n  sandbox: {}\n",
         member("id"),
         member("version"),
         member("source"),
@@ -380,7 +382,7 @@ fn grants(arguments: &Import) -> Result<Grants, Failure> {
         Some("any") => NetworkRequest::Any,
         Some(list) => {
             let ports = list.split(',').map(|port| port.trim().parse::<u16>().ok().filter(|port| *port > 0)).collect();
-            let wanted = || Failure::new(codes::cli::USAGE, "--network takes TCP ports, such as 53,443, or `any`");
+            let wanted = || Failure::new(codes::cli::USAGE, "--network expects TCP ports, such as 53,443, or `any`");
             NetworkRequest::Ports(Option::ok_or_else(ports, wanted)?)
         }
     };
@@ -392,7 +394,7 @@ fn settings(arguments: &Import) -> Result<BTreeMap<String, Vec<String>>, Failure
     let mut settings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for setting in &arguments.settings {
         let Some((name, value)) = setting.split_once('=') else {
-            return Err(Failure::new(codes::cli::USAGE, "--setting takes NAME=VALUE"));
+            return Err(Failure::new(codes::cli::USAGE, "--setting expects NAME=VALUE"));
         };
         settings.entry(name.to_owned()).or_default().push(value.to_owned());
     }
@@ -435,7 +437,7 @@ fn not_listed(error: &ImportError, server: &McpServer) -> Failure {
     let failure = refusal(error);
     let ends = [codes::host::START_FAILED, codes::host::PROCESS_ENDED, codes::host::TIMEOUT];
     if matches!(server.transport, Transport::Command(_)) && ends.contains(&error.code()) {
-        let hint = "the sandbox gives it no network and no files but its own: if it needs more, say so with --network, --read and --write";
+        let hint = "the sandbox allows no network and only its own files: allow more with --network, --read and --write";
         return failure.hint(hint);
     }
     failure

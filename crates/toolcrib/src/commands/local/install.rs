@@ -20,7 +20,7 @@ use crate::printer::{Printer, shown};
 /// Arguments of `local add`.
 #[derive(Args, Debug)]
 pub(crate) struct Add {
-    /// Folder, zip file, git repository (https://… or ssh://…), or onchain tool (`eip155:<chain>/erc8257:<registry>/<id>`)
+    /// Folder, zip file, git URL (https or ssh), or onchain tool reference
     pub(crate) source: String,
     /// Branch, tag or commit of the repository
     #[arg(long, value_name = "NAME")]
@@ -28,7 +28,7 @@ pub(crate) struct Add {
     /// Folder of the tool within the source
     #[arg(long, value_name = "DIR")]
     pub(crate) subfolder: Option<String>,
-    /// Only accept this content, `sha256:…`
+    /// Required content hash, `sha256:…`
     #[arg(long, value_name = "HASH")]
     pub(crate) digest: Option<String>,
     #[command(flatten)]
@@ -38,9 +38,9 @@ pub(crate) struct Add {
 /// Arguments of `local remove`.
 #[derive(Args, Debug)]
 pub(crate) struct Remove {
-    /// Id of the tool, or reference or name of a pinned onchain tool
+    /// Tool id, or name or reference of a pinned onchain tool
     pub(crate) tool: String,
-    /// Remove a folder that was changed by hand as well
+    /// Remove the folder even if it has manual changes
     #[arg(long)]
     pub(crate) discard_changes: bool,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Remove {
 /// Arguments of `local update`.
 #[derive(Args, Debug)]
 pub(crate) struct Update {
-    /// Id of the tool, or reference or name of a pinned onchain tool
+    /// Tool id, or name or reference of a pinned onchain tool
     pub(crate) tool: String,
     /// Apply without asking
     #[arg(long)]
@@ -57,7 +57,7 @@ pub(crate) struct Update {
     pub(crate) onchain: OnChain,
     #[command(flatten)]
     pub(crate) reach: Reach,
-    /// Replace a folder that was changed by hand as well
+    /// Replace the folder even if it has manual changes
     #[arg(long)]
     pub(crate) discard_changes: bool,
     /// Show what would change, and change nothing
@@ -148,7 +148,7 @@ pub(super) fn agreed(yes: bool, question: &str, declined: &str) -> Result<(), Fa
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::new(codes::host::DECLINED, "there is no terminal to ask at").hint("give --yes"));
+        return Err(Failure::new(codes::host::DECLINED, "there is no terminal to ask on").hint("give --yes"));
     }
     if confirm(question) { Ok(()) } else { Err(Failure::new(codes::host::DECLINED, declined)) }
 }

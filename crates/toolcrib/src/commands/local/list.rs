@@ -32,7 +32,7 @@ pub(crate) fn list(arguments: &ListArgs, printer: &mut Printer) -> Result<Done, 
     let problems = report(tools.problems(), printer)?;
     let rows: Vec<_> = tools.tools().values().map(|tool| row(&host, tool)).collect();
     if rows.is_empty() && onchain.is_empty() && problems.is_empty() {
-        printer.note("there are no tools; install one with `toolcrib local add FOLDER`")?;
+        printer.note("no tools; install one with `toolcrib local add FOLDER`")?;
     }
     let exit = if problems.is_empty() { Exit::Yes } else { Exit::No };
     Ok(Done::new(exit, json!({ "tools": rows, "onchain": onchain, "problems": problems })))
@@ -112,14 +112,14 @@ pub(crate) fn doctor(arguments: &ListArgs, printer: &mut Printer) -> Result<Done
 
 /// There is no such tool.
 pub(super) fn unknown(tool: &str) -> Failure {
-    Failure::new(codes::host::TOOL_UNKNOWN, format!("there is no tool {tool:?}"))
-        .hint("run `toolcrib local list`; a tool that is not installed (`toolcrib local add FOLDER`) needs `--tools FOLDER` with every command")
+    Failure::new(codes::host::TOOL_UNKNOWN, format!("no tool {tool:?}"))
+        .hint("run `toolcrib local list`; for a tool that is not installed, give `--tools FOLDER`, or install it with `toolcrib local add FOLDER`")
 }
 
 fn report(problems: &[Problem], printer: &mut Printer) -> Result<Vec<Value>, Stop> {
     let mut rows = Vec::new();
     for problem in problems {
-        let stays = if problem.earlier_version_in_use { "; the version before stays in use" } else { "" };
+        let stays = if problem.earlier_version_in_use { "; the previous version stays in use" } else { "" };
         printer.failure_as_text(&Failure::new(problem.error.code(), format!("{}{stays}", problem.error)))?;
         for finding in problem.error.findings() {
             printer.note(&format!("{} {}: {}", finding.code, shown(&finding.pointer), shown(&finding.message)))?;

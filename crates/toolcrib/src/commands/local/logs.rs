@@ -23,13 +23,13 @@ const UNSANDBOXED: &str = "UNSANDBOXED";
 pub(crate) struct Logs {
     /// Only lines about this tool
     pub(crate) tool: Option<String>,
-    /// Most lines, newest last
+    /// Maximum number of lines, newest last
     #[arg(short = 'n', long, value_name = "N", default_value_t = DEFAULT_LINES)]
     pub(crate) lines: usize,
-    /// Include lines about loaded tools (every command writes one for each tool)
+    /// Include lines about loading tools
     #[arg(long)]
     pub(crate) all: bool,
-    /// Check the hash chain of the log instead
+    /// Verify the hash chain of the log instead
     #[arg(long)]
     pub(crate) verify: bool,
 }
@@ -45,8 +45,9 @@ pub(crate) fn run(arguments: &Logs, printer: &mut Printer) -> Result<Done, Stop>
     }
     if arguments.verify {
         let summary = verify(log.folder(), None).map_err(|error| failed(&error))?;
-        printer.result(&format!("the hash chain holds: {summary}\n"))?;
-        printer.note("note number and hash of the last line elsewhere to see later that no line was removed at the end")?;
+        printer.result(&format!("the hash chain is intact: {summary}\n"))?;
+        printer
+            .note("to detect later that lines were removed at the end, note the number and hash of the last line elsewhere")?;
         let head = json!({ "seq": summary.head.seq, "hash": summary.head.hash.to_string() });
         return Ok(Done::new(Exit::Yes, json!({ "lines": summary.lines, "files": summary.files, "head": head })));
     }

@@ -29,63 +29,49 @@ use crate::printer::Printer;
 /// What to do with local tools.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LocalCommand {
-    /// List tools and functions with their sandbox, and folders that cannot be loaded
+    /// List tools, functions and folders that cannot be loaded
     List(ListArgs),
-    /// Show a tool: functions, parameters, credentials, permissions, sandbox, content hash
+    /// Show functions, credentials, permissions and sandbox of a tool
     Show(ShowArgs),
     /// Call a function
     #[command(
-        after_help = "You are asked before the call unless a rule allows it (`toolcrib permit`). Without a terminal only rules count.\n\n\
-        Example:\n  \
-        toolcrib local call shell execute --args '{\"command\": \"ls\"}'"
+        after_long_help = "Asks before the call unless a rule allows it (`toolcrib permit`). Without a terminal, only rules count."
     )]
     Call(call::Call),
-    /// Watch tool folders and report every change and problem until Ctrl-C
+    /// Watch tool folders and report changes and problems
     Dev(ListArgs),
-    /// Check folders, programs, sandbox, credentials, permissions, lock file and audit log
+    /// Check folders, programs, sandbox, credentials and audit log
     Doctor(ListArgs),
     /// Show the audit log
     Logs(logs::Logs),
-    /// Open a settings page on this machine: tools, credentials, permissions, calls
-    #[command(after_help = "The address that is printed works once, for one browser.\n\n\
-        Example:\n  \
-        toolcrib local settings --tools ~/tools")]
+    /// Open a local settings page in the browser
+    #[command(after_long_help = "The printed URL works once, for one browser.")]
     Settings(settings::Settings),
-    /// Install a tool from a folder, a git repository or a zip file, or pin an onchain tool
+    /// Install a tool from a folder, git or zip, or pin an onchain tool
     #[command(
-        after_help = "An onchain tool is verified now, shown with its price and recipient, and pinned in this version with your approval:\n\
-        `toolcrib mcp` lists it beside local tools, and refuses to call it when it changes, until you accept the change with\n\
-        `toolcrib local update`.\n\n\
-        Examples:\n  \
-        toolcrib local add ./weather\n  \
-        toolcrib local add eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7"
+        after_long_help = "An onchain tool is verified, shown with its price and recipient, and pinned in this version after you confirm.\n\
+        `toolcrib mcp` lists it beside local tools and refuses to call it after a change, until you accept the change with\n\
+        `toolcrib local update`."
     )]
     Add(Box<install::Add>),
-    /// Remove an installed tool or a pinned onchain tool
+    /// Remove an installed or pinned tool
     Remove(install::Remove),
-    /// Update an installed or pinned tool, after showing what changes
+    /// Show the changes of a tool and update it
     Update(Box<install::Update>),
-    /// Write tools in the format of a model API, a client or a registry
+    /// Export tools for a model API, a client or a registry
     Export(export::Export),
-    /// Serve a function as an ERC-8257 tool behind the gate
+    /// Serve a function as an ERC-8257 tool behind a gate
     #[command(
-        after_help = "Writes the manifest and serves it with the function, until Ctrl-C. Requests are checked against the manifest, asked\n\
-        for money or a proof of identity as with `serve`, and run in the sandbox under your permissions. You are asked once for each\n\
-        version of the tool; after a change callers get 503 until you publish again. `register` puts the tool onchain.\n\n\
-        Example:\n  \
-        toolcrib local publish datetime now --origin https://tools.example.com --creator 0x52908400098527886e0f7030069857d2e4169ee7"
+        after_long_help = "Writes the manifest and serves it with the function, until Ctrl-C. Calls are checked against the manifest, charged or\n\
+        identified as with `serve`, and run in the sandbox under your permissions. You confirm each version of the tool once;\n\
+        after a change callers get 503 until you publish again. Use `register` to register the tool onchain."
     )]
     Publish(Box<publish::Publish>),
-    /// Import MCP servers of a client's configuration or a bundle, or a folder of another host
+    /// Import MCP servers from a client configuration or bundle
     #[command(
-        after_help = "Servers are shown with what they may reach, and started once in the sandbox, with your approval, for the list of their\n\
-        tools. Values of `env` and `headers` go into the encrypted store, never into the folder of the tool. Calls need your approval\n\
-        as those of any other tool. A server that needs the network, or files outside its folder, is told so by --network, --read and\n\
-        --write, which its manifest keeps.\n\n\
-        Examples:\n  \
-        toolcrib local import ~/.config/client/mcp.json --dry-run\n  \
-        toolcrib local import mcp.json --server github --network 443\n  \
-        toolcrib local import notes.mcpb --setting folder=/home/me/notes --read /home/me/notes"
+        after_long_help = "Shows what each server can access and, after you confirm, starts it once in the sandbox to list its tools. Values of\n\
+        `env` and `headers` go into the encrypted store, never into the tool's folder. Calls need permission like those of any\n\
+        other tool. Allow network access or files outside its folder with --network, --read and --write; the manifest keeps it."
     )]
     Import(Box<import::Import>),
 }
@@ -100,7 +86,7 @@ pub(crate) struct ListArgs {
 /// Arguments of `local show`.
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
-    /// Id of the tool, or reference or name of a pinned onchain tool
+    /// Tool id, or name or reference of a pinned onchain tool
     pub(crate) tool: String,
     #[command(flatten)]
     pub(crate) host: HostArgs,

@@ -14,16 +14,12 @@ use crate::printer::Printer;
 /// What to do with permissions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PermitCommand {
-    /// Add a rule for a tool or a function
+    /// Add a permission rule for a tool or function
     #[command(
-        after_help = "A rule that allows holds for the content that the tool has now: a changed tool asks again. A rule that denies wins.\n\n\
-        Examples:\n  \
-        toolcrib permit set datetime allow\n  \
-        toolcrib permit set shell deny --function execute --arg '/command=*rm *'\n  \
-        toolcrib permit set files allow --function read --arg '/path=notes/*'"
+        after_long_help = "An allow rule applies to the current content of the tool: after a change you are asked again. Deny rules win."
     )]
     Set(SetRule),
-    /// List rules
+    /// List permission rules
     List(ListRules),
     /// Remove a rule by its id
     Revoke(Revoke),
@@ -32,14 +28,16 @@ pub(crate) enum PermitCommand {
 /// Arguments of `permit set`.
 #[derive(Args, Debug)]
 pub(crate) struct SetRule {
-    /// Id of the tool
+    /// Tool id
     pub(crate) tool: String,
-    /// What happens with calls
+    /// Decision for matching calls
     pub(crate) decision: DecisionName,
     /// Only this function
     #[arg(long, value_name = "NAME")]
     pub(crate) function: Option<String>,
-    /// Only calls whose argument at a JSON pointer matches a pattern with `*`; repeatable, all must match
+    /// Only calls whose argument matches a pattern; repeatable
+    ///
+    /// A JSON pointer and a pattern with `*`; all must match.
     #[arg(long = "arg", value_name = "POINTER=PATTERN")]
     pub(crate) patterns: Vec<String>,
     #[command(flatten)]
@@ -49,11 +47,11 @@ pub(crate) struct SetRule {
 /// What happens with calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DecisionName {
-    /// They run
+    /// Run without asking
     Allow,
-    /// You are asked
+    /// Ask each time
     Ask,
-    /// They are refused
+    /// Refuse
     Deny,
 }
 
@@ -67,7 +65,7 @@ pub(crate) struct ListRules {
 /// Arguments of `permit revoke`.
 #[derive(Args, Debug)]
 pub(crate) struct Revoke {
-    /// Id of the rule, as `permit list` shows it
+    /// Rule id, from `permit list`
     pub(crate) rule: u64,
     #[command(flatten)]
     pub(crate) host: HostArgs,

@@ -24,10 +24,10 @@ use crate::printer::{Printer, shown};
 /// How an onchain tool is found and pinned.
 #[derive(Args, Debug)]
 pub(crate) struct Pinning {
-    /// Name of an onchain tool for models, instead of that of its manifest; `onchain_` is put in front
+    /// Name of an onchain tool for models; prefixed with `onchain_`
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// How an onchain tool is called
+    /// HTTP method of an onchain tool
     #[arg(long, value_enum, default_value_t = Method::Post)]
     pub(crate) method: Method,
     /// Pin an onchain tool without asking

@@ -29,27 +29,29 @@ use crate::printer::{Printer, shown};
 /// Arguments of `local publish`.
 #[derive(Args, Debug)]
 pub(crate) struct Publish {
-    /// Id of the tool
+    /// Tool id
     #[arg(value_name = "TOOL")]
     pub(crate) id: String,
-    /// Name of the function
+    /// Function name
     pub(crate) function: String,
-    /// Address of the creator, who will register the tool
+    /// Creator address, which will register the tool
     #[arg(long, value_name = "0x…")]
     pub(crate) creator: Address,
-    /// What a call costs, in USDC of --network, such as 0.01
+    /// Price per call in USDC of --network, such as 0.01
     #[arg(long, value_name = "AMOUNT", requires = "network")]
     pub(crate) price: Option<String>,
-    /// Who is paid [default: the creator]
+    /// Recipient of payments [default: the creator]
     #[arg(long, value_name = "0x…", requires = "price")]
     pub(crate) recipient: Option<String>,
-    /// Folder that the manifest is written to, below `.well-known/ai-tool`
+    /// Folder for the manifest (in `.well-known/ai-tool`)
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) out: PathBuf,
-    /// Publish a tool with credentials: every caller uses them
+    /// Publish a tool with credentials; every caller uses them
     #[arg(long)]
     pub(crate) allow_credentials: bool,
-    /// Publish a tool that runs without a sandbox: a fault in it gives callers your files and network
+    /// Publish a tool that runs without a sandbox
+    ///
+    /// A bug in it gives callers your files and network.
     #[arg(long)]
     pub(crate) allow_unsandboxed: bool,
     /// Publish without asking
@@ -66,7 +68,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
     logging::begin(printer);
     arguments.server.check_descriptors()?;
     let origin = arguments.server.origin.as_deref().ok_or_else(|| {
-        Failure::new(codes::cli::USAGE, "nothing says where callers reach the tool")
+        Failure::new(codes::cli::USAGE, "the public origin of the tool is unknown")
             .hint("give --origin, such as https://tools.example.com")
     })?;
     let origin = Origin::parse(origin)
@@ -79,7 +81,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
         Err(error) => return refused(&failed(&error), printer),
     };
     let slug = exposed_name(&arguments.id, &arguments.function, NameTarget::ErcSlug)
-        .map_err(|error| Failure::new(codes::cli::USAGE, format!("the function has no slug: {error}")))?;
+        .map_err(|error| Failure::new(codes::cli::USAGE, format!("the function name gives no slug: {error}")))?;
     let slug = Slug::parse(&slug).map_err(|fault| Failure::new(fault.code(), fault.to_string()))?;
     let bytes = manifest(arguments, &host, &origin, &slug)?;
     match published.is_allowed() {

@@ -18,25 +18,21 @@ use crate::printer::{Printer, shown};
 /// What to do with credentials.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretCommand {
-    /// Store a credential of a tool, read from stdin or typed unseen
+    /// Store a credential of a tool, from stdin or a hidden prompt
     #[command(
-        after_help = "The value is bound to the content of the tool: a changed tool does not get it until you bind it again.\n\n\
-        Examples:\n  \
-        toolcrib secret set weather api_key\n  \
-        pass show weather | toolcrib secret set weather api_key\n  \
-        toolcrib secret set weather api_key --from-file /run/secrets/weather"
+        after_long_help = "The value is bound to the content of the tool: after a change the tool does not get it until `secret rebind`."
     )]
     Set(SetArgs),
     /// Remove a credential
     Unset(Named),
-    /// List credentials and where they come from, never their values
+    /// List credentials and their sources, never their values
     List,
-    /// Give the stored credentials of a changed tool to its new content
+    /// Bind stored credentials to the new content of a changed tool
     Rebind(Rebind),
-    /// Show or move the key that encrypts stored credentials
+    /// Show or move the key that encrypts credentials
     #[command(
-        after_help = "The key file in the state folder has the key, or says that the keychain of the operating system has it. A keychain that\n\
-        is locked or not there is an error; no second key is made. Move the key back with `--to file`."
+        after_long_help = "The key is in a file in the state folder, or that file says that it is in the operating system's keychain. A locked or\n\
+        missing keychain is an error; no second key is made. Move the key back with `--to file`."
     )]
     Key(KeyArgs),
 }
@@ -44,7 +40,7 @@ pub(crate) enum SecretCommand {
 /// Arguments of `secret key`.
 #[derive(Args, Debug)]
 pub(crate) struct KeyArgs {
-    /// Move the key there
+    /// Move the key to this place
     #[arg(long, value_name = "PLACE")]
     pub(crate) to: Option<KeyPlace>,
 }
@@ -52,9 +48,9 @@ pub(crate) struct KeyArgs {
 /// Where the key can be.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum KeyPlace {
-    /// The keychain of the operating system (programs built with the feature `keychain`)
+    /// Keychain of the operating system (builds with feature `keychain`)
     Keychain,
-    /// A private file in the state folder
+    /// Private file in the state folder
     File,
 }
 
@@ -63,7 +59,7 @@ pub(crate) enum KeyPlace {
 pub(crate) struct SetArgs {
     #[command(flatten)]
     pub(crate) named: Named,
-    /// Store the path of a private file that has the value, which is read at every call
+    /// Private file with the value, read at every call
     #[arg(long, value_name = "PATH")]
     pub(crate) from_file: Option<PathBuf>,
     #[command(flatten)]
@@ -73,16 +69,16 @@ pub(crate) struct SetArgs {
 /// A credential.
 #[derive(Args, Debug)]
 pub(crate) struct Named {
-    /// Id of the tool
+    /// Tool id
     pub(crate) tool: String,
-    /// Name of the credential in the manifest
+    /// Credential name in the manifest
     pub(crate) name: String,
 }
 
 /// Arguments of `secret rebind`.
 #[derive(Args, Debug)]
 pub(crate) struct Rebind {
-    /// Id of the tool
+    /// Tool id
     pub(crate) tool: String,
     #[command(flatten)]
     pub(crate) host: HostArgs,
@@ -122,7 +118,7 @@ fn unset(named: &Named, printer: &mut Printer) -> Result<Done, Stop> {
     let Named { tool, name } = named;
     let host = HostArgs::default().open()?;
     let was_set = host.unset_secret(tool, name, "cli").map_err(|error| failed(&error))?;
-    printer.note(if was_set { "removed" } else { "it was not set in the encrypted file" })?;
+    printer.note(if was_set { "removed" } else { "the encrypted file does not have it" })?;
     Ok(Done::new(if was_set { Exit::Yes } else { Exit::No }, json!({ "removed": was_set })))
 }
 
@@ -159,7 +155,7 @@ fn key(arguments: &KeyArgs, printer: &mut Printer) -> Result<Done, Stop> {
         printer.note(note)?;
     }
     let state = key_state(&secret_store()?)?;
-    let text = |member: &str| state[member].as_str().unwrap_or("not made yet").to_owned();
+    let text = |member: &str| state[member].as_str().unwrap_or("not created yet").to_owned();
     printer.result(&format!("{}: {}\n", text("kind"), shown(&text("place"))))?;
     Ok(Done::new(Exit::Yes, state))
 }
@@ -171,7 +167,7 @@ fn move_key(to: KeyPlace) -> Result<Option<&'static str>, Failure> {
     let moved = match to {
         KeyPlace::Keychain => key
             .move_to_keychain(passphrase().as_ref(), stored.as_deref())
-            .map(|()| Some("the key is in the keychain now; copies that you made of the key file still open the secrets")),
+            .map(|()| Some("the key is in the keychain now; copies of the key file still decrypt the secrets")),
         KeyPlace::File => key.move_to_file().map(|moved| {
             moved.map(|is_removed| match is_removed {
                 true => "the key is in the key file now, and removed from the keychain",
@@ -196,13 +192,13 @@ fn rebind(arguments: &Rebind, printer: &mut Printer) -> Result<Done, Stop> {
     let tools = host.tools();
     let Some(tool) = tools.tools().get(&arguments.tool) else { return Err(unknown(&arguments.tool).into()) };
     let count = host.rebind_secrets(tool, "cli").map_err(|error| failed(&error))?;
-    printer.note(&format!("{count} credentials of {} are bound to {}", arguments.tool, tool.content()))?;
+    printer.note(&format!("bound {count} credentials of {} to {}", arguments.tool, tool.content()))?;
     Ok(Done::new(if count > 0 { Exit::Yes } else { Exit::No }, json!({ "rebound": count, "bound_to": tool.content() })))
 }
 
 /// Reads a value: typed unseen at a terminal, otherwise the whole of stdin without its last line feed.
 fn read(name: &str) -> Result<Secret, Failure> {
-    let unreadable = |error: std::io::Error| Failure::new(codes::cli::USAGE, format!("the value could not be read: {error}"));
+    let unreadable = |error: std::io::Error| Failure::new(codes::cli::USAGE, format!("cannot read the value: {error}"));
     if std::io::stdin().is_terminal() {
         return rpassword::prompt_password(format!("{name}: ")).map(Secret::new).map_err(unreadable);
     }

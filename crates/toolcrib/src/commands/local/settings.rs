@@ -14,7 +14,7 @@ use crate::printer::Printer;
 /// Arguments of `local settings`.
 #[derive(Args, Debug)]
 pub(crate) struct Settings {
-    /// Where to listen: `127.0.0.1` or `[::1]`; port 0 takes a free one
+    /// Address to listen on: `127.0.0.1` or `[::1]`; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
@@ -32,13 +32,13 @@ pub(crate) async fn run(arguments: &Settings, printer: &mut Printer) -> Result<D
     printer.flush()?;
     printer.event(&json!({ "event": "ready", "data": { "url": page.url() } }))?;
     printer.note(&format!(
-        "open this address in a browser; it works once. The page ends after {} minutes without use, or with Ctrl-C",
+        "open this URL in a browser; it works once. The page closes after {} idle minutes, or with Ctrl-C",
         IDLE_SECONDS / 60
     ))?;
     let end = page.serve(stopped()).await;
     watching.abort();
     if end == PageEnd::SessionOver {
-        printer.note("the session of the page is over")?;
+        printer.note("the settings page was closed")?;
     }
     let ended = match end {
         PageEnd::Stopped => "stopped",

@@ -18,9 +18,11 @@ use crate::printer::{Printer, shown};
 /// What to do with our contracts.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ContractsCommand {
-    /// Deploy registry and predicates on a chain, and add the network to the settings; contracts that are there are left alone
+    /// Deploy the contracts on a chain and add the network to the settings
+    ///
+    /// Contracts that are already deployed are left alone.
     Deploy(Deploy),
-    /// List our contracts and their addresses, which are the same on every chain
+    /// List the contracts and their addresses, equal on every chain
     List,
 }
 
@@ -31,16 +33,20 @@ pub(crate) struct Deploy {
     pub(crate) onchain: OnChain,
     #[command(flatten)]
     pub(crate) signing: Signing,
-    /// The settings file to write the network to [default: that of the network, or the user's; none for local]
+    /// Settings file for the network entry
+    ///
+    /// Default: the file that defines the network, or the user's; none for local.
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<Target>,
-    /// The name of the network in the settings [default: its own; for a built-in one NAME-toolcrib, for a number chain-NUMBER]
+    /// Name of the network in the settings
+    ///
+    /// Default: its own name; NAME-toolcrib for a built-in network, chain-ID for a chain id.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Show contracts, addresses and costs, and sign nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
@@ -62,8 +68,8 @@ pub(crate) async fn run(command: &ContractsCommand, printer: &mut Printer) -> Re
 
 async fn deploy_contracts(arguments: &Deploy, printer: &mut Printer) -> Result<Done, Stop> {
     if arguments.onchain.registry.is_some() {
-        let what = "--registry names a registry that is there, and this command deploys one";
-        return Err(Failure::new(codes::cli::USAGE, what).hint("leave out --registry").into());
+        let what = "--registry names an existing registry, but this command deploys one";
+        return Err(Failure::new(codes::cli::USAGE, what).hint("omit --registry").into());
     }
     let wallet = arguments.signing.open()?;
     let chain = arguments.onchain.chain(printer).await?;
@@ -79,14 +85,14 @@ async fn deploy_contracts(arguments: &Deploy, printer: &mut Printer) -> Result<D
     let writes = change.as_ref().is_some_and(|change| !change.is_empty());
     if arguments.dry_run {
         for (contract, gas) in &plan.contracts {
-            let word = if gas.is_some() { "would deploy" } else { "is there" };
+            let word = if gas.is_some() { "would deploy" } else { "exists" };
             printer.result(&line(word, contract))?;
         }
         printer.note("nothing was signed")?;
         return Ok(Done::new(Exit::Yes, data(true, writes)));
     }
     if plan.gas() > 0 && plan.balance < plan.most_cost() {
-        let message = format!("it has {} wei and may need {}", plan.balance, plan.most_cost());
+        let message = format!("the account has {} wei and may need {}", plan.balance, plan.most_cost());
         return Err(failed(toolcrib_chain::Error::NoFunds { account: wallet.address(), message }).into());
     }
     if plan.gas() > 0 || writes {
@@ -96,7 +102,7 @@ async fn deploy_contracts(arguments: &Deploy, printer: &mut Printer) -> Result<D
         };
         if !arguments.yes && !confirm(&question) {
             return Err(Failure::new(codes::author::DECLINED, "nothing was signed")
-                .hint("give --yes to deploy without a question")
+                .hint("give --yes to deploy without asking")
                 .into());
         }
     }
@@ -156,7 +162,7 @@ fn show(
     let currency = chain.network().currency;
     let (missing, all) = (plan.missing().count(), plan.contracts.len());
     printer.note(&match missing {
-        0 => format!("all {all} contracts are deployed already:"),
+        0 => format!("all {all} contracts are already deployed:"),
         _ => format!("deploys {missing} of {all} contracts:"),
     })?;
     facts(chain, None, printer)?;
@@ -182,11 +188,11 @@ fn show(
         }
         if record.leaves_out_urls {
             let chain = chain.chain_id();
-            printer.note(&format!("  not       the node's URL, of which a part may be a key; RPC_URL_{chain} can hold it"))?;
+            printer.note(&format!("  not saved the node's URL, which may contain a key; set RPC_URL_{chain} instead"))?;
         }
         let is_known = Network::ALL.iter().any(|network| network.chain_id == chain.chain_id()) || chain.network().is_test();
         if !is_known {
-            printer.note("  money     counts as real; `testnet = true` in your own file says otherwise")?;
+            printer.note("  money     real; set `testnet = true` in your settings file if it is not")?;
         }
     }
     Ok(())

@@ -22,46 +22,46 @@ use crate::printer::Printer;
 #[derive(Args, Clone, Debug)]
 #[group(multiple = true)]
 pub(crate) struct GateArguments {
-    /// Let in owners of a token of this ERC-721 collection; may be given again
+    /// Allow holders of this ERC-721 collection; repeatable
     #[arg(long, value_name = "0x…", conflicts_with_all = ["erc20_gate", "erc1155_gate", "subscription_gate", "allowlist", "access_predicate"])]
     pub(crate) nft_gate: Vec<String>,
-    /// Let in owners of these tokens of an ERC-1155 collection; may be given again
+    /// Allow holders of these ERC-1155 tokens; repeatable
     #[arg(long, value_name = "0x…:ID,ID", conflicts_with_all = ["erc20_gate", "subscription_gate", "allowlist", "access_predicate"])]
     pub(crate) erc1155_gate: Vec<String>,
-    /// Let in holders of this ERC-20 token
+    /// Allow holders of this ERC-20 token
     #[arg(long, value_name = "0x…", requires = "min", conflicts_with_all = ["subscription_gate", "allowlist", "access_predicate"])]
     pub(crate) erc20_gate: Option<String>,
-    /// The least balance for --erc20-gate, in the token's smallest unit
-    #[arg(long, value_name = "N", requires = "erc20_gate")]
+    /// Minimum balance for --erc20-gate, in base units
+    #[arg(long, alias = "erc20-min-balance", value_name = "N", requires = "erc20_gate")]
     pub(crate) min: Option<String>,
-    /// Let in subscribers of this subscription NFT
+    /// Allow subscribers of this subscription NFT
     #[arg(long, value_name = "0x…", conflicts_with_all = ["allowlist", "access_predicate"])]
     pub(crate) subscription_gate: Option<String>,
-    /// The least tier for --subscription-gate
+    /// Minimum tier for --subscription-gate
     #[arg(long, value_name = "N", requires = "subscription_gate", default_value_t = 0)]
     pub(crate) min_tier: u8,
-    /// Let in owners of a token of this ERC-7496 collection whose trait has a certain value
+    /// Allow holders of an ERC-7496 token with a certain trait value
     #[arg(long, value_name = "0x…", requires = "trait_key", conflicts_with_all = ["all_of", "any_of", "allowlist", "access_predicate"])]
     pub(crate) trait_gate: Option<String>,
-    /// The trait for --trait-gate: 32 bytes in hex
+    /// Trait key for --trait-gate: 32 bytes in hex
     #[arg(long, value_name = "0x…", requires = "trait_value")]
     pub(crate) trait_key: Option<String>,
-    /// A value that counts for --trait-gate: 32 bytes in hex; may be given again
+    /// Accepted value for --trait-gate: 32 bytes in hex; repeatable
     #[arg(long, value_name = "0x…")]
     pub(crate) trait_value: Vec<String>,
-    /// Let in whoever all these predicates let in; `!` before one turns its answer round
+    /// Allow accounts that all these predicates allow; `!` negates one
     #[arg(long, value_name = "[!]0x…", conflicts_with_all = ["any_of", "allowlist", "access_predicate"])]
     pub(crate) all_of: Vec<String>,
-    /// Let in whoever one of these predicates lets in; `!` before one turns its answer round
+    /// Allow accounts that any of these predicates allows; `!` negates one
     #[arg(long, value_name = "[!]0x…", conflicts_with_all = ["allowlist", "access_predicate"])]
     pub(crate) any_of: Vec<String>,
-    /// Let in the accounts that this file lists, one on each line
+    /// Allow the accounts in this file, one per line
     #[arg(long, value_name = "FILE", conflicts_with = "access_predicate")]
     pub(crate) allowlist: Option<PathBuf>,
-    /// Let this predicate decide; it is configured elsewhere
+    /// Use this predicate, which is configured elsewhere
     #[arg(long, value_name = "0x…")]
     pub(crate) access_predicate: Option<String>,
-    /// The predicate contract of the gate, instead of the one that the network has for the registry
+    /// Predicate contract to use instead of the network's
     #[arg(long, value_name = "0x…", conflicts_with = "access_predicate")]
     pub(crate) predicate: Option<String>,
 }
@@ -71,10 +71,8 @@ impl GateArguments {
     pub(crate) fn resolve(&self, registry: &Registry) -> Result<Gate, Failure> {
         let gate = self.gate(registry)?;
         if self.predicate.is_some() && !gate.needs_configuration() {
-            let what = "--predicate names the contract of a gate, and no gate was given";
-            return Err(
-                Failure::new(codes::cli::USAGE, what).hint("give a gate such as --nft-gate; or name it with --access-predicate")
-            );
+            let what = "--predicate was given without a gate";
+            return Err(Failure::new(codes::cli::USAGE, what).hint("give a gate such as --nft-gate, or use --access-predicate"));
         }
         Ok(gate)
     }
@@ -84,9 +82,9 @@ impl GateArguments {
         let named = self.predicate.as_deref().map(parse_address).transpose()?;
         let known = |predicate: Option<Address>, what: &str| {
             named.or(predicate).ok_or_else(|| {
-                let what = format!("no {what} predicate is known for the registry {}", registry.address());
+                let what = format!("the registry {} has no known {what} predicate", registry.address());
                 Failure::new(codes::cli::USAGE, what)
-                    .hint("name one that was deployed for it with --predicate, or in the network's entry of the settings")
+                    .hint("name one deployed for it with --predicate, or in the network's entry of the settings")
             })
         };
         if !self.nft_gate.is_empty() {
@@ -132,7 +130,7 @@ impl GateArguments {
         }
         if let Some(path) = &self.allowlist {
             let root = MerklePredicate::root_of(&read_accounts(path)?)
-                .ok_or_else(|| Failure::new(codes::cli::USAGE, "the list names no account"))?;
+                .ok_or_else(|| Failure::new(codes::cli::USAGE, "the list has no accounts"))?;
             return Ok(Gate::Merkle { predicate: known(predicates.merkle, "allowlist")?, root });
         }
         Ok(match &self.access_predicate {
@@ -154,16 +152,16 @@ pub(crate) async fn check(
     let Some(predicate) = gate.predicate() else { return Ok(()) };
     fits(gate, registry, printer).await?;
     if registry.chain().code(predicate).await.map_err(failed)?.is_empty() {
-        let what = format!("there is no code at the predicate {predicate}, so the tool would let nobody in");
+        let what = format!("the predicate {predicate} has no code, so the tool would deny every call");
         if !allow_undeployed {
             return Err(Failure::new(codes::predicate::NO_CODE, what)
-                .hint("deploy it first; `register --allow-undeployed` registers all the same")
+                .hint("deploy it first, or register anyway with --allow-undeployed")
                 .into());
         }
-        printer.note(&format!("warning[{}]: {what}; make sure of the salt and the init code", codes::predicate::NO_CODE))?;
+        printer.note(&format!("warning[{}]: {what}; check the salt and the init code", codes::predicate::NO_CODE))?;
     }
     if registry.chain().code(wallet.address()).await.map_err(failed)?.is_empty() {
-        printer.note("note: the creator can never be changed; a contract wallet can recover from a lost or stolen key, this account cannot")?;
+        printer.note("note: the creator cannot be changed later; a contract wallet can recover from a lost or stolen key, this account cannot")?;
     }
     Ok(())
 }
@@ -184,8 +182,7 @@ pub(crate) async fn fits(gate: &Gate, registry: &Registry, printer: &mut Printer
 
 fn parse_tokens(text: &str) -> Result<(Address, Vec<U256>), Failure> {
     let (collection, ids) = text.split_once(':').ok_or_else(|| {
-        Failure::new(codes::cli::USAGE, format!("`{text}` names no tokens"))
-            .hint("write the collection, a colon, and ids with commas")
+        Failure::new(codes::cli::USAGE, format!("`{text}` is not a list of tokens")).hint("write COLLECTION:ID,ID")
     })?;
     Ok((parse_address(collection)?, ids.split(',').map(parse_number).collect::<Result<_, _>>()?))
 }
@@ -196,7 +193,7 @@ fn parse_word(text: &str) -> Result<B256, Failure> {
 
 /// A whole number in decimal digits.
 pub(crate) fn parse_number(text: &str) -> Result<U256, Failure> {
-    U256::from_str_radix(text, 10).map_err(|_| Failure::new(codes::cli::USAGE, format!("`{text}` is no whole number")))
+    U256::from_str_radix(text, 10).map_err(|_| Failure::new(codes::cli::USAGE, format!("`{text}` is not a whole number")))
 }
 
 /// Accounts from a file, one on each line; empty lines and those with a # are passed over.
@@ -204,6 +201,6 @@ fn read_accounts(path: &std::path::Path) -> Result<Vec<Address>, Failure> {
     let source = Source::from_argument(path);
     let bytes = source.read()?;
     let text = std::str::from_utf8(&bytes)
-        .map_err(|_| Failure::new(codes::cli::UNREADABLE, format!("{} is no UTF-8 text", source.name())))?;
+        .map_err(|_| Failure::new(codes::cli::UNREADABLE, format!("{} is not UTF-8 text", source.name())))?;
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).map(parse_address).collect()
 }

@@ -1,4 +1,4 @@
-//! `inspect`, `access` and `requirements`: what a chain says about a tool. Nothing is changed.
+//! `inspect`, `predicate check`, `predicate requirements` and `predicate show`: what a chain says about a tool. Nothing is changed.
 
 use alloy_primitives::{Address, Bytes, U256};
 use clap::Args;
@@ -18,22 +18,24 @@ use crate::secrets;
 /// Arguments of commands about one tool.
 #[derive(Args, Debug)]
 pub(crate) struct Tool {
-    /// The tool: `eip155:<chain>/erc8257:<registry>/<id>`, or an id together with --network
+    /// Tool: a reference, or an id with --network [see `help references`]
     #[arg(value_name = "TOOL")]
     pub(crate) tool: String,
     #[command(flatten)]
     pub(crate) onchain: OnChain,
 }
 
-/// Arguments of `access`.
+/// Arguments of `predicate check`.
 #[derive(Args, Debug)]
 pub(crate) struct AccessOf {
     #[command(flatten)]
     pub(crate) tool: Tool,
-    /// The account
+    /// Account to check
     #[arg(value_name = "ADDRESS")]
     pub(crate) account: String,
-    /// Bytes for predicates that take a proof, in hex. Never a secret: nodes see it
+    /// Access data for the predicate, in hex
+    ///
+    /// Not for secrets: RPC nodes see it.
     #[arg(long, value_name = "0x…")]
     pub(crate) data: Option<String>,
 }
@@ -120,7 +122,7 @@ pub(crate) async fn access(arguments: &AccessOf, printer: &mut Printer) -> Resul
     let account = parse_address(&arguments.account)?;
     let data: Bytes = match &arguments.data {
         None => Bytes::new(),
-        Some(text) => text.parse().map_err(|_| Failure::new(codes::cli::USAGE, "--data is no hex"))?,
+        Some(text) => text.parse().map_err(|_| Failure::new(codes::cli::USAGE, "--data is not hexadecimal"))?,
     };
     refuse_secret(&data)?;
     let (registry, id) = arguments.tool.onchain.connect_for(&arguments.tool.tool, printer).await?;
@@ -178,16 +180,16 @@ pub(crate) fn refuse_secret(data: &Bytes) -> Result<(), Failure> {
         holds(&bytes) || holds(value.as_bytes())
     });
     let what = match own {
-        Some(name) => format!("--data holds the value of {name}"),
+        Some(name) => format!("--data contains the value of {name}"),
         None => match predicate::secret_in(data) {
-            Some(what) => format!("--data holds what looks like {what}"),
+            Some(what) => format!("--data contains what looks like {what}"),
             None => return Ok(()),
         },
     };
     Err(Failure::new(codes::predicate::DATA_SECRET, what))
 }
 
-/// Lists what the predicate says it asks for. A hint: `access` is the answer.
+/// Lists what the predicate says it asks for. A hint: `predicate check` gives the answer.
 pub(crate) async fn requirements(arguments: &Tool, printer: &mut Printer) -> Result<Done, Stop> {
     let (registry, id) = arguments.onchain.connect_for(&arguments.tool, printer).await?;
     let config = registry.config(id).await.map_err(failed)?;
@@ -250,7 +252,7 @@ fn in_words(requirement: &Requirement) -> String {
         Meaning::Subscription { collection, min_tier } => {
             format!("have a subscription of {collection}, tier {min_tier} or higher")
         }
-        Meaning::Erc20 { token, min_balance } => format!("hold {min_balance} smallest units of {token}"),
+        Meaning::Erc20 { token, min_balance } => format!("hold {min_balance} base units of {token}"),
         Meaning::Trait { collection, traits, key, values } => {
             let values: Vec<_> = values.iter().map(ToString::to_string).collect();
             format!("own a token of {collection} whose trait {key} at {traits} is {}", values.join(" or "))
@@ -258,8 +260,8 @@ fn in_words(requirement: &Requirement) -> String {
         Meaning::Attestation { jwks_uri, condition } => format!("show an attestation of {condition} by the keys at {jwks_uri}"),
         Meaning::AccessProof { verifier } => format!("sign the challenge that {verifier} checks"),
         Meaning::Merkle { root } => format!("be on the list with root {root}"),
-        Meaning::DenyAll => "nobody qualifies".to_owned(),
-        Meaning::Unread => "something that could not be read".to_owned(),
+        Meaning::DenyAll => "denies everyone".to_owned(),
+        Meaning::Unread => "unreadable requirement".to_owned(),
         _ => {
             let data = &requirement.data;
             let raw = alloy_primitives::hex::encode_prefixed(&data[..data.len().min(SHOWN)]);

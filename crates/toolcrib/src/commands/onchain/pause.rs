@@ -22,7 +22,7 @@ use crate::printer::Printer;
 pub(crate) struct Pause {
     #[command(flatten)]
     pub(crate) change: Change,
-    /// The predicate that denies every call, instead of the built-in one of the network
+    /// Deny-all predicate to use instead of the network's
     #[arg(long, value_name = "0x…")]
     pub(crate) deny_predicate: Option<String>,
 }
@@ -35,8 +35,8 @@ pub(crate) async fn pause(arguments: &Pause, printer: &mut Printer) -> Result<Do
     let deny = match &arguments.deny_predicate {
         Some(text) => parse_address(text)?,
         None => registry.chain().network().predicates.deny_all.ok_or_else(|| {
-            let what = format!("no predicate that denies every call is known for the registry {}", registry.address());
-            Failure::new(codes::cli::USAGE, what).hint("name one with --deny-predicate")
+            let what = format!("the registry {} has no known deny-all predicate", registry.address());
+            Failure::new(codes::cli::USAGE, what).hint("give one with --deny-predicate")
         })?,
     };
     check_registry(&registry, deny).await.map_err(failed)?;
@@ -68,8 +68,8 @@ pub(crate) async fn resume(arguments: &Change, printer: &mut Printer) -> Result<
     let current = registry.config(tool).await.map_err(failed)?.access_predicate;
     let file = file_of(&arguments.writing, &registry, tool)?;
     let Some(paused) = file.recall().map_err(unusable)? else {
-        let what = "this tool was not paused from here, so its former predicate is not known";
-        return Err(Failure::new(codes::author::NOT_PAUSED, what).hint("name it with set-predicate").into());
+        let what = "this tool was not paused on this machine, so its former predicate is unknown";
+        return Err(Failure::new(codes::author::NOT_PAUSED, what).hint("name it with `toolcrib predicate use`").into());
     };
     if current != Some(paused.deny) {
         let now = current.map_or_else(|| "open to everybody".to_owned(), |address| format!("behind {address}"));
@@ -89,5 +89,5 @@ fn file_of(writing: &Writing, registry: &Registry, tool: U256) -> Result<PauseFi
 fn unusable(error: Error) -> Failure {
     let is_damaged = matches!(error, Error::PauseFileDamaged { .. });
     let failure = stopped(error);
-    if is_damaged { failure.hint("name the former predicate with set-predicate") } else { failure }
+    if is_damaged { failure.hint("name the former predicate with `toolcrib predicate use`") } else { failure }
 }

@@ -26,19 +26,21 @@ use crate::printer::{Printer, shown};
 /// Arguments of `publish`.
 #[derive(Args, Debug)]
 pub(crate) struct Publish {
-    /// The manifest file
+    /// Manifest file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The URL under which it is served
+    /// URL that serves the manifest
     #[arg(long, value_name = "URL")]
     pub(crate) metadata: String,
-    /// The tool, when it is registered under another URL, or more than once
+    /// Tool, if it is registered with another URL or more than once
     #[arg(long, value_name = "TOOL")]
     pub(crate) tool: Option<String>,
-    /// Look for an earlier registration in the log from this block on, instead of asking for each tool of the registry
+    /// First block to search for an earlier registration
+    ///
+    /// Without it, every tool of the registry is checked.
     #[arg(long, value_name = "BLOCK", conflicts_with = "tool")]
     pub(crate) from_block: Option<u64>,
-    /// Wait so many seconds for the URL to serve the file, as while it is being deployed
+    /// Seconds to wait for the URL to serve the file
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub(crate) wait: u64,
     #[command(flatten)]
@@ -86,10 +88,10 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
     }
     let finishes = !begun.is_empty();
     if finishes && !signs {
-        printer.note("work on this URL was begun and is not finished; it would be finished first")?;
+        printer.note("there is unfinished work for this URL; it would be finished first")?;
     } else {
         for mut entry in begun {
-            printer.note("going on where this stopped before")?;
+            printer.note("continuing unfinished work")?;
             say_where(&registry, wallet, printer)?;
             // Begun by another command, it has a lock of its own.
             let _lock = if entry.id == subject.journal_id() { None } else { Some(journal.lock(&entry.id).map_err(stopped)?) };
@@ -106,7 +108,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
     let (word, tool) = match decision {
         Decision::Nothing(id) if finishes && signs => ("finished", id),
         Decision::Nothing(id) => {
-            printer.note("the manifest is committed already")?;
+            printer.note("the manifest is already committed")?;
             if !signs {
                 let reference = registry.reference(id).to_string();
                 printer.result("nothing to do\n")?;
@@ -160,5 +162,5 @@ async fn conclude(verifier: &Verifier, registry: &Registry, tool: U256, word: &s
 
 fn unverified(reference: &str, failure: Failure) -> Failure {
     let what = format!("{} is committed, but could not be verified: {}", shown(reference), failure.message);
-    Failure::new(failure.code, what).hint("give the same command again; nothing is committed twice")
+    Failure::new(failure.code, what).hint("run the same command again; it does not commit twice")
 }

@@ -30,10 +30,14 @@ const MAX_LISTED: usize = 10;
 /// Which manifest, and how it is looked at.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Manifest {
-    /// The manifest file, which must be what the URL serves; without it, what the URL serves is taken
+    /// Manifest file to compare with what the URL serves
+    ///
+    /// Without it, the served manifest is used.
     #[arg(long, value_name = "FILE")]
     pub(crate) manifest: Option<PathBuf>,
-    /// Do not look at what the URL serves, as on a machine without a network. What does not match can never verify
+    /// Do not fetch the URL
+    ///
+    /// For machines without a network. A tool whose URL serves something else never verifies.
     #[arg(long, requires = "manifest")]
     pub(crate) skip_fetch: bool,
     #[command(flatten)]
@@ -67,7 +71,7 @@ impl Manifest {
     ) -> Result<Ready, Stop> {
         match file {
             Some(ready) if self.skip_fetch => {
-                printer.note("warning: nobody looked at what the URL serves")?;
+                printer.note("warning: the served manifest was not checked")?;
                 Ok(ready)
             }
             Some(ready) => {
@@ -94,7 +98,7 @@ pub(crate) async fn compare_served(
     printer: &mut Printer,
 ) -> Result<(), Stop> {
     let Ok(place) = WellKnown::parse(&ready.metadata_uri) else {
-        return Err(Failure::new(codes::cli::USAGE, format!("`{}` is no metadata URL", ready.metadata_uri)).into());
+        return Err(Failure::new(codes::cli::USAGE, format!("`{}` is not a metadata URL", ready.metadata_uri)).into());
     };
     let fetch = async || verifier.fetch_manifest(&place, about.registry.chain().chain_id()).await;
     let mut told = Ok(());
@@ -135,10 +139,8 @@ fn refuse(refusal: &Refusal, uri: &str, printer: &mut Printer) -> Stop {
     if refusal.is_unclear {
         let reason = refusal.findings.last().or(refusal.findings.first());
         let message = reason.map_or_else(String::new, |finding| format!(": {}", finding.message));
-        let what = format!("{uri} could not be looked at, and nothing was signed{message}");
-        return Failure::new(codes::author::NOT_SERVED, what)
-            .hint("try again when the server and this machine's network are up")
-            .into();
+        let what = format!("{uri} could not be fetched, and nothing was signed{message}");
+        return Failure::new(codes::author::NOT_SERVED, what).hint("try again when the server and your network are up").into();
     }
     let mut text = String::new();
     for finding in &refusal.findings {
@@ -154,7 +156,7 @@ fn refuse(refusal: &Refusal, uri: &str, printer: &mut Printer) -> Stop {
 }
 
 fn list(text: &mut String, diff: &Diff) {
-    text.push_str("from the file to what is served:\n");
+    text.push_str("differences from the file to the served manifest:\n");
     for change in diff.changes.iter().take(MAX_LISTED) {
         let side = |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".to_owned(), shown);
         let place = if change.pointer.is_empty() { "everything" } else { &change.pointer };

@@ -14,20 +14,20 @@ use crate::secrets;
 /// What to do with wallets.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WalletCommand {
-    /// Make a new key and keep it encrypted
+    /// Create an encrypted wallet with a new key
     New(Named),
-    /// Keep the key from `TOOLCRIB_PRIVATE_KEY`, or from --key-fd, encrypted
+    /// Encrypt the key from `TOOLCRIB_PRIVATE_KEY` or --key-fd
     Import(Named),
-    /// List the wallets
+    /// List wallets
     List,
-    /// Show the address of whoever would sign
+    /// Show the address that would sign
     Address(Address),
 }
 
 /// Arguments of `wallet new` and `wallet import`.
 #[derive(Args, Debug)]
 pub(crate) struct Named {
-    /// A name for the wallet
+    /// Wallet name
     pub(crate) name: String,
     /// Read the password from this file descriptor
     #[arg(long, value_name = "N")]
@@ -35,7 +35,7 @@ pub(crate) struct Named {
     /// Read the key to import from this file descriptor
     #[arg(long, value_name = "N")]
     pub(crate) key_fd: Option<u32>,
-    /// Take a password of fewer than 12 characters
+    /// Allow passwords shorter than 12 characters
     #[arg(long)]
     pub(crate) allow_weak_password: bool,
 }
@@ -112,16 +112,18 @@ fn keep(named: &Named, key: LocalWallet, printer: &mut Printer) -> Result<Done, 
         return Err(Failure::new(codes::wallet::WEAK_PASSWORD, what).into());
     }
     if named.password_fd.is_none() && secrets::var(env::TOOLCRIB_PASSWORD).is_none() {
-        let again = signing.password("the same again")?;
+        let again = signing.password("repeat the password")?;
         if again.expose() != password.expose() {
             return Err(Failure::new(codes::cli::USAGE, "the two passwords differ").hint("type the same password twice").into());
         }
     }
     let store = keystore()?;
-    printer.note("deriving the key that the wallet is encrypted with; this takes a moment")?;
+    printer.note("deriving the encryption key of the wallet; this takes a moment")?;
     let wallet = store.import(&named.name, key, &password, Cost::STANDARD).map_err(|error| failed(error.into()))?;
     printer.result(&format!("{}\n", wallet.address().to_checksum(None)))?;
-    printer
-        .note(&format!("kept in {}; without the password it is lost for good", shown(&store.folder().display().to_string())))?;
+    printer.note(&format!(
+        "saved in {}; it cannot be recovered without the password",
+        shown(&store.folder().display().to_string())
+    ))?;
     Ok(Done::new(Exit::Yes, json!({ "name": named.name, "address": wallet.address() })))
 }

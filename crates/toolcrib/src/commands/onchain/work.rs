@@ -45,7 +45,7 @@ pub(crate) async fn execute(
     let loaded = journal.load(&work.id).map_err(|error| Failure::new(codes::author::JOURNAL, error.to_string()))?;
     let mut entry = match loaded {
         Some(entry) if !entry.is_done() => {
-            printer.note("going on where this stopped before")?;
+            printer.note("continuing unfinished work")?;
             entry
         }
         _ if writing.resume => return Err(nothing_to_resume().into()),
@@ -133,7 +133,7 @@ pub(crate) async fn perform(
             }
             Event::Waiting { block } if !is_waiting => {
                 is_waiting = true;
-                say(format!("waiting for a block after {block}; interrupted, the same command goes on here"));
+                say(format!("waiting for a block after {block}; if interrupted, run the same command again to continue"));
             }
             Event::Waiting { .. } => {}
             Event::Done { index, block } => {
@@ -149,7 +149,7 @@ pub(crate) async fn perform(
         if entry.tool.is_none() && !entry.is_begun() {
             return failure.into();
         }
-        let hint = format!("{}; the same command goes on where this stopped", failure.code.info().hint);
+        let hint = format!("{}; run the same command again to continue", failure.code.info().hint);
         failure.hint(hint).into()
     })
 }
@@ -174,7 +174,7 @@ pub(crate) fn stopped(error: toolcrib_author::Error) -> Failure {
 
 /// `--resume` was given, and there is nothing to go on with.
 pub(crate) fn nothing_to_resume() -> Failure {
-    Failure::new(codes::author::NOTHING_TO_RESUME, "no such work was begun and left unfinished")
+    Failure::new(codes::author::NOTHING_TO_RESUME, "there is no unfinished work to continue")
 }
 
 fn call_json(step: &Step, registry: &Registry, tool: Option<U256>) -> Result<Value, Failure> {

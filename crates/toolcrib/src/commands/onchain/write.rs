@@ -1,4 +1,4 @@
-//! `register`, `update`, `set-predicate` and `deregister`: what changes a registry. [`pause`](super::pause) has a file of its own.
+//! `register`, `update`, `predicate use` and `deregister`: what changes a registry. [`pause`](super::pause) has a file of its own.
 //!
 //! Each says what it will do and asks; `--dry-run` and `--calldata` sign nothing. Work of several steps is journalled and
 //! goes on where it stopped when the same command is given again.
@@ -23,17 +23,17 @@ use crate::printer::Printer;
 /// Arguments of `register`.
 #[derive(Args, Debug)]
 pub(crate) struct Register {
-    /// The URL under which the manifest is served
+    /// URL that serves the manifest
     #[arg(long, value_name = "URL")]
     pub(crate) metadata: String,
     #[command(flatten)]
     pub(crate) manifest: Manifest,
     #[command(flatten)]
     pub(crate) gate: GateArguments,
-    /// Register behind a predicate that has no code yet: nobody gets in until it is deployed
+    /// Allow a predicate without code; access is denied until it is deployed
     #[arg(long, requires = "access_predicate")]
     pub(crate) allow_undeployed: bool,
-    /// What a registry with a fee or a bond is paid, in wei
+    /// Fee or bond of the registry, in wei
     #[arg(long, value_name = "WEI")]
     pub(crate) fee: Option<String>,
     #[command(flatten)]
@@ -49,19 +49,19 @@ pub(crate) struct Register {
 pub(crate) struct Update {
     #[command(flatten)]
     pub(crate) change: Change,
-    /// The URL under which the manifest is served; the registered one if none is given
+    /// URL that serves the manifest [default: the registered one]
     #[arg(long, value_name = "URL")]
     pub(crate) metadata: Option<String>,
     #[command(flatten)]
     pub(crate) manifest: Manifest,
 }
 
-/// Arguments of `set-predicate`.
+/// Arguments of `predicate use`.
 #[derive(Args, Debug)]
 pub(crate) struct SetPredicate {
     #[command(flatten)]
     pub(crate) change: Change,
-    /// The predicate, or `open` for everybody
+    /// Predicate address, or `open` for no predicate
     #[arg(value_name = "ADDRESS")]
     pub(crate) predicate: String,
 }
@@ -148,8 +148,8 @@ pub(crate) async fn set_gate(arguments: &SetGate, printer: &mut Printer) -> Resu
 pub(crate) async fn deregister(arguments: &Change, printer: &mut Printer) -> Result<Done, Stop> {
     let wallet = arguments.signing.open()?;
     let (registry, tool) = arguments.tool.onchain.connect_for(&arguments.tool.tool, printer).await?;
-    printer.note("a removed tool never comes back, and its id is never used again; `pause` can be undone")?;
-    printer.note("this is right for good-byes and for stolen keys; whoever lost the key cannot do it, and registers anew")?;
+    printer.note("a removed tool cannot be restored, and its id is never reused; `pause` can be undone")?;
+    printer.note("use this to retire a tool or after its key was stolen; without the key, register a new tool instead")?;
     change_tool("deregister", &registry, wallet.as_ref(), tool, vec![Step::Deregister], &arguments.writing, printer).await
 }
 

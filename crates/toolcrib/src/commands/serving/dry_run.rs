@@ -32,22 +32,26 @@ use crate::printer::{Printer, shown};
 /// Arguments of `dry-run-gate`.
 #[derive(Args, Debug)]
 pub(crate) struct DryRun {
-    /// The manifest
+    /// Manifest
     #[arg(value_name = "MANIFEST")]
     pub(crate) manifest: PathBuf,
-    /// The account that would call
+    /// Account that would call
     #[arg(long, value_name = "0x…")]
     pub(crate) account: Option<String>,
-    /// Bytes for predicates that take a proof, in hex. Never a secret: nodes see it
+    /// Access data for the predicate, in hex
+    ///
+    /// Not for secrets: RPC nodes see it.
     #[arg(long, value_name = "0x…", requires = "account")]
     pub(crate) data: Option<String>,
-    /// A file with the value of the payment header that would come with the call, or `-` for stdin. Nothing is settled or used up
+    /// File with a payment header value, or `-` for stdin
+    ///
+    /// Nothing is settled, and the payment is not used up.
     #[arg(long, value_name = "FILE", conflicts_with = "account")]
     pub(crate) payment: Option<PathBuf>,
-    /// A file with the input of that call [default: an empty object]
+    /// File with the input of that call [default: {}]
     #[arg(long, value_name = "FILE", requires = "payment")]
     pub(crate) input: Option<PathBuf>,
-    /// The salt, if the payment is bound to the call
+    /// Salt, if the payment is bound to the call
     #[arg(long, value_name = "0x…", requires = "payment")]
     pub(crate) salt: Option<String>,
     #[command(flatten)]
@@ -72,15 +76,15 @@ pub(crate) async fn run(arguments: &DryRun, printer: &mut Printer) -> Result<Don
     let account = arguments.account.as_deref().map(parse_address).transpose()?;
     let data: Bytes = match &arguments.data {
         None => Bytes::new(),
-        Some(text) => text.parse().map_err(|_| Failure::new(codes::cli::USAGE, "--data is no hex"))?,
+        Some(text) => text.parse().map_err(|_| Failure::new(codes::cli::USAGE, "--data is not hexadecimal"))?,
     };
     look::refuse_secret(&data)?;
     let tool = manifests::load(std::slice::from_ref(&arguments.manifest), printer)?.into_iter().next();
-    let tool = tool.ok_or_else(|| Failure::new(codes::cli::USAGE, "there is no manifest"))?;
+    let tool = tool.ok_or_else(|| Failure::new(codes::cli::USAGE, "no manifest was given"))?;
     arguments.gating.check(std::slice::from_ref(&tool))?;
     let decided = arguments.gating.decide(std::slice::from_ref(&tool), true, printer).await?.into_iter().next();
     let Some(Decided { gate, described, standing }) = decided else {
-        return Err(Failure::new(codes::cli::USAGE, "there is no manifest").into());
+        return Err(Failure::new(codes::cli::USAGE, "no manifest was given").into());
     };
     let slug = tool.slug.as_str().to_owned();
     printer.result(&format!("{slug}: {}\n", shown(&described)))?;
@@ -91,8 +95,8 @@ pub(crate) async fn run(arguments: &DryRun, printer: &mut Printer) -> Result<Don
         Some(stage) => Some(stage.terms().await?),
     };
     match &terms {
-        None if arguments.gating.closed => printer.result("a call gets 503: the tool takes no calls\n")?,
-        None => printer.result("a call is served at once, without a challenge\n")?,
+        None if arguments.gating.closed => printer.result("calls get 503: the tool is closed\n")?,
+        None => printer.result("calls are served without a challenge\n")?,
         Some(terms) => show(terms, printer)?,
     }
     let mut data_out = json!({
@@ -133,7 +137,7 @@ pub(crate) async fn run(arguments: &DryRun, printer: &mut Printer) -> Result<Don
     if answer == Access::Denied
         && let Some(predicate) = registry.config(id).await.map_err(failed)?.access_predicate
     {
-        printer.result("what the predicate asks for: ")?;
+        printer.result("requirements of the predicate: ")?;
         lacking = look::describe(&registry, predicate, id, printer).await?;
     }
     data_out["access"] = json!({
@@ -195,8 +199,8 @@ impl Stage {
         let (status, code) = (head.status.as_u16(), text("code"));
         // Nobody is behind the gate, so this is as far as a call comes.
         if code == codes::gate::UNAVAILABLE.id() {
-            printer.result(&format!("the payment (x402 {version}) is good, and the call reaches the tool\n"))?;
-            printer.note("whether it settles was not tried")?;
+            printer.result(&format!("the payment (x402 {version}) is valid, and the call reaches the tool\n"))?;
+            printer.note("settlement was not tried")?;
             return Ok((Exit::Yes, json!({ "status": 200, "code": null })));
         }
         let message = if text("message").is_empty() { text("error") } else { text("message") };
@@ -215,7 +219,7 @@ impl Stage {
             request = request.header(*name, *value);
         }
         // The value of a header is a credential: what is wrong with it is not repeated.
-        let request = request.body(Body::from(body)).map_err(|_| broken("this cannot be sent in a header".to_owned()))?;
+        let request = request.body(Body::from(body)).map_err(|_| broken("the value cannot be sent in a header".to_owned()))?;
         // A router has no error.
         let response = self.server.router().oneshot(request).await.map_err(|error| broken(error.to_string()))?;
         let (head, body) = response.into_parts();

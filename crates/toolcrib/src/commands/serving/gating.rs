@@ -21,23 +21,26 @@ use crate::printer::Printer;
 /// Who may call.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Gating {
-    /// The tool on its registry, whose predicate decides: a reference, or an id together with --network; for one of several tools
-    /// with its slug and `=` before it
-    #[arg(long, value_name = "[SLUG=]TOOL")]
+    /// Registered tool whose predicate decides access
+    ///
+    /// A reference, or an id with --network. With several manifests, write SLUG=TOOL.
+    #[arg(long, alias = "tool-id", value_name = "[SLUG=]TOOL")]
     pub(crate) tool: Vec<String>,
-    /// Let everybody in although the manifest has access requirements
+    /// Ignore the access requirements of the manifest
     #[arg(long, conflicts_with_all = ["tool", "closed"])]
     pub(crate) open: bool,
-    /// Serve the manifest and take no calls, as before a gated tool is registered
+    /// Serve the manifest and refuse all calls, until the tool is registered
     #[arg(long, conflicts_with = "tool")]
     pub(crate) closed: bool,
-    /// Take only payments and signatures that are bound to one call, as Toolcrib's client makes them
+    /// Accept only payments and signatures bound to one call
     #[arg(long)]
     pub(crate) bound_only: bool,
-    /// Require callers to prove which account they are; any account may call. --network names the chain [default: base]
+    /// Require a proof of identity, from any account
+    ///
+    /// --network names the chain [default: base].
     #[arg(long, conflicts_with_all = ["tool", "open", "closed"])]
     pub(crate) identity: bool,
-    /// Accept contract wallets, deployed or not (ERC-1271, ERC-6492); needs --rpc-url or `RPC_URL`
+    /// Accept contract wallets (ERC-1271, ERC-6492); needs an RPC node
     #[arg(long)]
     pub(crate) contract_accounts: bool,
     /// Accept `Authorization: SIWE` from clients older than x402
@@ -72,8 +75,8 @@ impl Gating {
                 .iter()
                 .any(|tool| value_for(&self.tool, &tool.slug).is_some_and(|value| self.tool.iter().any(|text| text == value)));
         if is_vague {
-            return Err(Failure::new(codes::cli::USAGE, "--tool names one tool, and there are several manifests")
-                .hint("write the slug and `=` before each, as in --tool tide-table=7"));
+            return Err(Failure::new(codes::cli::USAGE, "--tool names one tool, but there are several manifests")
+                .hint("write SLUG=TOOL, such as --tool tide-table=7"));
         }
         Ok(())
     }
@@ -81,13 +84,16 @@ impl Gating {
     /// The gates of tools, in their order. In a dry run nobody needs to be able to settle.
     pub(crate) async fn decide(&self, tools: &[Loaded], is_dry: bool, printer: &mut Printer) -> Result<Vec<Decided>, Stop> {
         if let (true, Some(tool)) = (self.closed, tools.iter().find(|tool| tool.is_priced())) {
-            return Err(Failure::new(codes::cli::USAGE, format!("{} has a price, and a price needs no registration", tool.slug))
-                .hint("leave out --closed")
-                .into());
+            return Err(Failure::new(
+                codes::cli::USAGE,
+                format!("{} has a price, so it can be served before it is registered", tool.slug),
+            )
+            .hint("omit --closed")
+            .into());
         }
         // A public node is asked too much of: each call would be a question to it before its caller is known.
         if self.contract_accounts && !self.onchain.names_a_node() {
-            return Err(Failure::new(codes::cli::USAGE, "--contract-accounts needs a node to ask contract wallets")
+            return Err(Failure::new(codes::cli::USAGE, "--contract-accounts needs an RPC node to call contract wallets")
                 .hint("give --rpc-url URL or set RPC_URL")
                 .into());
         }
@@ -109,7 +115,7 @@ impl Gating {
             (_, true) => "--contract-accounts",
             _ => return Ok(()),
         };
-        let what = format!("{option} is given, and none of the tools asks its callers who they are in that way");
+        let what = format!("{option} was given, but none of the tools identifies its callers that way");
         Err(Failure::new(codes::cli::USAGE, what).hint("give --identity, or --tool with the registered tool"))
     }
 
@@ -150,7 +156,7 @@ impl Gating {
             let mut described = format!("paid, settled {}", self.paying.described(is_dry));
             if let (Some(predicate), Some(reference)) = (predicate, reference) {
                 gate = gate.predicate(predicate);
-                described += &format!(", for those whom the predicate of {reference} lets in");
+                described += &format!(", for accounts that the predicate of {reference} allows");
             }
             return Ok(Decided { gate: gate.into(), described, standing });
         }
@@ -163,9 +169,9 @@ impl Gating {
             return Ok(Decided { gate: predicate.into(), described: format!("predicate of {reference}"), standing });
         }
         if tool.manifest.value().access().is_some() && !self.open {
-            let what = format!("{slug} has access requirements, and nothing says whose predicate checks them");
+            let what = format!("{slug} has access requirements, but no predicate to check them");
             return Err(Failure::new(codes::cli::USAGE, what)
-                .hint("give --tool with the registered tool; --closed before it is registered; --open to let everybody in")
+                .hint("give --tool with the registered tool, --closed before it is registered, or --open to allow everyone")
                 .into());
         }
         if self.identity {
@@ -207,8 +213,8 @@ fn with_usdc(chain: u64) -> Result<u64, Failure> {
         Some(_) => Ok(chain),
         None => Err(Failure::new(
             codes::cli::USAGE,
-            format!("no USDC is known on chain {chain}, so identity cannot be signed for there"),
+            format!("there is no known USDC on chain {chain}, so identity cannot be proven there"),
         )
-        .hint("name a network such as base or base-sepolia, or add a token to its entry in your own settings file")),
+        .hint("name a network such as base or base-sepolia, or add a token to its entry in your settings file")),
     }
 }

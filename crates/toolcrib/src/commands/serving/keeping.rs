@@ -16,21 +16,23 @@ use crate::secrets;
 /// Where used payments are kept.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Keeping {
-    /// Where used payments are kept: a SQLite file, or `memory`. PostgreSQL, for several machines, is named by `TOOLCRIB_STORE`, since
-    /// its URL has a password [env: `TOOLCRIB_STORE`] [default: `gate.db` in the user's state folder]
+    /// Replay store: a SQLite file, or `memory` [env: `TOOLCRIB_STORE`]
+    ///
+    /// Default: `gate.db` in the user's state folder. Give a PostgreSQL URL, which has a password, in `TOOLCRIB_STORE`.
     #[arg(long, value_name = "PATH")]
     pub(crate) store: Option<String>,
-    /// Servers that serve these tools, this one included; more than one must share a PostgreSQL store
+    /// Number of servers for these tools; several share a PostgreSQL store
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) replicas: u16,
-    /// Bytes of results that are kept for payers who lost an answer; beyond them, results that were delivered are dropped [default: 4
-    /// GiB on disk, 256 MiB in memory]
+    /// Bytes of paid results to keep for callers that lost the answer
+    ///
+    /// Beyond it, delivered results are dropped. Default: 4 GiB on disk, 256 MiB in memory.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) kept_results: Option<u64>,
-    /// Bytes of one paid result at most
+    /// Maximum size of a paid result, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().one_result_bytes, value_parser = clap::value_parser!(u64).range(1..=MAX_RESULT_BYTES))]
     pub(crate) largest_result: u64,
-    /// Payments and signatures that are remembered at most
+    /// Maximum number of payments and signatures to remember
     #[arg(long, value_name = "N", default_value_t = Limits::default().entries, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) kept_payments: u64,
 }
@@ -43,7 +45,7 @@ impl Keeping {
         // Each of them would take the same payment for a new one.
         if self.replicas > 1 && !location.is_shared() {
             let what = format!("{} servers cannot share the store {location}", self.replicas);
-            return Err(Failure::new(codes::cli::USAGE, what).hint("put the URL of a PostgreSQL database into TOOLCRIB_STORE"));
+            return Err(Failure::new(codes::cli::USAGE, what).hint("set TOOLCRIB_STORE to the URL of a PostgreSQL database"));
         }
         let limits = self.limits(&location);
         // Memory needs no database.
@@ -68,8 +70,8 @@ impl Keeping {
         let failed = |error: toolcrib_store::Error| Failure::new(error.code(), error.to_string());
         if let Some(setting) = &self.store {
             if setting.starts_with("postgres:") || setting.starts_with("postgresql:") {
-                let what = "a database URL has a password, and arguments are seen by every user of this machine";
-                return Err(Failure::new(codes::cli::USAGE, what).hint("put the URL into TOOLCRIB_STORE"));
+                let what = "a database URL has a password, but every user of this machine can see arguments";
+                return Err(Failure::new(codes::cli::USAGE, what).hint("set TOOLCRIB_STORE to the URL"));
             }
             return Ok(match setting.strip_prefix("sqlite:") {
                 Some(path) => Location::file(path),
@@ -82,7 +84,7 @@ impl Keeping {
         }
         let folder = state_dir()?;
         fs::create_dir_all(&folder)
-            .map_err(|error| Failure::new(codes::cli::UNWRITABLE, format!("cannot make {}: {error}", folder.display())))?;
+            .map_err(|error| Failure::new(codes::cli::UNWRITABLE, format!("cannot create {}: {error}", folder.display())))?;
         Ok(Location::file(folder.join("gate.db")))
     }
 }

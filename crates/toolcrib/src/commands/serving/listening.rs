@@ -14,10 +14,10 @@ use crate::outcome::Failure;
 /// The certificate of a server.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TlsArgs {
-    /// Certificate chain, PEM; without it this speaks plain HTTP, for a proxy that does TLS
+    /// TLS certificate chain, PEM [default: plain HTTP, for a TLS proxy]
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// The certificate's private key, PEM
+    /// TLS private key, PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
 }
@@ -35,5 +35,5 @@ impl TlsArgs {
 /// Reads the value of `--address-header`.
 pub(crate) fn header_name(name: &str) -> Result<HeaderName, Failure> {
     let header = HeaderName::from_bytes(name.as_bytes());
-    header.map_err(|_| Failure::new(codes::cli::USAGE, format!("`{name}` is not the name of a header")))
+    header.map_err(|_| Failure::new(codes::cli::USAGE, format!("`{name}` is not a header name")))
 }

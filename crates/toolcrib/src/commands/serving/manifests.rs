@@ -52,7 +52,7 @@ fn load_one(path: &Path, printer: &mut Printer) -> Result<Loaded, Stop> {
         Ok(manifest) => manifest,
         Err(findings) => {
             let findings: Vec<_> = findings.iter().map(|finding| finding_to_json(finding, &lines)).collect();
-            printer.note("not served: callers would not find it verified")?;
+            printer.note("not served: callers could not verify it")?;
             return Err(Done::new(Exit::No, json!({ "served": false, "findings": findings })).into());
         }
     };

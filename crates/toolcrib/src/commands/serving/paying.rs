@@ -26,9 +26,9 @@ use crate::secrets;
 
 /// What `serve` says of transfers that the facilitator did not name.
 const SHARED_RECIPIENT: &str =
-    "note: other servers may be paid to the same recipients; servers that share a recipient must share a store";
+    "note: other servers may use the same recipients; servers with a common recipient must share a store";
 const SOLE_RECIPIENT: &str =
-    "note: no other server is paid to these recipients (--sole-recipient); a payment's transfer counts whoever sent it";
+    "note: only this server uses these recipients (--sole-recipient); a payment's transfer counts from any sender";
 
 /// How payments are settled.
 #[derive(Args, Clone, Debug)]
@@ -36,27 +36,32 @@ pub(crate) struct Paying {
     /// Settle payments through this facilitator
     #[arg(long, value_name = "URL", conflicts_with = "settle_locally")]
     pub(crate) facilitator: Option<String>,
-    /// A header for the facilitator, and the environment variable that holds its value
+    /// Facilitator header whose value is in a variable
     #[arg(long, value_name = "HEADER=VARIABLE", requires = "facilitator")]
     pub(crate) facilitator_auth_env: Vec<String>,
-    /// Do not ask the facilitator to list the tools in its catalogue
+    /// Do not list the tools in the facilitator's catalog
     #[arg(long, requires = "facilitator")]
     pub(crate) unlisted: bool,
-    /// Believe the facilitator without a node: what it says of a settlement is not checked on the chain, and a payment whose answer
-    /// is lost stays undecided
+    /// Trust the facilitator without checking settlements on the chain
+    ///
+    /// A payment whose answer is lost stays undecided.
     #[arg(long, requires = "facilitator")]
     pub(crate) trust_facilitator: bool,
-    /// No other server, of any kind, is paid to these recipients unless it shares the store: count a payment's transfer whoever sent it.
-    /// By default a transfer that the facilitator did not name counts only if one of its announced signers sent it
+    /// Accept a payment's transfer from any sender
+    ///
+    /// Use it only if no other server is paid to these recipients, unless it shares the store. By default, a transfer that the
+    /// facilitator did not name counts only if one of its announced signers sent it.
     #[arg(long, requires = "facilitator")]
     pub(crate) sole_recipient: bool,
-    /// Settle payments with a wallet of one's own, which pays the gas; the options below say which
+    /// Settle payments with your own wallet, which pays the gas
     #[arg(long)]
     pub(crate) settle_locally: bool,
-    /// Deploy wallets of payers that are not deployed yet through this factory (ERC-6492), on the wallet's gas; give it once for each
+    /// Factory that may deploy payers' wallets (ERC-6492); repeatable
+    ///
+    /// Your wallet pays the gas.
     #[arg(long, value_name = "0x…", requires_all = ["settle_locally", "contract_accounts"])]
     pub(crate) wallet_factory: Vec<String>,
-    /// Settle before the tool runs, for tools that cost much or do what cannot be undone
+    /// Settle before the tool runs, for expensive or irreversible work
     #[arg(long)]
     pub(crate) settle_first: bool,
     #[command(flatten)]
@@ -85,7 +90,7 @@ impl Paying {
             let factories = self.wallet_factory.iter().map(|text| parse_address(text)).collect::<Result<Vec<_>, Failure>>()?;
             Arc::new(LocalSettlement::new(wallet, chains).recipients(recipients).wallet_factories(factories))
         } else {
-            let what = format!("{} has a price, and nothing says who settles payments", first.slug);
+            let what = format!("{} has a price, but no settlement is configured", first.slug);
             return Err(Failure::new(codes::cli::USAGE, what)
                 .hint("give --facilitator URL, or --settle-locally and a wallet")
                 .into());
@@ -118,9 +123,9 @@ impl Paying {
         let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
         let mut headers = Headers::new();
         for text in &self.facilitator_auth_env {
-            let (name, variable) = text.split_once('=').ok_or_else(|| {
-                Failure::new(codes::cli::USAGE, "--facilitator-auth-env takes a header, `=` and the name of a variable")
-            })?;
+            let (name, variable) = text
+                .split_once('=')
+                .ok_or_else(|| Failure::new(codes::cli::USAGE, "--facilitator-auth-env expects HEADER=VARIABLE"))?;
             let value = secrets::var(variable)
                 .ok_or_else(|| Failure::new(codes::cli::SETTINGS, format!("environment variable {variable} is not set")))?;
             headers = headers.with(name, &value).map_err(unusable)?;
@@ -133,26 +138,26 @@ impl Paying {
         }
         // Nobody would look for the transfers that this is about.
         if self.sole_recipient {
-            let what = "--sole-recipient says which transfers on the chain count, and there is no node to see them with";
+            let what = "--sole-recipient needs an RPC node, to see transfers on the chain";
             return Err(Failure::new(codes::settlement::NO_NODE, what)
-                .hint("give --rpc-url or RPC_URL, or leave --sole-recipient out")
+                .hint("give --rpc-url or RPC_URL, or omit --sole-recipient")
                 .into());
         }
         if !self.trust_facilitator {
-            let what = "payments are settled by a facilitator, and there is no node to check that on the chain";
+            let what = "there is no RPC node to check the facilitator's settlements on the chain";
             return Err(Failure::new(codes::settlement::NO_NODE, what)
-                .hint("give --rpc-url or RPC_URL; or --trust-facilitator to believe the facilitator")
+                .hint("give --rpc-url or RPC_URL, or --trust-facilitator to trust the facilitator")
                 .into());
         }
-        printer.note("note: settlements are not checked on the chain; the facilitator is believed")?;
+        printer.note("note: settlements are not checked on the chain; the facilitator is trusted")?;
         Ok(facilitator)
     }
 
     /// Who settles, in words.
     pub(crate) const fn described(&self, is_dry: bool) -> &'static str {
         match (is_dry, self.settle_locally) {
-            (true, _) => "by nobody in this dry run",
-            (false, true) => "with a wallet of our own",
+            (true, _) => "not in this dry run",
+            (false, true) => "with your wallet",
             (false, false) => "by a facilitator",
         }
     }

@@ -43,19 +43,21 @@ pub(crate) struct Serve {
     /// Manifests of tools on one origin
     #[arg(value_name = "MANIFEST", required = true)]
     pub(crate) manifests: Vec<PathBuf>,
-    /// Hand calls to this server; for one of several tools with its slug and `=` before it [env: `TOOLCRIB_UPSTREAM`]
+    /// Forward calls to this server [env: `TOOLCRIB_UPSTREAM`]
+    ///
+    /// With several manifests, write SLUG=URL.
     #[arg(long, value_name = "[SLUG=]URL")]
     pub(crate) upstream: Vec<String>,
-    /// Run this program for each call, without a shell: the input on its stdin, the output on its stdout
+    /// Run this program per call: input on stdin, output on stdout, no shell
     #[arg(long, value_name = "PROGRAM", conflicts_with = "upstream")]
     pub(crate) command: Option<PathBuf>,
-    /// An argument of the program, the same for every call; may be given again
+    /// Argument of the program; repeatable
     #[arg(long = "arg", value_name = "ARGUMENT", requires = "command", allow_hyphen_values = true)]
     pub(crate) arguments: Vec<OsString>,
-    /// A variable that the program gets beside PATH, HOME and LANG; may be given again
+    /// Environment variable to pass besides PATH, HOME and LANG; repeatable
     #[arg(long, value_name = "NAME", requires = "command")]
     pub(crate) pass_env: Vec<String>,
-    /// Give the program an object with `input`, `caller`, `slug` and `tool` instead of the input
+    /// Pass an object with `input`, `caller`, `slug` and `tool`
     #[arg(long, requires = "command")]
     pub(crate) envelope: bool,
     #[command(flatten)]
@@ -65,18 +67,18 @@ pub(crate) struct Serve {
 /// How tools are served, whatever does their work.
 #[derive(Args, Debug)]
 pub(crate) struct ServerArgs {
-    /// Where to listen; port 0 takes a free one
+    /// Address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8402")]
     pub(crate) listen: SocketAddr,
-    /// The origin that callers connect to [default: that of the first manifest's endpoint]
+    /// Public origin [default: that of the first manifest's endpoint]
     #[arg(long, value_name = "URL")]
     pub(crate) origin: Option<String>,
     #[command(flatten)]
     pub(crate) tls: TlsArgs,
-    /// Seconds that a call may take
+    /// Timeout of a call in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = CALL_TIME.as_secs(), value_parser = clap::value_parser!(u64).range(1..=MAX_SECONDS))]
     pub(crate) time: u64,
-    /// Calls that reach a tool at once
+    /// Maximum concurrent calls per tool
     #[arg(long, value_name = "N", default_value_t = DEFAULT_AT_ONCE, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_AT_ONCE)))]
     pub(crate) at_once: u16,
     #[command(flatten)]
@@ -92,19 +94,21 @@ pub(crate) struct ServerArgs {
 /// How often who may call.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Often {
-    /// Calls a second, of all callers
+    /// Rate limit: calls per second, all callers
     #[arg(long, value_name = "RATE")]
     pub(crate) rate: Option<f64>,
-    /// Calls a second of one network address
+    /// Rate limit: calls per second and client address
     #[arg(long, value_name = "RATE")]
     pub(crate) rate_address: Option<f64>,
-    /// Calls a second of one account
+    /// Rate limit: calls per second and account
     #[arg(long, value_name = "RATE")]
     pub(crate) rate_account: Option<f64>,
-    /// All callers come through a proxy and so have one address: do not count by address
+    /// Do not rate limit by address: all calls come through a proxy
     #[arg(long, conflicts_with = "rate_address")]
     pub(crate) behind_proxy: bool,
-    /// Header in which your proxy puts the caller's address; only where every request comes through it
+    /// Header with the client address, set by your proxy
+    ///
+    /// Use it only if every request comes through the proxy.
     #[arg(long, value_name = "NAME", conflicts_with = "behind_proxy")]
     pub(crate) address_header: Option<String>,
 }
@@ -161,7 +165,7 @@ pub(crate) async fn serve_tools(
     let counters = arguments.telling.metrics(&server).await?;
     announce(&origin, address, &lines, &store_name, tls.is_some(), printer)?;
     if let Some(counters) = counters {
-        printer.note(&format!("counters are at http://{counters}/metrics"))?;
+        printer.note(&format!("metrics at http://{counters}/metrics"))?;
     }
     serve(server, listener, tls).await?;
     Ok(Done::new(Exit::Yes, json!({ "served": true, "address": address.to_string(), "origin": origin })))
@@ -175,7 +179,7 @@ impl ServerArgs {
         if signing.key_fd.or(signing.password_fd).or(signing.mnemonic_fd).is_none() {
             return Ok(());
         }
-        let what = "a command would get the file descriptor of the secret as well";
+        let what = "the program would inherit the file descriptor of the secret";
         Err(Failure::new(codes::cli::USAGE, what)
             .hint("use a wallet of the keystore with TOOLCRIB_PASSWORD, or TOOLCRIB_PRIVATE_KEY"))
     }
@@ -193,7 +197,7 @@ impl Serve {
         }
         let from_environment = secrets::var(env::TOOLCRIB_UPSTREAM);
         let setting = value_for(&self.upstream, &tool.slug).or(from_environment.as_deref()).ok_or_else(|| {
-            Failure::new(codes::cli::USAGE, format!("nothing says what does the work of {}", tool.slug))
+            Failure::new(codes::cli::USAGE, format!("{} has no upstream or program", tool.slug))
                 .hint("give --upstream URL or --command PROGRAM")
         })?;
         Ok(Behind::upstream(Upstream::new(setting, time, at_once.into())?, at_once))
@@ -221,7 +225,7 @@ impl Often {
 
 fn parse(option: &str, rate: f64) -> Result<Rate, Failure> {
     if !rate.is_finite() || rate <= 0.0 || rate > f64::from(u16::MAX) * 16.0 {
-        return Err(Failure::new(codes::cli::USAGE, format!("{option} is {rate}, but takes a number above 0")));
+        return Err(Failure::new(codes::cli::USAGE, format!("{option} is {rate}, expected a number above 0")));
     }
     let burst = (rate * BURST_SECONDS).ceil().max(1.0);
     // In range by the check above.
@@ -255,11 +259,11 @@ fn announce(
     let event = json!({ "event": "listening", "address": address.to_string(), "origin": origin, "tls": is_tls, "tools": tools, "store": store });
     printer.event(&event)?;
     printer.flush()?;
-    printer.note(&format!("used payments are kept in {}; all servers of these tools must share this store", shown(store)))?;
+    printer.note(&format!("replay store: {}; all servers of these tools must share it", shown(store)))?;
     if !is_tls {
-        printer.note("note: this is plain HTTP; callers need a proxy before it that does TLS for the origin")?;
+        printer.note("note: serving plain HTTP; callers need a TLS proxy for the origin")?;
     }
-    Ok(printer.note("Ctrl-C ends it")?)
+    Ok(printer.note("press Ctrl-C to stop")?)
 }
 
 /// Serves until it is told to stop, then lets calls end.

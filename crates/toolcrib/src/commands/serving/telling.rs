@@ -18,10 +18,10 @@ const MAX_SCRAPERS: usize = 64;
 /// Who is told about calls.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Telling {
-    /// Report calls that were served to this directory; its key is in `TOOLCRIB_USAGE_KEY`
+    /// Report served calls to this directory [key: `TOOLCRIB_USAGE_KEY`]
     #[arg(long, value_name = "URL")]
     pub(crate) usage_url: Option<String>,
-    /// Show counters for Prometheus at /metrics here, where callers do not come
+    /// Serve Prometheus metrics at this private address, under /metrics
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics: Option<SocketAddr>,
 }
@@ -32,7 +32,7 @@ impl Telling {
         let Some(url) = &self.usage_url else { return Ok(tools) };
         let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
         let key = secrets::var(env::TOOLCRIB_USAGE_KEY).ok_or_else(|| {
-            Failure::new(codes::cli::SETTINGS, format!("--usage-url needs a key, and {} is not set", env::TOOLCRIB_USAGE_KEY))
+            Failure::new(codes::cli::SETTINGS, format!("--usage-url needs a key, but {} is not set", env::TOOLCRIB_USAGE_KEY))
         })?;
         let url = ConfiguredUrl::from_setting(url).map_err(unusable)?;
         Ok(tools.usage(Usage::new(url, &key).map_err(unusable)?))

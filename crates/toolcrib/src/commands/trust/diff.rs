@@ -21,10 +21,10 @@ use crate::printer::{Printer, shown};
 /// Arguments of `diff`.
 #[derive(Args, Debug)]
 pub(crate) struct Compare {
-    /// The tool: `eip155:<chain>/erc8257:<registry>/<id>`, or an id together with --network
+    /// Tool: a reference, or an id with --network [see `help references`]
     #[arg(value_name = "TOOL")]
     pub(crate) tool: String,
-    /// Your own file, to compare as well
+    /// Local manifest to compare as well
     #[arg(long, value_name = "FILE")]
     pub(crate) manifest: Option<PathBuf>,
     #[command(flatten)]
@@ -76,8 +76,8 @@ impl Side {
         let document = json::read(bytes, limits).document;
         let hash = document.as_ref().and_then(Canonical::of).map(|canonical| canonical.hash());
         let trouble = hash.is_none().then(|| {
-            Failure::new(codes::explain::NOT_A_MANIFEST, "it has no canonical form")
-                .hint("run `toolcrib lint` on it to see what is wrong")
+            Failure::new(codes::explain::NOT_A_MANIFEST, "the manifest has no canonical form")
+                .hint("run `toolcrib lint` on it to see the problems")
         });
         Self { document, hash, trouble }
     }
@@ -127,15 +127,15 @@ fn text(
             && a != committed
             && b != committed
         {
-            lines.push(format!("  served and local are {}", if a == b { "the same" } else { "not the same either" }));
+            lines.push(format!("  served and local are {}", if a == b { "equal" } else { "different too" }));
         }
     }
     if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
-        lines.push(format!("from {} to what is served:", shown(path.unwrap_or_default())));
+        lines.push(format!("differences from {} to the served manifest:", shown(path.unwrap_or_default())));
         show::changes(&mut lines, changes);
     }
     if served.hash.is_some_and(|hash| hash != committed) {
-        lines.push(format!("{}: `toolcrib explain-hash {}` looks for the cause", paint.hint("hint"), shown(tool)));
+        lines.push(format!("{}: `toolcrib explain hash {}` explains the difference", paint.hint("hint"), shown(tool)));
     }
     lines.join("\n") + "\n"
 }

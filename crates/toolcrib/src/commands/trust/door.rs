@@ -21,8 +21,10 @@ const MAX_CA_BYTES: u64 = 65_536;
 /// How strangers' servers are reached.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Reach {
-    /// The certificate authority of the development world, PEM; it counts for hosts below localhost of tools on chain 31337 alone
-    /// [default: `dev/ca.pem` in the user's state folder, if it is there]
+    /// Certificate authority of `toolcrib dev`, PEM
+    ///
+    /// Trusted only for hosts below localhost of tools on chain 31337 [default: `dev/ca.pem` in the user's state folder, if it
+    /// exists].
     #[arg(long, value_name = "FILE")]
     pub(crate) dev_ca: Option<PathBuf>,
 }
@@ -49,7 +51,7 @@ impl Reach {
     fn dev_world(&self) -> Result<Option<DevWorld>, Failure> {
         let pem = match &self.dev_ca {
             Some(path) => Some(
-                read(path)?.ok_or_else(|| Failure::new(codes::cli::NOT_FOUND, format!("there is no file {}", path.display())))?,
+                read(path)?.ok_or_else(|| Failure::new(codes::cli::NOT_FOUND, format!("{} does not exist", path.display())))?,
             ),
             None => match dev_folder() {
                 Ok(folder) => read(&folder.join("ca.pem"))?,

@@ -1,4 +1,4 @@
-//! `explain-hash`: why what is served does not have the hash that is committed.
+//! `explain hash`: why the served manifest does not have the committed hash.
 
 use std::path::{Path, PathBuf};
 
@@ -17,36 +17,35 @@ use crate::onchain::{OnChain, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
-/// Arguments of `explain-hash`.
+/// Arguments of `explain hash`.
 #[derive(Args, Debug)]
 #[group(id = "what", required = true, multiple = false, args = ["tool", "evidence", "served"])]
 pub(crate) struct ExplainHash {
-    /// The tool: `eip155:<chain>/erc8257:<registry>/<id>`, an id together with --network, or the URL of a manifest together with
-    /// --expected
+    /// Tool: a reference, an id with --network, or a manifest URL with --expected
     #[arg(value_name = "TOOL|URL")]
     pub(crate) tool: Option<String>,
-    /// Use evidence that was saved by `verify --save`; nothing is fetched
+    /// Use evidence from `verify --save`; nothing is fetched
     #[arg(long, value_name = "FILE")]
     pub(crate) evidence: Option<PathBuf>,
-    /// A file with what the server sends; nothing is fetched
+    /// File with the served manifest; nothing is fetched
     #[arg(long, value_name = "FILE", requires = "expected")]
     pub(crate) served: Option<PathBuf>,
-    /// The committed hash, where no registry was asked for it
+    /// Registered hash, if no registry is read
     #[arg(long, value_name = "0x…")]
     pub(crate) expected: Option<B256>,
-    /// Your own file, which should be what is served
+    /// Local manifest, which should be what is served
     #[arg(long, value_name = "FILE")]
     pub(crate) manifest: Option<PathBuf>,
-    /// Another version of the manifest; may be given several times
+    /// Another version of the manifest; repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) candidate: Vec<PathBuf>,
-    /// Evidence of an earlier look, whose manifest may be the committed one; may be given several times
+    /// Earlier evidence whose manifest may be the registered one; repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) earlier: Vec<PathBuf>,
-    /// The manifest of another tool, which may have been mixed up; may be given several times
+    /// Manifest of another tool that may have been mixed up; repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) other_tool: Vec<PathBuf>,
-    /// Try the older versions of this file in its git history
+    /// Try older versions of this file from its git history
     #[arg(long, value_name = "FILE")]
     pub(crate) git: Option<PathBuf>,
     #[command(flatten)]
@@ -93,7 +92,11 @@ async fn sides(arguments: &ExplainHash, printer: &mut Printer) -> Result<Sides, 
         (Some(path), _) => verify::load(path)?,
         (None, url) if url.contains("://") => {
             if arguments.expected.is_none() {
-                return Err(usage("a URL names no registration, so there is no committed hash", "give it with --expected").into());
+                return Err(usage(
+                    "a URL does not name a registration, so the committed hash is unknown",
+                    "give it with --expected",
+                )
+                .into());
             }
             verifier(&arguments.reach)?.gather_url(url).await
         }
@@ -109,11 +112,11 @@ async fn sides(arguments: &ExplainHash, printer: &mut Printer) -> Result<Sides, 
 fn from_evidence(evidence: &Evidence, expected: Option<B256>) -> Result<Sides, Failure> {
     let committed = match (evidence.config().map(|config| config.manifest_hash), expected) {
         (Some(committed), Some(expected)) if committed != expected => {
-            return Err(usage("--expected is not the hash that is onchain", "leave it out"));
+            return Err(usage("--expected is not the hash that is onchain", "omit it"));
         }
         (Some(committed), _) => committed,
         (None, _) if evidence.chain.is_some() => {
-            return Err(Failure::new(codes::chain::TOOL_NOT_FOUND, "there is no such tool, so nothing is committed"));
+            return Err(Failure::new(codes::chain::TOOL_NOT_FOUND, "there is no such tool"));
         }
         (None, Some(expected)) => expected,
         (None, None) => return Err(usage("the evidence has no committed hash", "give it with --expected")),
@@ -125,8 +128,8 @@ fn from_evidence(evidence: &Evidence, expected: Option<B256>) -> Result<Sides, F
 /// The bytes that were served, or why there are none.
 pub(super) fn served(evidence: &Evidence) -> Result<&[u8], Failure> {
     let Some(exchange) = &evidence.manifest else {
-        return Err(Failure::new(codes::verify::NO_MANIFEST, "nothing was fetched: the URL of the manifest forbids it")
-            .hint("run `toolcrib verify` to see what is wrong with it"));
+        return Err(Failure::new(codes::verify::NO_MANIFEST, "the manifest was not fetched, because its URL is not allowed")
+            .hint("run `toolcrib verify` to see the problem"));
     };
     match (exchange.complete(), &exchange.failure) {
         (Some(response), _) => Ok(response.body.as_bytes()),
@@ -166,7 +169,7 @@ fn text(sides: &Sides, found: &Explanation, commands: &dyn Fn(&Repair) -> Vec<St
     lines.push(format!("  committed  {}", found.committed));
     lines.push(format!("  served     {}", found.served_hash.map_or_else(|| "has no hash".to_owned(), |hash| hash.to_string())));
     let Some(code) = found.code() else {
-        lines.push(paint.good("both hashes are the same: nothing is to be explained"));
+        lines.push(paint.good("both hashes are equal: there is nothing to explain"));
         return lines.join("\n") + "\n";
     };
     let title = found.cause.as_ref().map_or_else(|| code.title().to_owned(), ToString::to_string);
@@ -184,10 +187,10 @@ fn text(sides: &Sides, found: &Explanation, commands: &dyn Fn(&Repair) -> Vec<St
         }
     }
     if found.exhausted {
-        fact("note", "the files are large or many: not every combination of causes was tried");
+        fact("note", "the files are large or many, so not every combination of causes was tried");
     }
     if let (Some(nearest), Some(diff)) = (&found.nearest, &found.diff) {
-        lines.push(format!("from {} to what is served:", shown(nearest)));
+        lines.push(format!("differences from {} to the served manifest:", shown(nearest)));
         show::changes(&mut lines, diff);
     }
     lines.join("\n") + "\n"

@@ -34,7 +34,7 @@ pub(crate) struct Version {
 /// The versions of `file` in the history of the branch that is checked out, the newest first.
 pub(crate) fn versions(file: &Path) -> Result<Vec<Version>, Failure> {
     let refuse = |reason: &str| Failure::new(codes::cli::GIT, format!("no history of {}: {reason}", file.display()));
-    let name = file.file_name().and_then(|name| name.to_str()).ok_or_else(|| refuse("the path names no file"))?;
+    let name = file.file_name().and_then(|name| name.to_str()).ok_or_else(|| refuse("the path is not a file"))?;
     let folder = match file.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -42,11 +42,11 @@ pub(crate) fn versions(file: &Path) -> Result<Vec<Version>, Failure> {
     let count = format!("--max-count={MAX_CANDIDATES}");
     // A commit has 40 or 64 digits and a line end.
     let list = git(folder, &["rev-list", &count, "HEAD", "--", name], MAX_CANDIDATES * 65).map_err(|reason| refuse(&reason))?;
-    let list = String::from_utf8(list).map_err(|_| refuse("git gave no list of commits"))?;
+    let list = String::from_utf8(list).map_err(|_| refuse("git did not list commits"))?;
     let (mut versions, mut left) = (Vec::new(), MAX_TOTAL_BYTES);
     for commit in list.lines() {
         if !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) || commit.len() < SHORT_COMMIT {
-            return Err(refuse("git gave no list of commits"));
+            return Err(refuse("git did not list commits"));
         }
         let limit = left.min(MAX_BYTES);
         // A commit that removed the file, or one too large to be a manifest, has no version to offer.
@@ -59,7 +59,7 @@ pub(crate) fn versions(file: &Path) -> Result<Vec<Version>, Failure> {
         }
     }
     if versions.is_empty() {
-        return Err(refuse("git has no version of it"));
+        return Err(refuse("git has no version of the file"));
     }
     Ok(versions)
 }
@@ -80,7 +80,7 @@ fn git(folder: &Path, arguments: &[&str], limit: usize) -> Result<Vec<u8>, Strin
         .spawn()
         .map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if folder.is_dir() => "git is not installed".to_owned(),
-            io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+            io::ErrorKind::NotFound => "the folder does not exist".to_owned(),
             _ => format!("git cannot be run: {error}"),
         })?;
     let mut bytes = Vec::new();
@@ -100,7 +100,7 @@ fn git(folder: &Path, arguments: &[&str], limit: usize) -> Result<Vec<u8>, Strin
     let status = child.wait().map_err(|error| error.to_string())?;
     read.map_err(|error| error.to_string())?;
     if bytes.len() > limit {
-        return Err("it is too large".to_owned());
+        return Err("the output is too large".to_owned());
     }
     if !status.success() {
         let complaint = String::from_utf8_lossy(&complaint);

@@ -15,7 +15,7 @@ use crate::printer::{Printer, shown};
 /// Arguments of `probe`.
 #[derive(Args, Debug)]
 pub(crate) struct ProbeEndpoint {
-    /// The tool: `eip155:<chain>/erc8257:<registry>/<id>`, an id together with --network, or the URL of an endpoint
+    /// Tool: a reference, an id with --network, or an endpoint URL
     #[arg(value_name = "TOOL|URL")]
     pub(crate) tool: String,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub(crate) async fn run(arguments: &ProbeEndpoint, printer: &mut Printer) -> Res
         verifier.live(&Onchain::new(registry, id), &Policy::default(), Depth::Full).await.map_err(failed)?;
     let Some(verified) = verified else {
         printer.result(&show::report(&report, printer.paint(), printer.is_verbose()))?;
-        printer.note("not probed: only the endpoint of a tool that verifies is called")?;
+        printer.note("not probed: only endpoints of verified tools are called")?;
         let exit = verify::exit_of(&report).max(Exit::No);
         if exit == Exit::CouldNotTell {
             printer.failure(&verify::unclear(&report))?;
@@ -53,10 +53,10 @@ pub(crate) async fn run(arguments: &ProbeEndpoint, printer: &mut Printer) -> Res
 /// development world it may be in.
 pub(crate) async fn url(text: &str, dev_chain: Option<u64>, reach: &Reach, printer: &mut Printer) -> Result<Done, Stop> {
     let endpoint = HttpsUrl::parse(text)
-        .map_err(|fault| Failure::new(fault.code(), format!("{text} is no endpoint: {}", fault.code().title())))?;
+        .map_err(|fault| Failure::new(fault.code(), format!("{text} is not an endpoint: {}", fault.code().title())))?;
     let probe = verifier(reach)?.probe_url(&endpoint, dev_chain).await;
     let report = probe.judge(None);
-    printer.note("a URL alone has no manifest: what it asks for is compared with nothing")?;
+    printer.note("a URL has no manifest to compare its terms with")?;
     conclude(None, endpoint.normalized(), &probe, &report, printer)
 }
 
@@ -93,11 +93,11 @@ fn text(tool: Option<&str>, endpoint: &str, report: &ProbeReport, printer: &Prin
     };
     line(format!("  answer     {}{how}", said(report.state)));
     for asked in &report.asks {
-        line(format!("  asks for   {} on {} to {}", shown(&asked.shown), shown(&asked.network), shown(&asked.pay_to)));
+        line(format!("  price      {} on {} to {}", shown(&asked.shown), shown(&asked.network), shown(&asked.pay_to)));
     }
     match report.agrees {
-        Some(true) => line(format!("  manifest   {}", paint.good("says the same"))),
-        Some(false) => line(format!("  manifest   {}", paint.error("says something else"))),
+        Some(true) => line(format!("  manifest   {}", paint.good("matches"))),
+        Some(false) => line(format!("  manifest   {}", paint.error("differs"))),
         None => {}
     }
     for finding in &report.findings {
@@ -111,12 +111,12 @@ fn text(tool: Option<&str>, endpoint: &str, report: &ProbeReport, printer: &Prin
 const fn said(state: ProbeState) -> &'static str {
     match state {
         ProbeState::NoAnswer => "none",
-        ProbeState::Missing => "there is nothing",
+        ProbeState::Missing => "not found",
         ProbeState::Redirects => "points elsewhere",
         ProbeState::Fails => "fails",
         ProbeState::Refuses => "refuses",
-        ProbeState::Challenges => "asks for payment or proof",
-        ProbeState::Serves => "serves at once",
+        ProbeState::Challenges => "requires payment or proof",
+        ProbeState::Serves => "serves without payment",
         _ => "something new",
     }
 }

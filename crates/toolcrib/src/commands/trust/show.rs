@@ -32,7 +32,7 @@ pub(crate) fn report(report: &Report, paint: Paint, all: bool) -> String {
         }
     }
     if let Some(name) = report.claims.as_ref().and_then(|claims| claims.name.as_ref()) {
-        line(&mut out, &format!("  claims     to be \"{name}\" (nobody vouches for it)"));
+        line(&mut out, &format!("  claims     to be \"{name}\" (unverified)"));
     }
     if let Some(access) = &report.access {
         let text = match access.predicate {
@@ -58,7 +58,7 @@ pub(crate) fn report(report: &Report, paint: Paint, all: bool) -> String {
         self::finding(&mut out, finding, paint);
     }
     if left_out > 0 {
-        line(&mut out, &format!("{left_out} more with --verbose"));
+        line(&mut out, &format!("{left_out} more, shown with --verbose"));
     }
     line(&mut out, &verdict(report, paint));
     out
@@ -90,19 +90,19 @@ fn checks(report: &Report, paint: Paint) -> String {
 /// The answer in one line.
 pub(crate) fn verdict(report: &Report, paint: Paint) -> String {
     let at = format_rfc3339(report.freshness.gathered_at).unwrap_or_default();
-    let dev = if report.dev { ", in the development world" } else { "" };
+    let dev = if report.dev { ", in the development environment" } else { "" };
     match report.verdict {
         Verdict::Verified if !report.conformant => {
-            paint.warning(&format!("verified, but not conformant: agents will not be shown it ({at}{dev})"))
+            paint.warning(&format!("verified, but not conformant: hidden from agents ({at}{dev})"))
         }
         Verdict::Verified if report.pinned == Some(false) => {
-            paint.warning(&format!("verified, but not what was pinned ({at}{dev})"))
+            paint.warning(&format!("verified, but not the pinned version ({at}{dev})"))
         }
         Verdict::Verified if !report.freshness.fresh => {
-            paint.warning(&format!("was verified at {at}{dev}; that is too old to act on"))
+            paint.warning(&format!("was verified at {at}{dev}, too long ago to rely on"))
         }
         Verdict::Verified => paint.good(&format!("verified ({at}{dev})")),
-        Verdict::Partial => paint.warning("NOT verified: a URL alone was checked, without a chain; what could be checked passed"),
+        Verdict::Partial => paint.warning("NOT verified: only the URL was checked, without a chain; these checks passed"),
         Verdict::Refused | Verdict::Unknown => {
             let reason = report.failed.map_or_else(String::new, |failed| {
                 let check = failed.check().map(|number| format!("check {number}, ")).unwrap_or_default();

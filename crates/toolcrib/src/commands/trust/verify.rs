@@ -33,22 +33,24 @@ const AT_ONCE: usize = 8;
 #[derive(Args, Debug)]
 #[group(id = "what", required = true, multiple = false, args = ["tool", "evidence", "all"])]
 pub(crate) struct Verify {
-    /// The tool: `eip155:<chain>/erc8257:<registry>/<id>`, an id together with --network, or the URL of a manifest
+    /// Tool: a reference, an id with --network, or a manifest URL
     #[arg(value_name = "TOOL|URL")]
     pub(crate) tool: Option<String>,
-    /// Judge evidence that was saved earlier. Nothing is fetched, and nothing may be called or paid on its account
+    /// Evaluate saved evidence; nothing is fetched
+    ///
+    /// The result does not allow calls or payments.
     #[arg(long, value_name = "FILE")]
     pub(crate) evidence: Option<PathBuf>,
-    /// With --evidence: judge as of this time (RFC 3339), such as the time it was gathered at
+    /// With --evidence: evaluate as of this time (RFC 3339)
     #[arg(long, value_name = "TIME", requires = "evidence", value_parser = parse_time)]
     pub(crate) at: Option<UnixTime>,
     /// Verify every tool that this account registered on --network
     #[arg(long, value_name = "CREATOR")]
     pub(crate) all: Option<String>,
-    /// With --all: look for registrations from this block on
+    /// With --all: first block to search for registrations
     #[arg(long, value_name = "BLOCK", default_value_t = 0, requires = "all")]
     pub(crate) from_block: u64,
-    /// Save what was read and fetched
+    /// Save the evidence: everything read and fetched
     #[arg(long, value_name = "FILE", conflicts_with_all = ["evidence", "all"])]
     pub(crate) save: Option<PathBuf>,
     #[command(flatten)]
@@ -62,17 +64,18 @@ pub(crate) struct Verify {
 /// What is asked for beyond the standard.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PolicyArguments {
-    /// Answer no unless the committed manifest hash is this one
+    /// Fail unless the registered manifest hash is this one
     #[arg(long, value_name = "0x…")]
     pub(crate) pin: Option<B256>,
-    /// Answer no unless the registry's code has this keccak256
+    /// Fail unless the registry's code has this keccak256 hash
     #[arg(long, value_name = "0x…")]
     pub(crate) registry_code: Option<B256>,
-    /// Trust AWS Nitro attestations under this root: a PEM file, or the SHA-256 fingerprint of the certificate. Without it, what a
-    /// tool says about its enclave stays a claim
+    /// Root for AWS Nitro attestations: PEM file or SHA-256 fingerprint
+    ///
+    /// Without it, what a tool says about its enclave is an unverified claim.
     #[arg(long, value_name = "FILE|SHA256")]
     pub(crate) nitro_root: Vec<String>,
-    /// For how many seconds evidence counts as fresh, at most a day
+    /// Seconds that evidence counts as fresh, at most a day
     #[arg(long, value_name = "SECONDS", default_value_t = toolcrib_judge::DEFAULT_WINDOW)]
     pub(crate) window: u64,
 }
@@ -81,7 +84,7 @@ impl PolicyArguments {
     /// The policy.
     pub(crate) fn policy(&self) -> Result<Policy, Failure> {
         let mut policy = Policy::default().with_window(self.window).ok_or_else(|| {
-            Failure::new(codes::cli::USAGE, format!("--window is at most {MAX_WINDOW} seconds")).hint("choose a shorter window")
+            Failure::new(codes::cli::USAGE, format!("--window is at most {MAX_WINDOW} seconds")).hint("give a smaller --window")
         })?;
         policy.pinned_manifest = self.pin;
         policy.pinned_registry_code = self.registry_code;
@@ -108,7 +111,7 @@ fn root(setting: &str) -> Result<Root, Failure> {
     } else {
         setting.to_owned()
     };
-    Root::from_setting(&text).map_err(|fault| Failure::new(fault.code(), format!("`{setting}` names no root: {fault}")))
+    Root::from_setting(&text).map_err(|fault| Failure::new(fault.code(), format!("`{setting}` is not a root: {fault}")))
 }
 
 /// Verifies one tool, all tools of an account, or saved evidence.
@@ -151,10 +154,10 @@ pub(crate) fn load(path: &Path) -> Result<Evidence, Failure> {
         .and_then(|file| file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes))
         .map_err(|error| Failure::new(codes::cli::UNREADABLE, format!("cannot read {name}: {error}")))?;
     if bytes.len() > MAX_FILE_BYTES {
-        return Err(Failure::new(codes::cli::UNREADABLE, format!("{name} is larger than any evidence file")));
+        return Err(Failure::new(codes::cli::UNREADABLE, format!("{name} is too large for an evidence file")));
     }
     serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::new(codes::cli::UNREADABLE, format!("{name} is no evidence file: {error}")))
+        .map_err(|error| Failure::new(codes::cli::UNREADABLE, format!("{name} is not an evidence file: {error}")))
 }
 
 /// Writes an evidence file, whole or not at all.
@@ -190,7 +193,7 @@ pub(crate) fn unclear(report: &Report) -> Failure {
     let code = report.failed.map_or(codes::verify::NO_MANIFEST, |failed| failed.code);
     let finding = report.findings.iter().find(|finding| finding.code == code);
     let reason = finding.map_or_else(|| code.title().to_owned(), |finding| finding.message.clone());
-    Failure::new(code, format!("could not tell whether the tool is what it should be: {reason}"))
+    Failure::new(code, format!("could not verify the tool: {reason}"))
 }
 
 async fn every(
@@ -203,7 +206,7 @@ async fn every(
 ) -> Result<Done, Stop> {
     let ids = registered(registry, creator, from).await?;
     if ids.is_empty() {
-        printer.note("this account has registered nothing there")?;
+        printer.note("this account registered nothing on this network")?;
         return Ok(Done::new(Exit::No, json!([])));
     }
     let mut reports = stream::iter(ids)

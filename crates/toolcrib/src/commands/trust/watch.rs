@@ -45,26 +45,30 @@ const MAX_STATE_BYTES: u64 = 16 << 20;
 /// Arguments of `watch`.
 #[derive(Args, Debug)]
 pub(crate) struct Watch {
-    /// The tools: `eip155:<chain>/erc8257:<registry>/<id>`, or ids together with --network
+    /// Tools: references, or ids with --network [see `help references`]
     #[arg(value_name = "TOOL", required = true, num_args = 1..)]
     pub(crate) tools: Vec<String>,
-    /// Look at everything again after this many seconds, at least 5. What the chain announces is looked at without waiting
+    /// Seconds between verifications, at least 5
+    ///
+    /// Changes announced by the chain are verified without waiting.
     #[arg(long, value_name = "SECONDS", default_value_t = toolcrib_judge::DEFAULT_WINDOW,
         value_parser = clap::value_parser!(u64).range(MIN_INTERVAL..=86_400))]
     pub(crate) interval: u64,
-    /// Look once and say whether something changed since the last time
+    /// Verify once and report changes since the last run
     #[arg(long, conflicts_with = "until_drift")]
     pub(crate) once: bool,
-    /// End at the first drift, with exit code 1
+    /// Stop at the first drift, with exit code 1
     #[arg(long)]
     pub(crate) until_drift: bool,
-    /// Where to remember what was seen [default: `watch.json` in the user's state folder]
+    /// State file [default: `watch.json` in the state folder]
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
-    /// Send drift to this URL as JSON, by POST; https, or http on this machine [env: `TOOLCRIB_WEBHOOK`]
+    /// POST drift as JSON to this URL [env: `TOOLCRIB_WEBHOOK`]
+    ///
+    /// https, or http on this machine.
     #[arg(long, value_name = "URL")]
     pub(crate) webhook: Option<String>,
-    /// It is drift, too, when the committed manifest hash is not this one; for one tool
+    /// Report drift unless the registered manifest hash is this one; one tool
     #[arg(long, value_name = "0x…")]
     pub(crate) pin: Option<B256>,
     #[command(flatten)]
@@ -142,10 +146,13 @@ struct Round {
 impl Post {
     fn new(arguments: &Watch) -> Result<Self, Failure> {
         if arguments.tools.len() > MAX_TOOLS {
-            return Err(usage(&format!("at most {MAX_TOOLS} tools are watched at once"), "start a second one for the rest"));
+            return Err(usage(
+                &format!("at most {MAX_TOOLS} tools can be watched by one command"),
+                "start a second command for the rest",
+            ));
         }
         if arguments.pin.is_some() && arguments.tools.len() > 1 {
-            return Err(usage("--pin is the hash of one manifest", "watch one tool, or leave it out"));
+            return Err(usage("--pin is the hash of one manifest", "watch one tool, or omit it"));
         }
         let setting = arguments.webhook.clone().or_else(|| secrets::var(env::TOOLCRIB_WEBHOOK));
         let path = match &arguments.state {
@@ -325,9 +332,9 @@ fn load(path: &Path) -> Result<Memory, Failure> {
         Err(error) => return Err(Failure::new(codes::cli::UNREADABLE, format!("cannot read {name}: {error}"))),
     }
     if bytes.len() as u64 > MAX_STATE_BYTES {
-        return Err(Failure::new(codes::cli::STATE, format!("{name} is larger than any state file")));
+        return Err(Failure::new(codes::cli::STATE, format!("{name} is too large for a state file")));
     }
-    Memory::from_json(&bytes).map_err(|fault| Failure::new(codes::cli::STATE, format!("{name} is no state file: {fault}")))
+    Memory::from_json(&bytes).map_err(|fault| Failure::new(codes::cli::STATE, format!("{name} is not a state file: {fault}")))
 }
 
 /// Writes the state, whole or not at all.

@@ -37,10 +37,10 @@ impl Webhook {
         // What it answers may be large or cut off; the status is the answer.
         let reason = match (&exchange.response, &exchange.failure) {
             (Some(response), _) if (200..=299).contains(&response.status) => return Ok(()),
-            (Some(response), _) => format!("it answered with status {}", response.status),
+            (Some(response), _) => format!("it returned status {}", response.status),
             (None, Some(failure)) => failure.finding().message,
             (None, None) => "it did not answer".to_owned(),
         };
-        Err(Failure::new(codes::cli::WEBHOOK, format!("{} was not told: {reason}", self.url)))
+        Err(Failure::new(codes::cli::WEBHOOK, format!("{} could not be notified: {reason}", self.url)))
     }
 }

@@ -81,7 +81,7 @@ fn dev_reports_every_change_and_problem_until_it_is_interrupted() {
     assert_ne!(first, second, "the content has another hash");
     // A broken manifest is reported, and the last good version stays.
     sandbox.write("tools/greeter/manifest.json", "{");
-    let problem = dev.complains("the version before stays in use");
+    let problem = dev.complains("the previous version stays in use");
     assert!(problem.contains("host.manifest_invalid"), "{problem}");
     assert_eq!(dev.until("loaded greeter"), second);
     sandbox.write("tools/greeter/manifest.json", manifest.to_string().replace("1.0.0", "1.0.1"));

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 
 use super::stage::{Stage, free_address, get};
 use super::{check_directories, check_index, ids, is_settled, issue_key, pages};
-use crate::databases::{Place, Server};
+use toolcrib_testkit::databases::{Place, Server};
 
 const FOLDER: &str = "TOOLCRIB_SMALL_DISK";
 
@@ -86,7 +86,7 @@ fn child() {
     let key = issue_key(&stage, &stage.setting);
     let (address, words) = (free_address(), folder.join("words"));
     let (listen, words) = (address.to_string(), words.to_str().expect("text"));
-    let arguments = ["directory", "--with-index", "--listen", &listen, "--search", words, "--looks", "4"];
+    let arguments = ["directory", "--with-index", "--listen", &listen, "--search", words, "--workers", "4"];
     let mut directory = stage.process("directory", &arguments);
     let listed = || ids(&pages(address, &key, "/api/v2/tools?limit=50"), "tools");
     stage.wait("what is verified is listed", SOON, || listed().len() == stage.good());

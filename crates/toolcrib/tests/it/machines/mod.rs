@@ -23,7 +23,7 @@ use toolcrib_index::model::ToolKey;
 use toolcrib_store::database::Row;
 
 use self::stage::{Caller, Process, Stage, free_address, get};
-use crate::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, Place};
 
 /// Tools that are registered before anybody looks.
 const EARLY: u64 = 60;
@@ -177,7 +177,7 @@ fn ids(pages: &[String], rows: &str) -> BTreeSet<u64> {
 
 /// A key for more requests than the tests make, which come faster than those without a key may.
 fn issue_key(stage: &Stage, index: &str) -> String {
-    let arguments = ["keys", "issue", "--name", "test", "--reads", "100000000", "--json"];
+    let arguments = ["directory", "keys", "issue", "--name", "test", "--reads", "100000000", "--json"];
     let issued = stage.sandbox.run_with_env(&arguments, &[("TOOLCRIB_INDEX", index)]);
     let issued: Json = serde_json::from_str(&issued.code(0).stdout).expect("JSON");
     issued["data"]["key"].as_str().expect("a key").to_owned()
@@ -298,7 +298,7 @@ fn two_followers_four_workers_and_two_directories_share_one_postgres() {
     }
     let key = issue_key(&stage, &format!("{}%20-c%20test.who%3Doperator", stage.setting));
 
-    let mut followers = ["follower1", "follower2"].map(|name| stage.process(name, &["index", "--looks", "0"]));
+    let mut followers = ["follower1", "follower2"].map(|name| stage.process(name, &["index", "--workers", "0"]));
     let addresses = [free_address(), free_address()];
     let directory = |name, at: SocketAddr| {
         stage.process(name, &["directory", "--listen", &at.to_string(), "--search", &format!("words-{name}")])
@@ -306,7 +306,7 @@ fn two_followers_four_workers_and_two_directories_share_one_postgres() {
     let mut directories = [directory("directory1", addresses[0]), directory("directory2", addresses[1])];
     let caller = Caller::start(addresses.to_vec(), key.clone());
     let mut workers =
-        ["worker1", "worker2", "worker3", "worker4"].map(|name| stage.process(name, &["index", "--no-follow", "--looks", "4"]));
+        ["worker1", "worker2", "worker3", "worker4"].map(|name| stage.process(name, &["index", "--no-follow", "--workers", "4"]));
 
     let is_done = AtomicBool::new(false);
     let mut dead = Vec::new();
@@ -407,9 +407,9 @@ fn processes_share_one_sqlite_file_and_the_one_that_waits_takes_over() {
     for _ in 0..EARLY {
         stage.register();
     }
-    let mut first: Process = stage.process("first", &["index", "--looks", "4"]);
+    let mut first: Process = stage.process("first", &["index", "--workers", "4"]);
     stage.wait("the first leads", Duration::from_secs(20), || stage.number("SELECT COUNT(*) FROM index_event") > 0);
-    let mut second = stage.process("second", &["index", "--looks", "4"]);
+    let mut second = stage.process("second", &["index", "--workers", "4"]);
     let address = free_address();
     let directory = stage.process("directory", &["directory", "--listen", &address.to_string()]);
     let is_done = AtomicBool::new(false);

@@ -9,8 +9,8 @@ use tokio::runtime::Runtime;
 use super::replicas::{codes, reads, ready};
 use super::stage::{Stage, free_address, get};
 use super::{ids, issue_key, pages};
-use crate::databases::{Place, Server};
-use crate::s3::{BUCKET, Service};
+use toolcrib_testkit::databases::{Place, Server};
+use toolcrib_testkit::objects::{BUCKET, Service};
 
 /// For what follows from processes that notice each other. Snapshots are looked at every 15 seconds.
 const SOON: Duration = Duration::from_secs(120);
@@ -71,7 +71,7 @@ fn deploy(objects: Store) {
     let web = |name, listen: &str, words: &str| {
         start(name, &["directory", "--listen", listen, "--search", words, "--read-store", &replica_url])
     };
-    let _index = start("index", &["index", "--looks", "4", "--search", "words-index", "--snapshot-every", "1"]);
+    let _index = start("index", &["index", "--workers", "4", "--search", "words-index", "--snapshot-every", "1"]);
     let all = [free_address(), free_address()];
     let _first = web("web1", &all[0].to_string(), "words-web1");
     let listed = |node| ids(&pages(node, &key, "/api/v2/tools?limit=50"), "tools");

@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 
 use super::stage::{Caller, Stage, free_address, get};
 use super::{ids, issue_key, pages};
-use crate::databases::{Place, Server};
+use toolcrib_testkit::databases::{Place, Server};
 
 /// Seconds that a replica may be behind here.
 const LAG: &str = "3";
@@ -131,7 +131,7 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
         stage.register();
     }
     let key = issue_key(&stage, &stage.setting);
-    let _index = stage.process("index", &["index", "--looks", "4"]);
+    let _index = stage.process("index", &["index", "--workers", "4"]);
     let all = [free_address(), free_address()];
     let web = |name, address: SocketAddr| {
         let (listen, words) = (address.to_string(), format!("words-{name}"));

@@ -26,8 +26,8 @@ use toolcrib_store::{Database, Location};
 use toolcrib_x402::header;
 
 use crate::Sandbox;
-use crate::databases::Place;
-use crate::support::{Authority, Request, Script, Server, Step, answer, ok};
+use toolcrib_testkit::databases::Place;
+use toolcrib_testkit::servers::{Authority, Request, Script, Server, Step, answer, ok};
 
 /// How long the server of tools takes for an answer, so that a worker that is killed holds something.
 const SERVER_TIME: Duration = Duration::from_millis(800);

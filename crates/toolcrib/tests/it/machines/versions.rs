@@ -16,7 +16,7 @@ use toolcrib_store::database::Value;
 
 use super::stage::{Stage, free_address, get};
 use super::{is_settled, issue_key, stage};
-use crate::databases::Backend;
+use toolcrib_testkit::databases::Backend;
 
 /// Tools at the start: two of them are not good.
 const TOOLS: u64 = 10;
@@ -95,7 +95,7 @@ fn versions_share_a_database() {
             stage.register();
         }
         let api_key = issue_key(&stage, &stage.setting);
-        let engine = stage.process("engine", &["index", "--looks", "4"]);
+        let engine = stage.process("engine", &["index", "--workers", "4"]);
         let addresses = [free_address(), free_address()];
         let directory = |name, at: SocketAddr| stage.process(name, &["directory", "--listen", &at.to_string()]);
         let first = directory("directory1", addresses[0]);

@@ -175,12 +175,12 @@ fn killed_at_every_question_while_registering() {
             }
             let again = place.publish(&slug, &gate).code(0);
             assert!(again.stdout.contains("\nverified ("), "{moment:?} {stop}: {again:#?}");
-            resumed += usize::from(again.stderr.contains("going on where this stopped before"));
+            resumed += usize::from(again.stderr.contains("continuing unfinished work"));
             place.check_onchain(&slug, stop, stop);
-            let gated = place.world.run(&["requirements", &stop.to_string()]).stdout;
+            let gated = place.world.run(&["predicate", "requirements", &stop.to_string()]).stdout;
             assert!(gated.contains("0xbdf8c428"), "{moment:?} {stop}: {gated}");
             if done {
-                assert!(again.stderr.contains("committed already"), "{again:#?}");
+                assert!(again.stderr.contains("already committed"), "{again:#?}");
                 assert!(stop > 15 && resumed >= 6, "{stop} questions, {resumed} times half done");
                 break;
             }
@@ -229,7 +229,7 @@ fn killed_while_a_transaction_waits() {
         // Another file is no reason for another registration.
         place.write_and_serve("tide-table", "two");
         let noted = finish_mining(&place, spawn(&place, "tide-table", &[], &place.world.url));
-        assert!(noted.contains("going on where this stopped before") && noted.contains("change the manifest"), "{noted}");
+        assert!(noted.contains("continuing unfinished work") && noted.contains("change the manifest"), "{noted}");
         place.check_onchain("tide-table", 1, 1);
     }
 }
@@ -245,7 +245,7 @@ fn what_another_command_began_is_finished() {
     assert!(!kill_when(command.spawn().expect("the program starts"), || is_sent(&place)));
     place.write_and_serve("tide-table", "two");
     let noted = finish_mining(&place, spawn(&place, "tide-table", &["--resume"], &place.world.url));
-    assert!(noted.contains("going on where this stopped before") && noted.contains("change the manifest"), "{noted}");
+    assert!(noted.contains("continuing unfinished work") && noted.contains("change the manifest"), "{noted}");
     place.check_onchain("tide-table", 1, 1);
 }
 

@@ -7,8 +7,8 @@ use toolcrib_x402::read_body;
 use super::upstream::Behind;
 use super::{Gate, ORIGIN, manifest, send, signed, until};
 use crate::Sandbox;
-use crate::databases::{Backend, Place};
 use crate::onchain::{CREATOR, World};
+use toolcrib_testkit::databases::{Backend, Place};
 
 pub(super) const STRANGER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
@@ -42,9 +42,9 @@ fn what_a_manifest_asks_for_is_never_served_for_nothing() {
     let base = ["--upstream", "http://127.0.0.1:1/", "--listen", "127.0.0.1:0", "--store", "memory"];
     for (arguments, message) in [
         (&["gated.json"][..], "gated has access requirements"),
-        (&["priced.json"], "priced has a price, and nothing says who settles"),
-        (&["priced.json", "--open"], "priced has a price, and nothing says who settles"),
-        (&["priced.json", "--closed"], "priced has a price, and a price needs no registration"),
+        (&["priced.json"], "priced has a price, but no settlement"),
+        (&["priced.json", "--open"], "priced has a price, but no settlement"),
+        (&["priced.json", "--closed"], "priced has a price, so it can be served before it is registered"),
         (&["plain.json", "gated.json", "--tool", "7", "--network", "local"], "--tool names one tool"),
         (&["plain.json", "--tool", "other=7", "--network", "local"], "--tool is for other, which is not among the manifests"),
         (&["plain.json", "--upstream", "http://127.0.0.1:2/"], "--upstream is given twice"),
@@ -61,9 +61,9 @@ fn what_a_manifest_asks_for_is_never_served_for_nothing() {
     let ran = sandbox.run(&elsewhere).code(2);
     assert!(ran.stderr.starts_with("error[cli.usage]: a database URL has a password") && !ran.stderr.contains("hidden"));
     let ran = sandbox.run(&["serve", "plain.json"]).code(2);
-    assert!(ran.stderr.contains("nothing says what does the work of plain"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("plain has no upstream or program"), "{}", ran.stderr);
     let ran = sandbox.run(&["serve", "plain.json", "--command", "no-such-program"]).code(2);
-    assert!(ran.stderr.contains("there is no program no-such-program"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("program no-such-program not found"), "{}", ran.stderr);
     sandbox.write("flawed.json", r#"{"name":"x"}"#);
     sandbox.run(&["serve", "flawed.json", "--upstream", "http://127.0.0.1:1/"]).code(1);
 }
@@ -106,7 +106,7 @@ fn servers_that_are_replicas_share_a_store_or_do_not_start() {
         let ran = sandbox.run_with_env(&all, variables).code(2);
         assert!(ran.stderr.starts_with("error[cli.usage]: 2 servers cannot share the store "), "{named}: {}", ran.stderr);
         assert!(
-            ran.stderr.contains(named) && ran.stderr.contains("hint: put the URL of a PostgreSQL database"),
+            ran.stderr.contains(named) && ran.stderr.contains("hint: set TOOLCRIB_STORE to the URL of a PostgreSQL database"),
             "{}",
             ran.stderr
         );
@@ -121,11 +121,11 @@ fn servers_that_are_replicas_share_a_store_or_do_not_start() {
 
     // One server may keep a store of its own, and says that others must not.
     let told = |gate: &Gate| {
-        let is_store = |line: &&str| line.starts_with("used payments are kept in ");
+        let is_store = |line: &&str| line.starts_with("replay store: ");
         until("the store is named", || gate.log().ends_with('\n') && gate.log().lines().any(|line| is_store(&line)));
         let log = gate.log();
         let line = log.lines().find(is_store).expect("a line").to_owned();
-        assert!(line.ends_with("; all servers of these tools must share this store"), "{line}");
+        assert!(line.ends_with("; all servers of these tools must share it"), "{line}");
         line
     };
     for store in [["--store", "memory"], ["--store", "own.db"]] {
@@ -141,7 +141,7 @@ fn servers_that_are_replicas_share_a_store_or_do_not_start() {
     for gate in &gates {
         assert_eq!(gate.call("tool", &json!(1)).json(), json!({ "got": 1 }), "{}", gate.log());
         let line = told(gate);
-        assert!(!line.contains(crate::databases::PASSWORD), "{line}");
+        assert!(!line.contains(toolcrib_testkit::databases::PASSWORD), "{line}");
     }
 }
 
@@ -190,7 +190,7 @@ fn a_dry_run_shows_prices() {
     let ran = sandbox.run(&["dry-run-gate", "priced.json"]).code(0);
     assert!(ran.stdout.contains("10000 (0.01 USDC) on eip155:31337 to 0x7099"), "{}", ran.stdout);
     let ran = sandbox.run(&["dry-run-gate", "plain.json"]).code(0);
-    assert!(ran.stdout.contains("served at once"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("served without a challenge"), "{}", ran.stdout);
     let ran = sandbox.run(&["dry-run-gate", "priced.json", "--data", "0x"]).code(2);
     assert!(ran.stderr.contains("--account"), "{}", ran.stderr);
 }
@@ -219,7 +219,7 @@ fn the_upstream_learns_who_proved_to_call() {
     sandbox.write("payment", signed(&challenge, 1, 8));
     for _ in 0..2 {
         let ran = sandbox.run(&[&["dry-run-gate", "tool.json", "--payment", "payment"], &at[..]].concat()).code(0);
-        assert!(ran.stdout.contains("the payment (x402 v1) is good"), "{}", ran.stdout);
+        assert!(ran.stdout.contains("the payment (x402 v1) is valid"), "{}", ran.stdout);
     }
     for (payment, said) in [("bm90IGEgcGF5bWVudA==", "the call gets 400 payment."), ("\u{1b}[31m", "the call gets 400 payment.")]
     {
@@ -266,7 +266,7 @@ fn a_directory_is_told_of_calls_and_counters_are_elsewhere() {
     assert_eq!(gate.get("/metrics").status, 404, "callers do not see them");
     let log = gate.log();
     assert!(!log.contains("k3y-of-ours"), "{log}");
-    let counters = log.lines().find_map(|line| line.strip_prefix("counters are at http://")?.strip_suffix("/metrics"));
+    let counters = log.lines().find_map(|line| line.strip_prefix("metrics at http://")?.strip_suffix("/metrics"));
     let counters = counters.unwrap_or_else(|| panic!("{log}")).parse().expect("an address");
     let page = send(counters, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     let page = String::from_utf8(page.body).expect("text");

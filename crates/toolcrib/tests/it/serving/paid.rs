@@ -11,7 +11,7 @@ use super::gates::{STRANGER, priced};
 use super::upstream::Behind;
 use super::{Answer, Gate, manifest, send, signed, until};
 use crate::onchain::World;
-use crate::support::Authority;
+use toolcrib_testkit::servers::Authority;
 
 /// Gives an account test money, which anybody can make.
 pub(crate) fn mint(world: &World, to: Address, amount: u64) {
@@ -91,7 +91,7 @@ fn a_facilitator_that_is_down_moves_nothing_and_is_told_at_the_start() {
     drop(gate);
     let checked = [&arguments[..7], &["--rpc-url", &world.url]].concat();
     let gate = Gate::start(&world.sandbox, &checked);
-    assert!(gate.log().contains("note: other servers may be paid to the same recipients"), "{}", gate.log());
+    assert!(gate.log().contains("note: other servers may use the same recipients"), "{}", gate.log());
     drop(gate);
     let gate = Gate::start(&world.sandbox, &[&checked[..], &["--sole-recipient"]].concat());
     assert!(gate.log().contains("note: no other server is paid to these recipients (--sole-recipient)"), "{}", gate.log());
@@ -107,7 +107,7 @@ fn a_facilitator_that_is_down_moves_nothing_and_is_told_at_the_start() {
 fn counter(gate: &Gate, name: &str) -> u64 {
     until("the address of the counters", || gate.log().contains("/metrics\n"));
     let log = gate.log();
-    let address = log.lines().find_map(|line| line.strip_prefix("counters are at http://")?.strip_suffix("/metrics"));
+    let address = log.lines().find_map(|line| line.strip_prefix("metrics at http://")?.strip_suffix("/metrics"));
     let address = address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("{log}"));
     let page = send(address, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     let page = String::from_utf8(page.body).expect("text");

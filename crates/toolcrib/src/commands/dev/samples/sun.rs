@@ -50,7 +50,7 @@ enum Day {
 
 pub(super) async fn times(input: Input, _: Context) -> Result<Output, ToolError> {
     let midnight = parse_rfc3339(&format!("{}T00:00:00Z", input.date))
-        .map_err(|fault| ToolError::refused(format!("{} is no date: {fault}", input.date)))?;
+        .map_err(|fault| ToolError::refused(format!("{} is not a date: {fault}", input.date)))?;
     Ok(compute(midnight, input.latitude, input.longitude))
 }
 

@@ -60,14 +60,14 @@ impl Program {
     pub(crate) fn new(settings: &ProgramSettings<'_>) -> Result<Self, Failure> {
         let is_withheld = |name: &&String| WITHHELD.iter().any(|prefix| name.to_ascii_uppercase().starts_with(prefix));
         if let Some(name) = settings.pass_env.iter().find(is_withheld) {
-            return Err(Failure::new(codes::cli::USAGE, format!("{name} is the gate's own variable, which no command gets"))
-                .hint("give the command a secret of its own under another name"));
+            return Err(Failure::new(codes::cli::USAGE, format!("{name} is a variable of the gate, which is never passed on"))
+                .hint("give the program its own secret under another name"));
         }
         let names = KEPT.into_iter().chain(settings.pass_env.iter().map(String::as_str));
         let variables = names.filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect();
         let path = find(settings.program).ok_or_else(|| {
-            Failure::new(codes::cli::NOT_FOUND, format!("there is no program {}", settings.program.display()))
-                .hint("give a path, or a name that is found in PATH; arguments go to --arg, one each")
+            Failure::new(codes::cli::NOT_FOUND, format!("program {} not found", settings.program.display()))
+                .hint("give a path or a name in PATH; give each argument with --arg")
         })?;
         // All processes that the gate starts are started here.
         toolcrib_process::adopt_orphans();
@@ -180,7 +180,7 @@ async fn complain(mut stderr: ChildStderr, slug: String) {
         }
         if was_open && left == 0 {
             say(&slug, &line);
-            say(&slug, "… and more, which is not shown".as_bytes());
+            say(&slug, "… (truncated)".as_bytes());
             line.clear();
         }
     }
