@@ -58,7 +58,7 @@ impl Span {
 /// One replacement of source bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Edit {
-    /// What to replace; an empty span inserts.
+    /// The bytes to replace; an empty span inserts.
     pub span: Span,
     /// The new text, already escaped for its position in the JSON source.
     pub replacement: String,
@@ -85,14 +85,14 @@ impl Fix {
 /// One statement about a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What kind of finding this is.
+    /// The code of the finding.
     #[serde(serialize_with = "code_as_id")]
     pub code: Code,
     /// The severity in this case. Usually that of the code; some rules are milder for consumers than for producers.
     pub severity: Severity,
-    /// RFC 6901 pointer to the value concerned; empty for the whole document.
+    /// RFC 6901 pointer to the affected value; empty for the whole document.
     pub pointer: String,
-    /// Where in the source, when the source is known.
+    /// The position in the source, if the source is known.
     pub span: Option<Span>,
     /// One sentence about this case: lowercase start, no full stop.
     pub message: String,

@@ -69,7 +69,7 @@ impl<'a> AtomicFile<'a> {
         Self { access: Access::Shared, ..self }
     }
 
-    /// Gives the file these permissions, such as those of the file that it replaces.
+    /// Sets the permissions of the file, such as those of the file that it replaces.
     #[must_use]
     pub fn permissions(self, permissions: Permissions) -> Self {
         Self { access: Access::Exactly(permissions), ..self }
@@ -185,7 +185,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a folder that only its owner may use, and its parents. An existing folder stays as it is.
+/// Creates a folder that only its owner may use, and its parents. An existing folder is unchanged.
 pub fn create_private_folder(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);

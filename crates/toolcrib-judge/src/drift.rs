@@ -45,7 +45,7 @@ pub struct Snapshot {
     /// A digest of its requirements.
     #[serde(with = "as_text")]
     pub requirements: Option<B256>,
-    /// What the server serves.
+    /// The served content.
     pub served: Served,
     /// The verdict on the tool.
     pub verdict: Verdict,
@@ -58,7 +58,7 @@ pub struct Snapshot {
     pub certificate: Option<B256>,
 }
 
-/// What the server returned.
+/// The content that the server returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Served {
@@ -93,7 +93,7 @@ pub enum Verdict {
 /// One difference between two snapshots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What changed.
+    /// The code of the change.
     #[serde(serialize_with = "code_as_id")]
     pub code: Code,
     /// Its severity.

@@ -47,7 +47,7 @@ pub struct Report {
     pub freshness: Freshness,
     /// Whether the committed hash is the pinned one; `None` if none is pinned.
     pub pinned: Option<bool>,
-    /// Who may use the tool.
+    /// The access to the tool.
     pub access: Option<AccessReport>,
     /// The block of the last read.
     pub block: Option<u64>,
@@ -224,7 +224,7 @@ impl Default for TierReport {
 /// For how long a report is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Freshness {
-    /// When the evidence was gathered.
+    /// The time at which the evidence was gathered.
     pub gathered_at: UnixTime,
     /// Seconds for which it may be used: the policy's window, or the manifest's `maxAge` if that is shorter.
     pub window: u64,
@@ -234,7 +234,7 @@ pub struct Freshness {
     pub fresh: bool,
 }
 
-/// Who may use a tool.
+/// The access to a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AccessReport {
     /// The predicate; `None` means open access.

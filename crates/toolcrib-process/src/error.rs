@@ -31,7 +31,7 @@ pub enum SpawnError {
     Unavailable {
         /// The program.
         program: PathBuf,
-        /// What is missing.
+        /// The missing feature.
         reason: &'static str,
     },
     /// The policy requires bubblewrap, which was not found.
@@ -45,7 +45,7 @@ pub enum SpawnError {
     Path {
         /// The path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// An environment variable or an argument. Neither is quoted: both may hold a secret.
@@ -53,7 +53,7 @@ pub enum SpawnError {
     Environment {
         /// The variable or argument, without its value.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: &'static str,
     },
 }

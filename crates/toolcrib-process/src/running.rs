@@ -25,7 +25,7 @@ pub(crate) const KILL_SIGNAL: Signal = Signal::USR1;
 /// How long a supervisor may take to kill everything. Then it is killed itself, together with the rest of its session.
 const KILL_TIME: Duration = Duration::from_secs(6);
 
-/// How a program has ended.
+/// The result of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Its exit status.

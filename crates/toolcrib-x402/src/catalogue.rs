@@ -60,11 +60,11 @@ pub struct BadItem {
 pub struct CatalogueItem {
     /// The URL at which it is called, normalised and without a fragment.
     pub url: HttpsUrl,
-    /// How it is called.
+    /// The way in which it is called.
     pub access: ItemAccess,
     /// The name of the service. Untrusted text, like all that follows.
     pub name: Option<String>,
-    /// What it does.
+    /// The description.
     pub description: Option<String>,
     /// The media type of its response.
     pub mime_type: Option<String>,
@@ -72,9 +72,9 @@ pub struct CatalogueItem {
     pub tags: Vec<String>,
     /// Its icon.
     pub icon: Option<String>,
-    /// What it asks for: at least one offer.
+    /// The offers, at least one.
     pub offers: Vec<Offer>,
-    /// When the facilitator last received it, as it reports.
+    /// The time at which the facilitator last received it, as it reports.
     pub last_updated: Option<UnixTime>,
     /// Its path with parameters, such as `/items/:id`.
     pub route_template: Option<String>,

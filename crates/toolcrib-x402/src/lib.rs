@@ -129,7 +129,7 @@ impl Serialize for Version {
     }
 }
 
-/// What an endpoint asks for: one of the offers must be met.
+/// The offers of an endpoint; one of them must be met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     /// The version in which it was parsed, and is serialised.
@@ -189,7 +189,7 @@ pub struct Extra {
 pub struct Resource {
     /// The URL.
     pub url: Option<String>,
-    /// What it does.
+    /// The description.
     pub description: Option<String>,
     /// The media type of the response.
     pub mime_type: Option<String>,

@@ -102,7 +102,7 @@ mod tests {
         ] {
             assert_eq!(with(&bad), Err(code::ID_MALFORMED), "{bad}");
         }
-        // What stock clients send that do not support it.
+        // The message of stock clients that do not support it.
         assert_eq!(read(&vec![declaration()]), Ok(None));
         assert_eq!(read(&Vec::new()), Ok(None));
         assert_eq!(read(&sent("[]")), Ok(None));

@@ -12,7 +12,7 @@ use super::{ChainAddress, Challenge, EXACT, Extra, Members, ObjectWriter, Offer,
 /// `Cache-Control` of the response to a paid or proven call: no cache may store what one caller paid for.
 pub const PAID_CACHE_CONTROL: &str = "private, no-store";
 
-/// What an endpoint asks for.
+/// The offers, resource and extensions in the 402 responses of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paywall {
     offers: Vec<Offer>,

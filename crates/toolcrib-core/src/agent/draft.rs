@@ -95,7 +95,7 @@ pub struct DraftCapability {
 pub struct DraftPricing {
     /// `free`, `freemium`, `paid` or `contact`.
     pub model: String,
-    /// What is free; for `freemium` only.
+    /// The free part; for `freemium` only.
     pub free_tier: Option<String>,
     /// The price; for `paid` and `freemium`.
     pub paid: Option<DraftPaid>,

@@ -90,7 +90,7 @@ impl AgentManifest {
         self.view.owner
     }
 
-    /// When the manifest says that it was created.
+    /// The creation time that the manifest states.
     pub const fn created_at(&self) -> UnixTime {
         self.view.created_at
     }

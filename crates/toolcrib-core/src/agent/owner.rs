@@ -7,7 +7,7 @@ use crate::codes;
 use crate::finding::{Finding, Fix, Severity};
 use crate::json::Value;
 
-/// How an address is written.
+/// The spelling of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spelling {
     /// A valid EIP-55 checksum, or no letter that could carry one.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::url::HttpsUrl;
 
-/// How the endpoint of a tool relates to that of an agent, closest first.
+/// The relation of a tool's endpoint to an agent's endpoint, closest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {

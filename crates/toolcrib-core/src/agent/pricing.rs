@@ -7,7 +7,7 @@ use crate::codes;
 use crate::finding::Finding;
 use crate::json::{Object, Value};
 
-/// How an agent charges.
+/// The pricing model of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PricingModel {
     /// The agent is free.
@@ -60,7 +60,7 @@ impl<'d> Pricing<'d> {
         self.0.get("model").and_then(Value::as_str).and_then(PricingModel::parse).unwrap_or(PricingModel::Contact)
     }
 
-    /// What is free.
+    /// The free part, for `freemium`.
     pub fn free_tier(self) -> Option<&'d str> {
         self.0.get("free_tier")?.as_str()
     }

@@ -22,7 +22,7 @@ pub struct KnownCapability {
     pub id: &'static str,
     /// The category in which the specification lists it.
     pub category: Category,
-    /// What an agent with it does.
+    /// A description of the capability.
     pub description: &'static str,
 }
 
@@ -191,7 +191,7 @@ pub fn is_id(id: &str) -> bool {
     id.split('-').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
 }
 
-/// How a word resembles a known one.
+/// The kind of similarity of a word to a known one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resemblance {
     /// Only case or separators differ: `Code_Review`.

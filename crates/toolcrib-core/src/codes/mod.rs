@@ -68,7 +68,7 @@ pub struct CodeInfo {
     pub spec: &'static str,
     /// Why the rule exists and what happens if it is broken.
     pub explanation: &'static str,
-    /// What to do next.
+    /// The recommended next step.
     pub hint: &'static str,
     /// The step of ERC-8257 §7 consumer verification that such a manifest fails, if any.
     pub check: Option<u8>,

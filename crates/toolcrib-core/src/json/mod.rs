@@ -67,7 +67,7 @@ pub struct Document {
     non_ascii: bool,
 }
 
-/// What kind of value a node is.
+/// The kind of a node's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `null`
@@ -303,7 +303,7 @@ impl<'d> Value<'d> {
         self.doc
     }
 
-    /// What kind of value this is.
+    /// The kind of this value.
     pub fn kind(self) -> Kind {
         match self.node().tag {
             Tag::Null => Kind::Null,

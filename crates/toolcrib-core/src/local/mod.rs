@@ -73,7 +73,7 @@ impl LocalManifest {
         &self.view.name
     }
 
-    /// What the tool does. Untrusted text.
+    /// The description of the tool. Untrusted text.
     pub fn description(&self) -> &str {
         &self.view.description
     }
@@ -103,7 +103,7 @@ impl LocalManifest {
         self.view.runtime.as_ref()
     }
 
-    /// What the tool needs beyond its own folder.
+    /// The permissions that the tool requests beyond its own folder.
     pub const fn sandbox(&self) -> &SandboxRequest {
         &self.view.sandbox
     }

@@ -20,7 +20,7 @@ pub enum ToolState {
     Present(ToolConfig),
 }
 
-/// What a registry stores for a tool.
+/// The data that a registry stores for a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolConfig {

@@ -43,7 +43,7 @@ pub struct ToolBuilder {
 pub struct Built {
     /// The manifest with its canonical bytes and hash.
     pub manifest: Sealed<ToolManifest>,
-    /// What had to be normalised before hashing: NFC, lowercase hex, `:443`.
+    /// The normalisations before hashing: NFC, lowercase hex, `:443`.
     pub adjusted: Vec<Applied>,
     /// Findings that are not errors.
     pub findings: Vec<Finding>,

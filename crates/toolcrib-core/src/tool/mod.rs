@@ -69,7 +69,7 @@ impl ToolManifest {
         self.text("name").unwrap_or_default()
     }
 
-    /// What the tool does.
+    /// The description.
     pub fn description(&self) -> &str {
         self.text("description").unwrap_or_default()
     }

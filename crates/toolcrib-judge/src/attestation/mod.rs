@@ -99,7 +99,7 @@ pub struct Verified {
     pub protocol: &'static str,
     /// The module that made the report. Text from the report: escape it before showing it.
     pub module: String,
-    /// When the report was made.
+    /// The creation time of the report.
     #[serde(serialize_with = "seconds")]
     pub made: UnixTime,
     /// The greatest age at which it is accepted, in seconds.

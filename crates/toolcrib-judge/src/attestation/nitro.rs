@@ -119,7 +119,7 @@ impl<'a> Document<'a> {
         if findings.is_empty() { Ok(chain.iter().chain([&leaf]).map(Certificate::summary).collect()) } else { Err(findings) }
     }
 
-    /// When the document was made, in whole seconds.
+    /// The creation time of the document, in whole seconds.
     pub(super) fn time(&self) -> UnixTime {
         UnixTime::from_seconds(i64::try_from(self.fields.timestamp / 1_000).unwrap_or(i64::MAX))
     }

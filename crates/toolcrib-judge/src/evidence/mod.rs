@@ -27,7 +27,7 @@ pub struct Evidence {
     pub format: u32,
     /// The program that gathered it, such as `toolcrib 1.0.0`.
     pub gatherer: String,
-    /// When gathering started. The age is counted from here.
+    /// The time at which gathering started. The age is counted from here.
     pub gathered_at: UnixTime,
     /// The tool, unless only a URL was given.
     #[serde(default, with = "reference", skip_serializing_if = "Option::is_none")]
@@ -35,7 +35,7 @@ pub struct Evidence {
     /// The requested metadata URI if no tool was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What was read from the chain.
+    /// The data read from the chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<ChainReads>,
     /// The fetch of the manifest; `None` if the URI is not allowed.
@@ -57,7 +57,7 @@ pub struct AttestationFetch {
     pub exchange: Exchange,
 }
 
-/// What was read from the chain about a tool.
+/// The data about a tool read from the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChainReads {
@@ -84,7 +84,7 @@ pub struct ConfigRead {
     pub state: ToolState,
 }
 
-/// When and where a tool was registered.
+/// The block and the time of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Registration {

@@ -34,7 +34,7 @@ pub enum JsonAnswer {
 pub struct AnswerFault {
     /// The code of the reason.
     pub code: Code,
-    /// What is wrong, without untrusted text.
+    /// The problem, without untrusted text.
     pub message: String,
 }
 
