@@ -1,4 +1,4 @@
-//! Codes of the databases that gates, clients and indexes keep.
+//! Codes of the databases of gates, clients and indexes.
 
 super::codes! {
     LOCATION = "store.location", Error, "Toolcrib" {
