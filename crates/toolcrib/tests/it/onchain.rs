@@ -261,7 +261,7 @@ fn what_cannot_be_undone_is_said_before_it_is_done() {
     assert!(paid.stderr.contains("chain.reverted"), "{}", paid.stderr);
     // Removing asks, and without a terminal the answer is no.
     let declined = world.run(&["deregister", "1", "--dev-account", "0"]).code(2);
-    assert!(declined.stderr.contains("author.declined") && declined.stderr.contains("never comes back"), "{}", declined.stderr);
+    assert!(declined.stderr.contains("author.declined") && declined.stderr.contains("cannot be restored"), "{}", declined.stderr);
     // An account with code can recover; it is not warned. Nothing is signed here, as the key would not count.
     world.set_code(CREATOR, "0x00");
     let ran = world.register(&["--access-predicate", nobody, "--allow-undeployed", "--calldata"]).code(0);
