@@ -4,6 +4,7 @@ use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
+use toolcrib_store::database::{Fields, FromRow};
 
 use crate::Error;
 use crate::listing::Listing;

@@ -87,9 +87,6 @@ impl Happening {
     }
 }
 
-/// The tool's own events, and the upgrades of the predicate that the last of them before the upgrade left it with. There are few upgrades,
-/// and they lie together in the index under the empty tool.
-
 row! {
     struct EventRow<'r> {
         block_number: u64,
@@ -106,6 +103,8 @@ row! {
     }
 }
 
+/// The tool's own events, and the upgrades of the predicate that the last of them before the upgrade left it with. There are few upgrades,
+/// and they lie together in the index under the empty tool.
 const EVENTS: &str = sql!(
     "SELECT ",
     EventRow::COLUMNS,

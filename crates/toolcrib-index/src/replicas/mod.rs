@@ -29,7 +29,6 @@ pub(crate) const MIGRATIONS: &[Migration] =
     &[Migration { version: 1, sql: "CREATE TABLE index_replication (id BIGINT NOT NULL PRIMARY KEY, beat BIGINT NOT NULL);" }];
 
 const BEGIN: &str = "INSERT INTO index_replication (id, beat) VALUES (1, 0) ON CONFLICT (id) DO NOTHING";
-/// Replicas are those of PostgreSQL, so these need no other spelling.
 
 row! {
     struct SampleRow {
@@ -39,6 +38,7 @@ row! {
     }
 }
 
+/// Only PostgreSQL has replicas, so there is no second spelling.
 const SAMPLE: &str = sql!("SELECT ", SampleRow::COLUMNS, " FROM index_feed f, index_replication r WHERE f.id = 1 AND r.id = 1");
 /// Several nodes beat; one of them each time is enough.
 const BEAT: &str = "UPDATE index_replication SET beat = $1 WHERE id = 1 AND beat < $1 - 900";

@@ -10,7 +10,7 @@ use toolcrib_index::feed::Kinds;
 use toolcrib_index::follow::{Follower, Happening, Step};
 use toolcrib_index::model::{RegistryId, ToolKey};
 
-use super::{NOW, catch_up, check, events, follower, grow, indexes, options, release, take_in};
+use super::{NOW, catch_up, check, follower, grow, indexes, options, release, take_in};
 use toolcrib_testkit::nodes::fake::Reply;
 use crate::scripted::{REGISTRY, Script, World, deregistered, gated, registered, updated, upgraded};
 
