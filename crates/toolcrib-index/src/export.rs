@@ -304,7 +304,7 @@ impl Exporter {
         let values: Vec<_> = self.after.iter().flatten().map(Cell::value).collect();
         let rows = self.transaction.fetch_made(sql, &values).await?;
         let read =
-            |row| table.columns.iter().zip(table.kinds).map(move |(column, kind)| Cell::read(row, *column, *kind)).collect();
+            |row| table.columns.iter().zip(table.kinds).map(move |(column, kind)| Cell::read(row, column, *kind)).collect();
         let mut rows: Vec<Vec<Cell>> = rows.iter().map(read).collect::<Result<_, Error>>()?;
         if table.name == "index_job" {
             rows = self.with_wishes(rows, table.page()).await?;

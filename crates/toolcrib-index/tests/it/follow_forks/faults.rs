@@ -6,8 +6,8 @@ use alloy_primitives::Address;
 use serde_json::json;
 
 use super::{catch_up, check, events, follower, grow, indexes};
-use toolcrib_testkit::nodes::fake::Reply;
 use crate::scripted::{REGISTRY, Script, World, quantity, range};
+use toolcrib_testkit::nodes::fake::Reply;
 
 /// A chain with faults gives what a chain without gives.
 async fn with_fault(

@@ -14,8 +14,8 @@ use toolcrib_index::work::Queue;
 use toolcrib_store::database::FromRow as _;
 use toolcrib_store::{Database, Location, row, sql};
 
-use toolcrib_testkit::databases::{Backend, Place};
 use crate::scripted::{Emitted, REGISTRY, Script, World, deregistered, gated, registered, updated, upgraded};
+use toolcrib_testkit::databases::{Backend, Place};
 
 mod faults;
 mod notes;

@@ -11,8 +11,8 @@ use toolcrib_index::follow::{Follower, Happening, Step};
 use toolcrib_index::model::{RegistryId, ToolKey};
 
 use super::{NOW, catch_up, check, follower, grow, indexes, options, release, take_in};
-use toolcrib_testkit::nodes::fake::Reply;
 use crate::scripted::{REGISTRY, Script, World, deregistered, gated, registered, updated, upgraded};
+use toolcrib_testkit::nodes::fake::Reply;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_unlists_and_a_removal_keeps_the_last_configuration() {

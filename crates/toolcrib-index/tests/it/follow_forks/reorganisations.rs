@@ -14,9 +14,9 @@ use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_store::database::Value;
 
 use super::{catch_up, check, check_trust, dump, events, follower, grow, indexed, indexes, model, options, release, take_in};
+use crate::scripted::{REGISTRY, Script, World, registered, updated};
 use toolcrib_testkit::databases::{Backend, Place};
 use toolcrib_testkit::nodes::fake::{Reply, config};
-use crate::scripted::{REGISTRY, Script, World, registered, updated};
 
 #[derive(Clone, Debug)]
 enum Act {
