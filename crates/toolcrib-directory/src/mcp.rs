@@ -2,8 +2,8 @@
 //!
 //! Every question goes through the directory's own REST routes, in this process, so that both say the same and have the same limits.
 //!
-//! While search is not built, a call that needs it is answered over HTTP with 503 and `Retry-After` as well, so that what is between the
-//! client and this directory knows too. The body is an error of JSON-RPC with the code: the one form of which every SDK shows it all.
+//! While search is not ready, a call that needs it gets the HTTP status 503 with `Retry-After` as well, for proxies between the client and
+//! this directory. The body is a JSON-RPC error with the code: every SDK shows all parts of this form only.
 
 use std::fmt;
 use std::sync::Arc;

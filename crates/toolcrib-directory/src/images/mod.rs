@@ -1,9 +1,9 @@
 //! Images of tools, served by the directory itself.
 //!
-//! A page that loaded images from their authors' servers would tell every author which network addresses show interest in the tool. Here the
-//! directory fetches them, through the client for untrusted servers, and serves what it fetched from its own origin. It is not an open
-//! proxy: an address names a tool of the index, and only what a verified manifest says is fetched. Bytes are served only if they are a
-//! raster image by their own first bytes; in every other case there is a placeholder of ours, and nothing that a server said.
+//! A page that loaded images from their authors' servers would tell every author which network addresses are interested in the tool.
+//! Instead the directory fetches them, with the client for untrusted servers, and serves them from its own origin. It is not an open
+//! proxy: a path names a tool of the index, and only URLs in a verified manifest are fetched. Bytes are served only if their own first
+//! bytes are those of a raster image; in every other case the directory serves its own placeholder, and nothing that a server sent.
 
 use axum::body::Bytes;
 use axum::extract::Request;

@@ -1,4 +1,4 @@
-//! May this account call these tools?
+//! Checks whether an account may call tools.
 
 use alloy_primitives::{Address, U256, keccak256};
 use alloy_sol_types::{SolValue, sol};
@@ -93,7 +93,7 @@ sol! {
     }
 }
 
-/// Whether the contract of this file is there and works: two calls of a contract that answers one, three of them bytes that it ignores.
+/// Whether the multicall contract of this file works: two calls of a contract that returns 1, three bytes of them data that it ignores.
 async fn granted_at_once(stage: &Stage, open: Address) -> bool {
     let call = Call3 { target: open, allowFailure: true, callData: vec![1, 2, 3].into() };
     let data = [&keccak256("aggregate3((address,bool,bytes)[])")[..4], &vec![call.clone(), call].abi_encode()].concat().into();
@@ -116,7 +116,7 @@ async fn the_chain_says_who_may_call() {
         let at = |name: &str| contracts.iter().find(|contract| contract.name == name).expect("listed").address;
         let (registry, deny) = (at("ToolRegistry"), at("DenyAllPredicate"));
         let proofs = at("ERC721OwnerPredicate");
-        // A predicate that burns all its gas, and one that lets everybody in.
+        // A predicate that burns all its gas, and one that grants access to every account.
         let burner = Address::repeat_byte(0xb1);
         stage.dev("anvil_setCode", json!([burner, "0x5b600056"])).await;
         let open = Address::repeat_byte(0x01);
@@ -154,12 +154,12 @@ async fn the_chain_says_who_may_call() {
                 let some: Vec<_> = [0, 1, 2, 4, 5].map(|n: usize| keys[n]).to_vec();
                 assert!(!callable(&index, &chains, account, &some, None).await.expect("asked").partial);
             }
-            // A contract there that answers nonsense is not believed.
+            // Invalid results of a contract at that address are not trusted.
             stage.dev("anvil_setCode", json!([MULTICALL3, "0x600160005260206000f3"])).await;
             let answer = callable(&index, &chains, account, &keys, None).await.expect("asked");
             assert_eq!(answer.answers.iter().map(|answer| answer.access).collect::<Vec<_>>(), expected);
             stage.dev("anvil_setCode", json!([MULTICALL3, "0x"])).await;
-            // A chain that is not followed: what is gated is unknown, what is open is not.
+            // A chain that is not followed: access to gated tools is unknown, open tools are open.
             let answer = callable(&index, &Chains::default(), account, &keys, None).await.expect("asked");
             assert_eq!((answer.answers[0].access, answer.answers[1].access), (May::Yes, May::Unknown));
             let many = vec![keys[0]; MAX_CANDIDATES + 1];

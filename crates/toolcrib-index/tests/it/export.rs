@@ -1,4 +1,4 @@
-//! The whole index as text, and back: on each engine, and from one to the other.
+//! Export and import of the whole index: on each engine, and from one to the other.
 
 use alloy_primitives::Address;
 use alloy_signer::SignerSync;
@@ -26,7 +26,7 @@ async fn empty(backend: Backend) -> Option<(Place, Index)> {
     Some((place, index))
 }
 
-/// More tools than a page has, and a call that was proven.
+/// More tools than one page has, and a proven call.
 async fn filled(backend: Backend) -> Option<(Place, Index)> {
     let (place, index) = empty(backend).await?;
     let creator = Address::repeat_byte(0xc0);
@@ -78,7 +78,7 @@ async fn what_was_exported_is_imported_anywhere() {
             let listed = target.list(&List { limit: 200, ..List::default() }).await.expect("a page");
             assert_eq!(listed.tools.len(), 200);
             assert_eq!(target.last_change().await.expect("a number"), TOOLS as i64, "search learns of every tool");
-            // Again: nothing happens.
+            // Importing again changes nothing.
             assert_eq!(read(&target, &exported).await.expect("imported"), Imported { new: 0, ..done });
             assert_eq!(text(&target).await, exported);
             assert_eq!(target.last_change().await.expect("a number"), TOOLS as i64);

@@ -1,4 +1,4 @@
-//! The change feed, and rows in bulk.
+//! The change feed, and bulk writes.
 
 mod processes;
 
@@ -82,7 +82,7 @@ async fn ids_after(index: &Index, cursor: i64) -> Vec<u64> {
 async fn an_open_transaction_holds_up_no_other_writer_and_is_numbered_when_it_commits() {
     for (place, index) in indexes().await {
         if place.is_sqlite() {
-            // One writer at a time is what SQLite is.
+            // SQLite has one writer at a time.
             continue;
         }
         let mut open = index.database().begin().await.expect("a transaction");
@@ -93,7 +93,7 @@ async fn an_open_transaction_holds_up_no_other_writer_and_is_numbered_when_it_co
         assert_eq!(ids_after(&index, 0).await, [2, 1]);
         assert_eq!(ids_after(&index, 1).await, [1], "a reader that saw 2 is told of 1");
 
-        // A numbering transaction that hangs keeps readers waiting for a moment and writers not at all.
+        // A numbering transaction that hangs delays readers for a moment and writers not at all.
         let mut stuck = index.database().begin().await.expect("a transaction");
         stuck.fetch_optional("SELECT last FROM index_feed WHERE id = 1 FOR UPDATE", &[]).await.expect("held");
         tokio::time::timeout(Duration::from_secs(2), tell(&index, 3, Kinds::REGISTERED)).await.expect("nobody waits");
@@ -108,7 +108,7 @@ async fn an_open_transaction_holds_up_no_other_writer_and_is_numbered_when_it_co
 }
 
 const PENDING: &str = "SELECT COUNT(*) FROM index_change_pending";
-/// As programs before version 2 of the tables record a change of tool 7: the counter is held until the commit.
+/// How programs before version 2 of the tables record a change of tool 7: they hold the counter until the commit.
 const OLD_NUMBER: &str = "UPDATE index_feed SET last = last + 1 WHERE id = 1 RETURNING last";
 const OLD_CHANGE: &str = "INSERT INTO index_change (seq, first, at, changes) VALUES ($1, $1, 1800000000, $2)";
 
@@ -125,7 +125,7 @@ async fn tell_as_before(index: &Index) {
 #[tokio::test(flavor = "multi_thread")]
 async fn databases_of_older_programs_are_migrated_and_older_programs_go_on_beside() {
     for (place, index) in indexes().await {
-        // What a database looks like whose feed was made by version 1.
+        // A database whose feed version 1 created.
         for sql in
             ["DROP TABLE index_change_pending", "DELETE FROM toolcrib_migration WHERE module = 'index.feed' AND version = 2"]
         {
@@ -139,7 +139,7 @@ async fn databases_of_older_programs_are_migrated_and_older_programs_go_on_besid
         tell(&index, 8, Kinds::FACTS).await;
         tell(&index, 9, Kinds::FACTS).await;
         assert_eq!(ids_after(&index, 2).await, [8, 9]);
-        // An old process beside new ones: both number under the same lock.
+        // An old process next to new ones: both number under the same lock.
         tell(&index, 10, Kinds::FACTS).await;
         tell_as_before(&index).await;
         let after = ids_after(&index, 4).await;
@@ -158,7 +158,7 @@ async fn a_failing_numberer_leaves_readers_what_has_numbers() {
         }
         tell(&index, 1, Kinds::FACTS).await;
         assert_eq!(index.last_change().await.expect("a number"), 1);
-        // As on a server that takes no more writes: the table of numbered changes refuses them.
+        // As on a server that accepts no more writes: the table of numbered changes rejects them.
         let refuse = "ALTER TABLE index_change ADD CONSTRAINT test_full CHECK (seq < 2)";
         index.database().execute(refuse, &[]).await.expect("full");
         tell(&index, 2, Kinds::FACTS).await;

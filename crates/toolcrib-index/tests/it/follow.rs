@@ -36,7 +36,7 @@ fn options(chain: &Chain) -> FollowOptions {
     options
 }
 
-/// What the corpus says happened to a tool of a registry.
+/// A change of a tool in the corpus.
 #[derive(Clone, Debug)]
 enum Change {
     Register { creator: usize, uri: String, hash: B256, predicate: Option<Address> },
@@ -45,7 +45,7 @@ enum Change {
     Deregister,
 }
 
-/// What a tool was last seen as.
+/// The last state of a tool in the corpus.
 struct Seen {
     uri: String,
     hash: B256,
@@ -53,7 +53,7 @@ struct Seen {
     gone: bool,
 }
 
-/// The rows of the corpus as changes: (chain of the source, tool, change), in an order in which a registry gives these ids.
+/// Returns the rows of the corpus as changes: (chain of the source, tool, change), in an order in which a registry assigns these ids.
 fn changes() -> Option<Vec<(u64, u64, Change)>> {
     let file = toolcrib_testkit::corpus("erc8257/registry/history.tsv")?;
     let text = std::fs::read_to_string(file).expect("the corpus");
@@ -67,7 +67,7 @@ fn changes() -> Option<Vec<(u64, u64, Change)>> {
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     let mut made = Vec::new();
     let mut rows: Vec<Vec<&str>> = lines.map(|line| line.split('\t').collect()).collect();
-    // Within a snapshot ids come in order, as a registry gives them.
+    // Within a snapshot ids come in order, as a registry assigns them.
     rows.sort_by_key(|row| (row[0].to_owned(), row[chain].to_owned(), row[tool].parse::<u64>().expect("an id")));
     for row in &rows {
         let (chain, id): (u64, u64) = (row[chain].parse().expect("a chain"), row[tool].parse().expect("an id"));
@@ -80,7 +80,7 @@ fn changes() -> Option<Vec<(u64, u64, Change)>> {
             let next = counts.entry(chain).or_default();
             assert_eq!(*next + 1, id, "a registry gives no id twice and leaves none out");
             *next = id;
-            // Of a tool that was gone when it was first seen nothing is known but that.
+            // A tool that was gone when it was first seen has only placeholders.
             let placeholder = (format!("https://gone.example/{id}"), keccak256(id.to_be_bytes()));
             let (uri, hash) = known.map_or(placeholder, |hash| (row[uri].to_owned(), hash));
             made.push((chain, id, Change::Register { creator, uri: uri.clone(), hash, predicate }));
@@ -107,7 +107,7 @@ fn changes() -> Option<Vec<(u64, u64, Change)>> {
     Some(made)
 }
 
-/// A tool as an independent replay has it.
+/// The state of a tool in an independent replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Replayed {
     creator: Address,
@@ -135,7 +135,7 @@ impl From<&ToolRow> for Replayed {
     }
 }
 
-/// A seeded chain: a registry for each chain of the source, and what a replay makes of the changes.
+/// A seeded chain: a registry for each chain of the source, and the replay of the changes.
 struct Seeded {
     chain: Chain,
     registries: BTreeMap<u64, Address>,
@@ -170,7 +170,7 @@ async fn seed(node: &Node, changes: &[(u64, u64, Change)]) -> Seeded {
         let key = (*source, *id);
         match change {
             Change::Register { creator, uri, hash, predicate } => {
-                // Ten accounts stand for all creators: a node signs for no others.
+                // Ten accounts represent all creators: a node signs for no others.
                 let creator = DEV_ACCOUNTS[creator % DEV_ACCOUNTS.len()];
                 owners.insert(key, creator);
                 let block = send(&chain, creator, &registry.register(uri, *hash, *predicate)).await;
@@ -202,7 +202,7 @@ async fn seed(node: &Node, changes: &[(u64, u64, Change)]) -> Seeded {
 }
 
 impl Seeded {
-    /// The index is what the replay says, and what the contracts say.
+    /// Compares the index with the replay and with the contracts.
     async fn check(&self, index: &Index) {
         let mut seen = BTreeMap::new();
         for (source, address) in &self.registries {
@@ -245,7 +245,7 @@ impl Seeded {
                 ToolState::NotFound => panic!("{key:?} is in the index and not in the registry"),
             }
         }
-        // Exactly once, and each tool has been told about and gets a job.
+        // Each event exactly once; each tool was announced and gets a job.
         let queue = Queue::new(index.clone());
         while queue.intake(SystemClock.now()).await.expect("taken in") > 0 {}
         let count = |sql: &'static str| async move {

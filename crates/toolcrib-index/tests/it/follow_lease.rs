@@ -1,4 +1,4 @@
-//! Several followers of one registry: one leads, the others wait, and nobody who lost the lease writes.
+//! Several followers of one registry: one holds the lease, the others are on standby, and a follower that lost the lease writes nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -14,7 +14,7 @@ use crate::scripted::{REGISTRY, Script, World, quantity, registered};
 use toolcrib_testkit::databases::{Backend, Place};
 use toolcrib_testkit::nodes::fake::Reply;
 
-/// A clock that the test turns.
+/// A clock that the test advances.
 #[derive(Debug, Default)]
 struct Turned(AtomicI64);
 
@@ -38,7 +38,7 @@ fn follower(index: &Index, script: &Script, clock: &Arc<Turned>) -> Follower {
 async fn one_leads_and_another_takes_over_when_it_falls_silent() {
     for backend in [Backend::SqliteFile, Backend::Postgres] {
         let Some(place) = Place::new(backend).await else { continue };
-        // Two processes have a pool each.
+        // As two processes: each has its own pool.
         let first_index = Index::open(place.database().await).await.expect("an index");
         let second_index = Index::open(place.database().await).await.expect("an index");
         let script = Script::start().await;
@@ -52,7 +52,7 @@ async fn one_leads_and_another_takes_over_when_it_falls_silent() {
         first.catch_up_to(101).await.expect("caught up");
         clock.0.fetch_add(20, Ordering::SeqCst);
         assert_eq!(second.step().await.expect("a step"), Step::Waiting, "what is written renews the lease");
-        // The first is stopped for a minute. The second has the lease then, and nothing to write yet.
+        // The first is suspended for a minute. Then the second has the lease, and nothing to write yet.
         clock.0.fetch_add(31, Ordering::SeqCst);
         assert_eq!(second.step().await.expect("a step"), Step::Idle);
         script.change(|world| grow(world, 5, 5));
@@ -103,8 +103,8 @@ async fn a_stale_leader_cannot_commit() {
     }
 }
 
-/// A leader reads new blocks and the last ones again. While the node takes its time, another takes over and writes the new ones: the node left
-/// none of them out, and what it does leave out is no longer the first leader's to say.
+/// A leader reads new blocks and the last ones again. While the node is slow, another takes over and writes the new ones: the node omitted
+/// none of them, and the first leader must not record omissions any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_leader_accuses_no_node() {
     for backend in [Backend::SqliteFile, Backend::Postgres] {
@@ -127,7 +127,7 @@ async fn a_stale_leader_accuses_no_node() {
                     if method != "eth_getLogs" || go_on.load(Ordering::SeqCst) {
                         return None;
                     }
-                    // Longer than the lease, and until the other is through.
+                    // Longer than the lease, and until the other has finished.
                     turned.0.fetch_add(31, Ordering::SeqCst);
                     let begun = Instant::now();
                     while !go_on.load(Ordering::SeqCst) && begun.elapsed() < Duration::from_secs(30) {
@@ -154,7 +154,7 @@ async fn a_stale_leader_accuses_no_node() {
     }
 }
 
-/// Four run at once, and each is stopped in turn.
+/// Four run concurrently, and each is stopped in turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_ends_hands_over_and_nothing_is_lost_or_doubled() {
     for backend in [Backend::SqliteFile, Backend::Postgres] {
@@ -168,7 +168,7 @@ async fn whoever_ends_hands_over_and_nothing_is_lost_or_doubled() {
             let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
             let following = follower(&index, &script, &clock);
             let progress = following.progress();
-            // Every second one is gone without a word: its lease must run out.
+            // Every second one is killed without releasing: its lease must expire.
             let task = tokio::spawn(following.run(async move { drop(stopped.await) }));
             running.push((n, stop, progress, task));
         }

@@ -1,7 +1,7 @@
-//! Nodes that leave logs out, cut answers short, send them twice or out of order, or contradict each other.
+//! Nodes that omit logs, truncate responses, repeat or reorder logs, or contradict each other.
 //!
-//! While a node lies the follower says so, in its metrics, in the index and in its log; when the node is honest again, the index is what a
-//! model that replays the chain says.
+//! While a node lies, the follower reports it in its metrics, in the index and in its log; when the node is honest again, the index equals
+//! a model that replays the chain.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -30,7 +30,7 @@ use crate::scripted::{Emitted, Fault, REGISTRY, Script, World, deregistered, gat
 use toolcrib_testkit::nodes::fake::{Reply, config};
 use toolcrib_testkit::nodes::{Node, deploy};
 
-/// Events of a registry that counts its tools from 1, as ERC-8257 asks for: up to three in a block.
+/// Events of a registry that numbers its tools from 1, as ERC-8257 requires: up to three in a block.
 fn grow_honestly(world: &mut World, blocks: u64, seed: u64) {
     let count = |world: &World, topic: B256| {
         world.blocks.iter().flat_map(|block| &block.logs).filter(|log| log.topics[0] == topic).count() as u64
@@ -67,27 +67,27 @@ impl Words for (U256, U256, U256) {
     }
 }
 
-/// How a node treats the logs of an answer.
+/// How a node falsifies the logs of a response.
 #[derive(Clone, Copy, Debug)]
 enum Lie {
-    /// Leaves out so many of a thousand, the same ones each time.
+    /// Omits this number of a thousand, the same ones each time.
     Drop(u64),
-    /// Leaves out so many of a thousand, others each time.
+    /// Omits this number of a thousand, others each time.
     DropAtRandom(u64),
-    /// Gives the first ones and says nothing of the rest.
+    /// Returns the first ones and silently omits the rest.
     Cap(usize),
-    /// Leaves out one kind of event.
+    /// Omits one kind of event.
     DropKind(B256),
-    /// Gives every log once, and leaves it out of later answers.
+    /// Returns every log once, and omits it from later responses.
     GiveOnce,
-    /// Gives every log twice.
+    /// Returns every log twice.
     Duplicate,
-    /// Gives logs in another order.
+    /// Returns logs in another order.
     Reorder,
 }
 
 impl Lie {
-    /// The answer of the node, given the right one. Counts what it hides.
+    /// Returns the falsified response for the right one. Counts what it hides.
     fn tell(self, world: &World, right: Vec<Value>) -> Vec<Value> {
         let place = |log: &Value| (log["blockHash"].to_string(), log["logIndex"].to_string());
         let said = self.change(world, right.clone());
@@ -121,7 +121,7 @@ impl Lie {
         logs
     }
 
-    /// The fault that makes a node tell it in every answer about logs. It knows no receipts.
+    /// Returns the fault that applies the lie to every response with logs. The node has no receipts.
     fn fault(self) -> Fault {
         Arc::new(move |world: &World, method: &str, params: &Value| match method {
             "eth_getLogs" => Some(Reply::Result(json!(self.tell(world, world.asked_logs(&params[0]))))),
@@ -131,7 +131,7 @@ impl Lie {
     }
 }
 
-/// Whether an index holds this log: upgrades of a predicate count from where a tool first named it, as in [`model`].
+/// Whether an index has this log: upgrades of a predicate count from its first use by a tool, as in [`model`].
 fn counts(world: &World, log: &Value) -> bool {
     let address: Address = serde_json::from_value(log["address"].clone()).expect("an address");
     let [block, index] = ["blockNumber", "logIndex"].map(|key| quantity(log[key].as_str().expect("a quantity")) as usize);
@@ -146,7 +146,7 @@ fn follower(index: &Index, chain: Chain) -> Follower {
     Follower::new(index.clone(), chain, REGISTRY, options)
 }
 
-/// Follows for a while, through all errors that pass. Steps are not cut off: one that is given up in a commit loses its lease.
+/// Follows for a while, through all temporary errors. Steps are not cancelled: one that is cancelled in a commit loses its lease.
 async fn follow_for(follower: &mut Follower, time: Duration) {
     let begun = tokio::time::Instant::now();
     while begun.elapsed() < time {
@@ -165,7 +165,7 @@ async fn completeness(index: &Index) -> Option<Completeness> {
     index.completeness().await.expect("read").pop()
 }
 
-/// Follows until nothing is known to be missing, nothing is left to be read again, and every tool was compared.
+/// Follows until no logs are known to be missing, no rescan is left, and every tool was compared.
 async fn settle(index: &Index, follower: &mut Follower, script: &Script) {
     for _ in 0..400 {
         catch_up(follower, script).await;
@@ -206,12 +206,12 @@ async fn compare(index: &Index, script: &Script, what: &str) {
     panic!("{what}: {} events, the model has {}; missing or not counted: {missing:?}", index_says.0, model_says.0);
 }
 
-/// What was known of a lie while it lasted.
+/// When the lie ended.
 #[derive(Debug)]
 struct Said {
     /// At the end of the lie.
     progress: Progress,
-    /// Whether the follower's progress, the index, and the log said that logs are left out, whenever they were asked.
+    /// Logs that the node omitted. One that omits logs at random may omit none.
     is_known: [bool; 3],
     lines: Vec<String>,
     /// Logs that the node left out of its answers. One that leaves out a log now and then may leave out none.
@@ -243,7 +243,7 @@ async fn lie_and_recover(lie: Lie) -> Vec<Said> {
         let (log, mut is_known) = (Recorder::default(), [false; 3]);
         {
             let _guard = tracing::subscriber::set_default(log.clone());
-            // Until it is noticed, or for as long as a lie that hides nothing needs to do harm; then once more.
+            // Longer each time: an interrupted step starts over, and on a loaded machine a full rescan takes a while.
             let mut is_last = false;
             for round in 0..40 {
                 // Longer each time: what is cut off begins anew, and on a loaded machine reading everything again takes a while.

@@ -1,4 +1,4 @@
-//! Parquet files of an index: what `DuckDB` reads in them is what the store has, on both engines.
+//! Parquet files of an index: `DuckDB` reads from them what the store has, on both engines.
 
 use std::fs::File;
 use std::path::Path;
@@ -28,7 +28,7 @@ const TOOLS: u64 = MAX_TOOLS as u64 + 30;
 const BUSY: u64 = 7;
 const MANY: i64 = 2_300;
 
-/// Text that readers, terminals and escaping get wrong.
+/// Text that readers, terminals and escaping often handle wrongly.
 const HOSTILE: &str = "a\u{1}\u{7}\u{1b}[31m\t\r\n\"'`;--\\\u{202e}\u{feff}\u{fffd}\u{10ffff}é̈ 😀 =1+1 {\"a\":[]} \u{2028}";
 
 async fn filled(backend: Backend) -> Option<(Place, Index, RegistryId)> {
@@ -92,7 +92,7 @@ async fn history(index: &Index, registry: RegistryId) {
                 Value::Bytes(&[0xbb; 20]),
                 Value::Bytes(&amount.to_be_bytes::<32>()),
                 Value::OptionalBytes(is_paid.then_some(hash.as_slice())),
-                // Several at one time, as blocks have them.
+                // Several at the same time, as in blocks.
                 Value::Integer(1_700_000_000 + number / 4),
                 Value::Integer(1_700_000_000 + number),
                 Value::OptionalInteger((number % 2 == 0).then_some(number)),
@@ -103,7 +103,7 @@ async fn history(index: &Index, registry: RegistryId) {
     transaction.commit().await.expect("committed");
 }
 
-/// What `DuckDB` reads in an export.
+/// Returns what `DuckDB` reads from an export.
 fn duckdb(folder: &Path) -> Option<Json> {
     let duckdb = toolcrib_testkit::duckdb()?;
     let output = Command::new(duckdb.join("venv/bin/python")).arg(duckdb.join("read.py")).arg(folder).output().expect("it runs");
@@ -122,7 +122,7 @@ fn object(value: Json) -> Map<String, Json> {
     }
 }
 
-/// What `tools.parquet` and `prices.parquet` have to have, from the index.
+/// Returns the expected content of `tools.parquet` and `prices.parquet`, from the index.
 async fn tools_and_prices(index: &Index) -> (Vec<Json>, Vec<Json>) {
     let (mut tools, mut prices, mut after) = (Vec::new(), Vec::new(), None);
     loop {
@@ -173,7 +173,7 @@ async fn tools_and_prices(index: &Index) -> (Vec<Json>, Vec<Json>) {
     }
 }
 
-/// The rows of a table, as the database has them.
+/// Returns the rows of a table, as the database has them.
 async fn stored(index: &Index, sql: &'static str, columns: &[(&str, char)]) -> Vec<Json> {
     let rows = index.database().fetch(sql, &[]).await.expect("rows");
     let cell = |row: &toolcrib_store::database::Row, at: usize, kind: char| match kind {
@@ -195,7 +195,7 @@ async fn stored(index: &Index, sql: &'static str, columns: &[(&str, char)]) -> V
     rows.collect()
 }
 
-/// In one order, whatever the order was.
+/// Sorts rows.
 fn sorted(rows: &[Json]) -> Vec<String> {
     let mut lines: Vec<String> = rows
         .iter()
@@ -310,7 +310,7 @@ async fn changes_alone_bring_a_copy_up_to_date() {
         assert_eq!(ids(&at("changes"), "tools"), [3, BUSY, TOOLS + 1], "what is gone or blocked has no rows");
         assert_eq!((changes.rows["verdicts"], changes.rows["usage"]), (MANY as u64, MANY as u64), "all rows of what changed");
 
-        // A copy without the changed tools and with their new rows is a new export.
+        // A copy in which the rows of changed tools are replaced equals a new export.
         let everything = export(&index, &at("everything"), None, NOW).await.expect("exported");
         for name in ["tools", "prices", "verdicts", "usage"] {
             let changed = ids(&at("changes"), "changed");
@@ -321,7 +321,7 @@ async fn changes_alone_bring_a_copy_up_to_date() {
             assert_eq!(copy, ids(&at("everything"), name), "{name}");
             assert_eq!(copy.len() as u64, everything.rows[name]);
         }
-        // What the feed no longer has cannot be told.
+        // Changes that the feed no longer has cannot be exported.
         index.database().execute("DELETE FROM index_change WHERE seq <= $1", &[Value::Integer(cursor)]).await.expect("forgotten");
         let forgotten = export(&index, &at("late"), Some(0), NOW).await.expect_err("too late");
         assert_eq!(forgotten.code(), code::CURSOR_EXPIRED);
@@ -342,7 +342,7 @@ async fn an_export_appears_whole_or_not_at_all() {
         let nowhere = folder.path().join("no/such/folder");
         assert_eq!(export(&index, &nowhere, None, NOW).await.expect_err("nowhere to write").code(), code::FILE);
 
-        // Half-way through a row that cannot be read: a stored amount of 33 bytes.
+        // A row that cannot be read fails half-way: a stored amount of 33 bytes.
         let id = ToolKey { registry, id: U256::from(BUSY) }.id_bytes();
         let spoil = "UPDATE index_usage SET amount = $1 WHERE registry = $2 AND tool = $3 AND id = '7-2000'";
         let values = [Value::Bytes(&[1; 33]), Value::Integer(registry.0), Value::Bytes(&id)];
@@ -355,7 +355,7 @@ async fn an_export_appears_whole_or_not_at_all() {
     }
 }
 
-/// Others write while an export is made; all files show the moment at which it began.
+/// Others write during an export; all files show the moment at which it began.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_files_show_one_moment() {
     const USED: &str = "INSERT INTO index_usage_total (registry, tool, paid_calls, payers, ranking_payers, volume, signed_calls)

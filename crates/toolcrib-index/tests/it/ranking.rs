@@ -1,4 +1,4 @@
-//! Ranking signals, each through the public search: that it counts, in the right direction, and never more than it may.
+//! Ranking signals, each through the public search: whether it counts, in the right direction, and within its limit.
 
 use alloy_primitives::Address;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ use toolcrib_testkit::samples::{NOW, Sample, put};
 
 const DAY: i64 = 86_400;
 
-/// A tool like the others: the same words, and the same of everything that is ranked by.
+/// A tool like the others: the same words, and the same ranking signals.
 fn like_others(id: u64) -> Sample {
     let registered = NOW.seconds() - 300 * DAY;
     let updated = Some(NOW.seconds() - 100 * DAY);
@@ -43,7 +43,7 @@ fn hits(search: &Search, words: Option<&str>) -> Vec<Hit> {
     search.run(&SearchQuery { text, limit: 200, explain: true, ..SearchQuery::default() }).expect("a page").hits
 }
 
-/// What each part of a score is worth, by its name.
+/// Returns the parts of a score, by name.
 fn shares(hit: &Hit) -> Vec<(&'static str, f32)> {
     let Explanation { text, meaning, trust, usage, creator, health, age, recency, reputation, corrected: _ } =
         hit.explanation.as_ref().expect("an explanation");
@@ -61,7 +61,7 @@ fn shares(hit: &Hit) -> Vec<(&'static str, f32)> {
     named.to_vec()
 }
 
-/// The parts are the score, but for the rounding of a few additions.
+/// The parts add up to the score, except for rounding.
 fn adds_up(hit: &Hit) -> bool {
     let parts = hit.explanation.as_ref().expect("an explanation");
     let sum: f32 = shares(hit).into_iter().map(|(_, share)| share).sum();
@@ -69,9 +69,9 @@ fn adds_up(hit: &Hit) -> bool {
         && (parts.sum() - hit.score).abs() <= 1e-5 * hit.score.abs().max(1.0)
 }
 
-/// Tools that differ in one signal alone, the best first, come in that order, with and without words; and the explanation says why.
+/// Checks that tools that differ in one signal only are ranked best first, with and without words, and that the explanation says why.
 ///
-/// Equal tools come with the last one first, so a signal without weight turns the order around, as one that counts the other way does.
+/// Equal tools are ordered last first, so a signal without weight reverses the order, as does one with the wrong sign.
 async fn decides(signal: &str, best_first: Vec<Sample>, reputation: Option<Reputation>) {
     let (index, registry) = index().await;
     put(&index, registry, &best_first).await;
@@ -157,7 +157,7 @@ async fn reputation_decides_between_equals() {
     decides("reputation", samples, Some(reputation)).await;
 }
 
-/// Everything that can be had.
+/// A tool with the maximum of every signal.
 fn best_of_all(id: u64) -> Sample {
     Sample {
         tier: "verifiable".to_owned(),
@@ -175,7 +175,7 @@ fn best_of_all(id: u64) -> Sample {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_signal_lifts_what_is_not_verified_or_not_usable() {
     let (index, registry) = index().await;
-    // The least that a tool can have, and last by its key.
+    // The minimum of every signal, and last by its key.
     let verified = Sample {
         payers: 0,
         creator_payers: 0,

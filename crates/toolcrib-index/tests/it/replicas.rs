@@ -15,7 +15,7 @@ use toolcrib_testkit::databases::{Backend, Place, Server};
 
 const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
 
-/// Replication takes milliseconds, and a loaded machine some more.
+/// Replication takes milliseconds, on a loaded machine longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const LIMITS: ReplicaLimits = ReplicaLimits { lag: Duration::from_millis(2_500), age: Duration::from_secs(60) };
@@ -48,7 +48,7 @@ impl Pair {
         Replicas::open(self.index.clone(), &[self.replica_at()], limits).await.expect("replicas")
     }
 
-    /// A change, and its number.
+    /// Makes a change, and returns its number.
     async fn change(&self) -> i64 {
         let mut transaction = self.index.database().begin().await.expect("a transaction");
         feed::record(&mut transaction, &[(KEY, Kinds::FACTS)], NOW).await.expect("recorded");
@@ -57,7 +57,7 @@ impl Pair {
     }
 }
 
-/// Observes until a replica is in a state, and says how long that took.
+/// Observes until a replica is in a state, and returns how long that took.
 async fn wait_for(replicas: &Replicas, number: usize, state: ReplicaState) -> Duration {
     let begun = Instant::now();
     loop {
@@ -88,7 +88,7 @@ async fn a_replica_is_read_once_it_has_what_must_be_shown() {
     assert_eq!(changes.last().map(|change| change.seq), Some(last));
     assert!(replicas.candidates(last + 1).is_empty(), "it does not have the next change");
 
-    // What has no number on the primary has none on the replica, and nothing tries to give it one.
+    // A change without a number on the primary has none on the replica, and no process tries to assign one there.
     let mut transaction = pair.index.database().begin().await.expect("a transaction");
     feed::record(&mut transaction, &[(KEY, Kinds::USAGE)], NOW).await.expect("recorded");
     transaction.commit().await.expect("committed");
@@ -109,7 +109,7 @@ async fn a_replica_is_read_once_it_has_what_must_be_shown() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(replica.index().last_change().await.expect("a number"), last);
-    // A write from our side is refused by our side and by the server.
+    // Our client and the server both reject a write.
     let error = replica.index().database().execute("UPDATE index_feed SET last = 0", &[]).await.expect_err("read-only");
     assert_eq!(error.code().id(), "store.disk", "{error}");
 }
@@ -120,7 +120,7 @@ async fn a_replica_that_stops_replaying_is_left_and_used_again_when_it_has_caugh
     let replicas = pair.replicas(LIMITS).await;
     wait_for(&replicas, 1, ReplicaState::Usable).await;
     pair.replica.admin("SELECT pg_wal_replay_pause()").await;
-    // No tool changes: only the beat shows that nothing arrives any more.
+    // No tool changes: only the heartbeat shows that replication stopped.
     let took = wait_for(&replicas, 1, ReplicaState::Behind).await;
     assert!(took >= LIMITS.lag - Duration::from_secs(1), "{took:?} is before the limit");
     assert_eq!(replicas.reports()[0].state.code().map(|code| code.id()), Some("replica.behind"));
@@ -141,7 +141,7 @@ async fn a_replica_that_is_gone_or_hangs_is_left_at_once() {
     let Some(mut pair) = Pair::new().await else { return };
     let replicas = pair.replicas(LIMITS).await;
     wait_for(&replicas, 1, ReplicaState::Usable).await;
-    // It hangs: connections stay open and nothing is answered.
+    // It hangs: connections stay open and get no response.
     let replica = replicas.candidates(0).remove(0);
     let stuck = tokio::spawn({
         let replica = replica.clone();
@@ -154,7 +154,7 @@ async fn a_replica_that_is_gone_or_hangs_is_left_at_once() {
     let took = wait_for(&replicas, 1, ReplicaState::Slow).await;
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert!(stuck.await.expect("no panic"), "who was reading from it is told");
-    // An observer waits meanwhile for one probe at most, and most of the time for none.
+    // An observer waits for one probe at most, and mostly for none.
     let mut times = Vec::new();
     for _ in 0..9 {
         let begun = Instant::now();
@@ -179,7 +179,7 @@ async fn a_replica_that_was_promoted_is_never_read_again() {
     wait_for(&replicas, 1, ReplicaState::Usable).await;
     pair.replica.admin("SELECT pg_promote()").await;
     wait_for(&replicas, 1, ReplicaState::Promoted).await;
-    // It takes writes of others by now, and none of ours.
+    // It accepts writes of others by now, and none of ours.
     let replica = Database::open_replica(&pair.replica_at()).expect("a replica");
     let error = replica.execute("UPDATE index_feed SET last = 0", &[]).await.expect_err("read-only");
     assert_eq!(error.code().id(), "store.disk", "{error}");
@@ -188,7 +188,7 @@ async fn a_replica_that_was_promoted_is_never_read_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn other_databases_and_older_schemas_are_told_apart() {
     let Some(pair) = Pair::new().await else { return };
-    // Beside the right one: a schema of the same server in which there is another index, and one in which there is nothing.
+    // Next to the right one: a schema of the same server with another index, and an empty one.
     let (other, empty) = (Place::on(&pair.primary).await, Place::on(&pair.primary).await);
     let other_index = Index::open(other.database().await).await.expect("an index");
     let _ = Replicas::open(other_index, &[pair.replica_at()], LIMITS).await.expect("an identity of its own");
@@ -206,7 +206,7 @@ async fn other_databases_and_older_schemas_are_told_apart() {
     let replicas = pair.replicas(LIMITS).await;
     pair.index.database().execute(old, &[Value::Text("index.replication")]).await.expect("an older schema");
     wait_for(&replicas, 1, ReplicaState::Schema).await;
-    // Nothing was applied from here.
+    // No migration was applied through the replica.
     let applied = "SELECT COUNT(*) FROM toolcrib_migration WHERE module = 'index.replication'";
     let row = pair.index.database().fetch_optional(applied, &[]).await.expect("read").expect("a row");
     assert_eq!(row.scalar::<i64>().expect("a count"), 0);

@@ -1,4 +1,4 @@
-//! A chain that is written by the test: any blocks, any events, any fork, and faults on demand.
+//! A chain that the test scripts: any blocks, any events, any fork, and faults on demand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
@@ -18,7 +18,7 @@ use toolcrib_testkit::nodes::fake::{FakeNode, Reply, config};
 
 pub(crate) const REGISTRY: Address = Address::repeat_byte(0x82);
 
-/// Something that a contract emits.
+/// An event that a contract emits.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitted {
     pub(crate) address: Address,
@@ -60,26 +60,26 @@ pub(crate) struct Block {
 
 pub(crate) type Fault = Arc<dyn Fn(&World, &str, &Value) -> Option<Reply> + Send + Sync>;
 
-/// Something that happens to the chain when a method is asked, before the answer.
+/// A change of the chain when a method is called, before the response.
 pub(crate) type Turn = Box<dyn FnMut(&mut World, &str) + Send>;
 
 /// The chain as the node sees it.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) blocks: Vec<Block>,
-    /// Blocks behind the head that are final; `None` for a node that does not know.
+    /// The number of final blocks behind the head is derived from this depth; `None` for a node without finality.
     pub(crate) finalized: Option<u64>,
     /// Whether logs come with the time of their block.
     pub(crate) gives_time: bool,
     /// Whether headers have no bloom.
     pub(crate) no_bloom: bool,
-    /// How often each method was asked.
+    /// How often each method was called.
     pub(crate) asked: BTreeMap<String, u64>,
     pub(crate) fault: Option<Fault>,
     pub(crate) turn: Option<Turn>,
-    /// Logs that a fault left out of answers, counted each time.
+    /// Logs that a fault omitted, counted each time.
     pub(crate) hidden: AtomicU64,
-    /// Logs that a fault has given: hash of the block, and index.
+    /// Logs that a fault has returned: hash of the block, and index.
     pub(crate) given: Mutex<BTreeSet<(String, String)>>,
     salt: u64,
 }
@@ -93,7 +93,7 @@ impl World {
         self.blocks.push(Block { hash, parent, time: 1_700_000_000 + 2 * number, logs });
     }
 
-    /// Takes the newest blocks back.
+    /// Removes the newest blocks.
     pub(crate) fn cut(&mut self, depth: usize) {
         let keep = self.blocks.len().saturating_sub(depth).max(1);
         self.blocks.truncate(keep);
@@ -175,7 +175,7 @@ impl World {
         }
     }
 
-    /// What the registry answers to a call that changes nothing: the fold over its events up to a block.
+    /// Returns the registry's response to a read-only call: the fold over its events up to a block.
     fn call(&self, params: &Value) -> Reply {
         let refuse = |message: &str| Reply::Error(-32_000, message.to_owned(), Value::Null);
         let (Some(_), Some(input)) = (params[0]["to"].as_str(), params[0]["input"].as_str().or(params[0]["data"].as_str()))
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// How many tools were registered up to a block, and what each is; `None` for one that was removed.
+    /// Returns how many tools were registered up to a block, and the state of each; `None` for one that was deregistered.
     fn state(&self, block: u64) -> (usize, BTreeMap<U256, Option<ToolConfig>>) {
         let mut tools: BTreeMap<U256, Option<ToolConfig>> = BTreeMap::new();
         let mut count = 0;
@@ -271,13 +271,13 @@ pub(crate) fn quantity(text: &str) -> u64 {
     u64::from_str_radix(text.trim_start_matches("0x"), 16).expect("a quantity")
 }
 
-/// The blocks that a question about logs is about.
+/// Returns the block range of a log filter.
 pub(crate) fn range(filter: &Value) -> (u64, u64) {
     let number = |key: &str| quantity(filter[key].as_str().expect("a block"));
     (number("fromBlock"), number("toBlock"))
 }
 
-/// A running node with a written chain. It has a first block without events.
+/// A running node with a scripted chain. It has a first block without events.
 pub(crate) struct Script {
     pub(crate) world: Arc<Mutex<World>>,
     pub(crate) node: FakeNode,

@@ -1,4 +1,4 @@
-//! Search: what is found, in which order, and that it follows the feed.
+//! Search: hits, their order, and updates from the feed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -121,16 +121,16 @@ async fn it_follows_the_feed_and_survives_restarts() {
         assert!(found(&search, &text("swap tokens")).is_empty(), "removed");
         drop(search);
 
-        // Another process goes on where this one was.
+        // Another process continues where this one stopped.
         let search = searching(&index, Some(folder.path())).await;
         assert_eq!(search.cursor(), 10);
         assert_eq!(found(&search, &text("moon")), [7], "without asking the database");
         assert_eq!(search.catch_up().await.expect("nothing to do"), 0);
 
-        // A past that is no longer kept: everything is read again.
+        // The feed no longer has all changes: everything is read again.
         samples[0].name = "stars".to_owned();
         put(&index, registry, &samples[..1]).await;
-        // Numbered by itself, so that it has a row of its own.
+        // Numbered in a separate call, so that it has its own row.
         assert_eq!(index.last_change().await.expect("a number"), 11);
         put(&index, registry, &[Sample::new(8, "comets", "Where comets are.")]).await;
         assert_eq!(index.last_change().await.expect("a number"), 12);
@@ -283,7 +283,7 @@ async fn requests_in_small_directories_are_found_by_what_they_are_about() {
     ];
     let (_index, _registry, search) = filled(&samples).await;
     let first = |query: &str| found(&search, &text(query)).first().copied();
-    // The rarest words of the request are those that say least.
+    // The rarest words of the request are the least important ones.
     assert_eq!(first("Can you please help me with what I want: the price of gold?"), Some(3));
     assert_eq!(first("I would like to see a movie with you"), Some(2), "a synonym");
     assert!(!found(&search, &text("the movie for me")).contains(&5), "function words find nothing beside others");
@@ -355,7 +355,7 @@ async fn filters_hold_and_facets_count() {
     assert_eq!((page.total, page.facets.expect("facets").counted), (Some(2), 2));
 }
 
-/// Walks through all pages and changes other tools in between; the ones that did not change must come exactly once.
+/// Walks through all pages and changes other tools in between; the unchanged ones must come exactly once.
 async fn walk(query: &SearchQuery) {
     for (_place, index, registry) in indexes().await {
         let sample = |id: u64| Sample {
@@ -380,7 +380,7 @@ async fn walk(query: &SearchQuery) {
             }
             let Some(next) = page.next else { break };
             query.cursor = Some(Cursor::parse(&next.to_string()).expect("its own text"));
-            // Every sixth changes, goes or was changed; new ones come.
+            // Every sixth one changes, is deleted or was changed; new ones are added.
             let changed = Sample {
                 payers: 3 + round,
                 registered: 1_790_000_000 + i64::try_from(round).expect("small"),
@@ -441,7 +441,7 @@ async fn another_process_goes_on_with_a_page_by_relevance() {
     assert_eq!(whole.len(), 200);
     let (mut seen, mut cursor) = (Vec::new(), None);
     for round in 0.. {
-        // A process that has never seen the search, on data that changed a little.
+        // A process that has not run the search before, on slightly changed data.
         let search = searching(&index, None).await;
         search.catch_up().await.expect("caught up");
         let page = search.run(&SearchQuery { cursor, ..query.clone() }).expect("a page");
@@ -471,7 +471,7 @@ async fn a_cursor_belongs_to_its_search() {
         let error = search.run(&other).expect_err("refused");
         assert!(matches!(error, Error::Cursor) && error.code() == codes::index::CURSOR);
     }
-    // Another size of page is the same search.
+    // Another page size is the same search.
     assert_eq!(search.run(&SearchQuery { cursor, limit: 100, ..query }).expect("a page").hits.len(), 15);
 }
 
@@ -523,7 +523,7 @@ async fn foreign_text_is_only_text() {
     let samples: Vec<Sample> = strings
         .iter()
         .zip(0..)
-        // PostgreSQL has no text with a zero byte, and no row comes with one.
+        // PostgreSQL text has no zero byte, and no row contains one.
         .map(|(text, id)| Sample {
             is_verified: id % 2 == 0,
             tags: vec![text.chars().take(50).collect()],
@@ -570,7 +570,7 @@ async fn reputation_from_outside_counts() {
     assert_eq!(found(&search, &text("weather")), [1, 2]);
 }
 
-/// A model of three pieces, of which two mean nearly the same.
+/// Writes a model with three tokens, two with nearly the same meaning.
 pub(crate) fn write_embedding(folder: &Path) {
     let header = r#"{"m":{"dtype":"F32","shape":[4,2],"data_offsets":[0,32]}}"#;
     let rows: [f32; 8] = [0.0, 0.0, 1.0, 0.0, 0.9, 0.1, 0.0, 1.0];
@@ -611,7 +611,7 @@ async fn meaning_adds_to_words() {
     std::fs::write(model.path().join("tokenizer.json"), "{}").expect("written");
     let error = Search::open(index.clone(), with_model.clone()).await.expect_err("refused");
     assert_eq!(error.code(), codes::index::EMBEDDING);
-    // A known package is taken by the names of its files, and only with their hashes.
+    // A known package is detected by the names of its files, and accepted only with their hashes.
     let package = model.path().join("wordllama/weights");
     std::fs::create_dir_all(&package).expect("a folder");
     std::fs::write(package.join("l2_supercat_256.safetensors"), "other bytes").expect("written");
@@ -650,7 +650,7 @@ async fn details_have_a_meaning_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn wording_tells_hits_apart() {
     let same = |id, name: &str, description: &str| Sample { registered: 1_780_000_000, ..Sample::new(id, name, description) };
-    // No term in common but `lookup`, and too different for a spelling mistake.
+    // No common term except `lookup`, and too different for spelling correction.
     let (_, _, search) = filled(&[same(1, "lookup", "Pharmacy."), same(2, "lookup", "Asteroid.")]).await;
     assert_eq!(found(&search, &text("lookup")), [2, 1], "equal, so by key");
     assert_eq!(found(&search, &text("pharmaceutical lookup")), [1, 2]);
@@ -733,14 +733,14 @@ async fn many_search_while_it_is_fed() {
     assert_eq!(keys.len(), 25);
 }
 
-/// What each set must reach: a little below what was measured.
+/// The minimum quality of each set: a little below the measured one.
 const QUALITY: [(&str, quality::Scores); 3] = [
     ("seal-tools", quality::Scores { dev: 94.8, test: 95.6, all: 95.3 }),
     ("bfcl-v4", quality::Scores { dev: 66.6, test: 63.9, all: 65.0 }),
     ("metatool", quality::Scores { dev: 61.0, test: 58.9, all: 59.7 }),
 ];
 
-/// What each set must reach with WordLlama-256.
+/// The minimum quality of each set with WordLlama-256.
 const QUALITY_WITH_EMBEDDING: [(&str, quality::Scores); 3] = [
     ("seal-tools", quality::Scores { dev: 94.8, test: 95.7, all: 95.4 }),
     ("bfcl-v4", quality::Scores { dev: 67.7, test: 64.4, all: 66.0 }),

@@ -1,4 +1,4 @@
-//! Searches that read more pages than they give: what an account may use, and a collection by its name.
+//! Searches that read more pages than they return: tools that an account can call, and a collection by its name.
 
 use alloy_primitives::Address;
 use toolcrib_index::access::MAX_CANDIDATES;
@@ -24,7 +24,7 @@ async fn filled(samples: &[Sample]) -> (Index, RegistryId, Search) {
     (index, registry, search)
 }
 
-/// Tools with these numbers get a predicate. Nobody can be asked about it: no chain is followed.
+/// Gives these tools a predicate. It cannot be called: no chain is followed.
 async fn gate(index: &Index, registry: RegistryId, ids: impl IntoIterator<Item = u64>) {
     let sql = "UPDATE index_tool SET predicate = $1 WHERE registry = $2 AND tool = $3";
     for id in ids {
@@ -54,7 +54,7 @@ fn plain(count: u64) -> Vec<Sample> {
     (1..=count).map(|id| Sample::new(id, "tool", "Does something.")).collect()
 }
 
-/// However small the pages are, all of them together have everything once.
+/// However small the pages are, all of them together have every hit once.
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_usable_tools_are_filled_and_have_everything_once() {
     let (index, registry, search) = filled(&plain(40)).await;
@@ -76,7 +76,7 @@ async fn pages_of_usable_tools_are_filled_and_have_everything_once() {
     }
 }
 
-/// One page asks about so many candidates and no more, and says that there are others.
+/// One page checks this maximum of candidates, and reports that there are others.
 #[tokio::test(flavor = "multi_thread")]
 async fn candidates_of_a_page_are_limited() {
     let count = MAX_CANDIDATES as u64 + 60;
@@ -92,7 +92,7 @@ async fn candidates_of_a_page_are_limited() {
     assert!(small.hits.is_empty() && small.partial && small.next.is_some());
 }
 
-/// Hits that went since their words were read are left out and their places are filled. Counts are those of the whole search.
+/// Hits that were deleted since they were indexed are left out, and others fill the page. Counts are those of the whole search.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_removed_takes_no_place() {
     let (index, registry, search) = filled(&plain(9)).await;

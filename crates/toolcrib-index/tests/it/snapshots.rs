@@ -1,4 +1,4 @@
-//! Search snapshots: a new node begins with one, and builds search from the database when none fits.
+//! Search snapshots: a new node begins with one, and builds search from the database when none is usable.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ use toolcrib_testkit::databases::{Backend, Place};
 use toolcrib_testkit::objects::Service;
 use toolcrib_testkit::samples::{Sample, put};
 
-/// Whenever there is a change, and files of old snapshots go at once.
+/// Publishes on every change, and deletes files of old snapshots at once.
 const AT_ONCE: PublishOptions = PublishOptions { every_seconds: 0, changes: 1, soonest_seconds: 0, grace_seconds: 0 };
 
 async fn index_in(place: &Place) -> (Index, RegistryId) {
@@ -101,7 +101,7 @@ impl Scene {
         std::fs::write(self.folder().join("latest.json"), manifest.to_string()).expect("written");
     }
 
-    /// A new node on this database: what it begins with, and that it works.
+    /// A new node on this database: checks its initial content, and that it works.
     async fn node(&self) -> SearchStart {
         let search = search_in(&self.index, None, Some(&self.objects)).await;
         let start = search.start();
@@ -138,14 +138,14 @@ async fn a_new_node_begins_with_a_snapshot_and_goes_on_in_the_feed() {
             assert_eq!(node.catch_up().await.expect("caught up"), 1, "only what came after the snapshot");
             assert_eq!(found(&node, "moon"), [4]);
         }
-        // The folder is its own from here on, and nothing else is left in it.
+        // The folder belongs to the node now, and nothing else is left in it.
         let node = search_in(&scene.index, Some(folder.path()), Some(&scene.objects)).await;
         assert_eq!((node.start(), node.cursor()), (SearchStart::Folder, 4));
         let mut names: Vec<_> =
             std::fs::read_dir(folder.path()).expect("a folder").map(|entry| entry.expect("one").file_name()).collect();
         names.sort();
         assert_eq!(names, ["unverified", "verified"]);
-        // Many changes and merges later the engine has removed what it no longer needs: files of the snapshot, too.
+        // After many changes and merges the engine has deleted files that it no longer needs: files of the snapshot, too.
         for round in 0..12 {
             put(&scene.index, scene.registry, &[Sample::new(100 + round, "sun", "Where the sun is.")]).await;
             node.catch_up().await.expect("caught up");
@@ -164,13 +164,13 @@ async fn only_what_is_new_is_uploaded_and_what_is_old_goes() {
     scene.search.catch_up().await.expect("caught up");
     let Published::Done { cursor, bytes, uploaded } = scene.publish().await else { panic!("a snapshot") };
     assert!(cursor == 4 && uploaded < bytes, "{uploaded} of {bytes}");
-    // With a grace period of nothing, files that the new one does not have are gone; all of its own are there.
+    // Without a grace period, files that the new one does not have are deleted; all of its own exist.
     let manifest = scene.manifest();
     let named = manifest["files"].as_array().expect("files").len();
     let kept = files(&scene.folder().join("files")).len();
     assert!(kept <= named && kept + 1 < first + named, "{kept} files of {named} in the manifest, {first} before");
     assert_eq!(scene.node().await, SearchStart::Snapshot);
-    // Bounds: too few changes, and too soon.
+    // Limits: too few changes, and too soon.
     put(&scene.index, scene.registry, &[Sample::new(5, "stars", "Where stars are.")]).await;
     scene.search.catch_up().await.expect("caught up");
     let step = async |options: PublishOptions| {
@@ -180,7 +180,7 @@ async fn only_what_is_new_is_uploaded_and_what_is_old_goes() {
     assert_eq!(step(hour).await, Published::NotDue);
     assert_eq!(step(PublishOptions { changes: 1, soonest_seconds: 3_600, ..hour }).await, Published::NotDue);
     assert!(matches!(step(PublishOptions { changes: 1, ..hour }).await, Published::Done { cursor: 5, .. }));
-    // In the grace period files of the one before stay.
+    // During the grace period files of the previous one stay.
     assert!(!scene.manifest()["retired"].as_array().expect("a list").is_empty());
 }
 
@@ -247,7 +247,7 @@ async fn a_snapshot_that_does_not_fit_is_not_used() {
     }
     assert_eq!(scene.node().await, SearchStart::Snapshot);
 
-    // The next snapshot replaces one that does not fit, whatever it is.
+    // The next snapshot replaces an unusable one, whatever it is.
     scene.write_manifest(&json!("nonsense"));
     assert!(matches!(scene.publish().await, Published::Done { cursor: 3, .. }));
     assert_eq!(scene.node().await, SearchStart::Snapshot);
@@ -268,10 +268,10 @@ async fn a_snapshot_older_than_the_feed_or_of_another_database_is_not_used() {
         assert!(matches!(scene.publish().await, Published::Done { cursor: 6, .. }));
         assert_eq!(scene.node().await, SearchStart::Snapshot);
 
-        // A database that was restored from a backup gave the number to another change.
+        // A database that was restored from a backup assigned the number to another change.
         scene.index.database().execute("UPDATE index_change SET at = at + 1", &[]).await.expect("another past");
         assert_eq!(scene.node().await, SearchStart::Database);
-        // Another database has another place, and sees none of it.
+        // Another database has another location, and sees none of it.
         scene
             .index
             .database()
@@ -317,7 +317,7 @@ async fn services_of_others_carry_snapshots() {
         assert_eq!((node.start(), node.cursor()), (SearchStart::Snapshot, 4));
         assert_eq!(found(&node, "moon"), [4]);
         drop(service);
-        // The service is gone: search is built from the database, and publishing says so.
+        // The service is unavailable: search is built from the database, and publishing fails with an error.
         let node = search_in(&index, None, Some(&objects)).await;
         assert_eq!(node.start(), SearchStart::Database);
         node.catch_up().await.expect("caught up");
@@ -329,7 +329,7 @@ async fn services_of_others_carry_snapshots() {
 
 const TASK: &str = "TOOLCRIB_SNAPSHOT_PUBLISHER";
 
-/// Publishes one snapshot after the other, each of all files anew, until it is killed.
+/// Publishes snapshots continuously, each with all files new, until it is killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn child() {
     let Ok(task) = std::env::var(TASK) else { return };
@@ -341,7 +341,7 @@ async fn child() {
         put(&index, registry, &[Sample::new(10 + round % 50, "moon", "Phases of the moon.")]).await;
         let search = search_in(&index, None, None).await;
         search.catch_up().await.expect("caught up");
-        // The lease of one that was killed has to end by itself.
+        // The lease of a killed process must expire.
         index.database().execute("UPDATE index_lease SET until = 0", &[]).await.expect("ended");
         publisher(&search, &objects).step().await.expect("a step");
     }

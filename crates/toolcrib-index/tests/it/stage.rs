@@ -1,4 +1,4 @@
-//! A node with the test token on it, an index beside it, and tools that are sold for that token.
+//! A node with the test token, an index, and tools that are sold for that token.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,10 +28,10 @@ use toolcrib_x402::Authorization;
 /// The chain of the tests.
 pub(crate) const LOCAL: u64 = 31_337;
 
-/// What a call costs.
+/// The price of a call.
 pub(crate) const PRICE: u64 = 10_000;
 
-/// A node with the token, some of which four accounts have.
+/// A node with the token, and four accounts that have some of it.
 pub(crate) struct Stage(FundedNode);
 
 impl Deref for Stage {
@@ -55,12 +55,12 @@ impl Stage {
         stages
     }
 
-    /// The same node, as if others had a say in which blocks are final.
+    /// The same node, with finality as on a public chain.
     pub(crate) async fn public(&self) -> Chain {
         self.chain_of(|network| network.is_local = false).await
     }
 
-    /// Sends and waits; the transaction succeeds.
+    /// Sends a transaction and waits; it must succeed.
     pub(crate) async fn send(&self, to: Address, data: Bytes) -> B256 {
         self.0.send(&deployer(), to, data).await
     }
@@ -69,7 +69,7 @@ impl Stage {
         self.0.send(wallet, to, data).await
     }
 
-    /// Sends what no node was asked about, so that it may fail, and does not wait.
+    /// Sends a transaction without gas estimation, so that it may fail, and does not wait.
     pub(crate) async fn send_blindly(&self, to: Address, data: Bytes) -> B256 {
         let wallet = deployer();
         let harmless = Call { to: wallet.address(), data: Bytes::new(), value: U256::ZERO };
@@ -87,7 +87,7 @@ impl Stage {
         }
     }
 
-    /// A contract that calls the first word of its calldata with each of the parts that follow, each after its length.
+    /// Deploys a contract that calls the first word of its calldata with each of the parts that follow, each preceded by its length.
     pub(crate) async fn batcher(&self) -> Address {
         const CODE: &str = "6020\
             5b80361115602d57\
@@ -98,7 +98,7 @@ impl Stage {
             5b00\
             5b600080fd";
         let code = alloy_primitives::hex::decode(CODE).expect("hex");
-        // Copies what follows these eleven bytes and returns it.
+        // Init code: copies what follows these eleven bytes and returns it.
         let init = [&[0x60, code.len() as u8, 0x80, 0x60, 0x0b, 0x60, 0x00, 0x39, 0x60, 0x00, 0xf3][..], &code].concat();
         let data = format!("0x{}", alloy_primitives::hex::encode(init));
         let request = json!({ "from": dev_signers()[0].address(), "data": data, "gas": "0x100000" });
@@ -125,7 +125,7 @@ impl Stage {
         signer.sign_hash_sync(&digest).expect("a key signs").as_bytes().to_vec()
     }
 
-    /// Calldata of a payment, as anybody may send it.
+    /// Calldata of a payment, which any account may send.
     pub(crate) fn payment(&self, signer: &PrivateKeySigner, to: Address, value: u64) -> Bytes {
         let authorization = authorization(signer.address(), to, value);
         let signature = self.sign(signer, &authorization);
@@ -143,7 +143,7 @@ impl Stage {
         .into()
     }
 
-    /// Pays, and gives the transaction.
+    /// Pays, and returns the transaction.
     pub(crate) async fn pay(&self, signer: &PrivateKeySigner, to: Address, value: u64) -> B256 {
         let data = self.payment(signer, to, value);
         self.send(self.token.address, data).await
@@ -154,7 +154,7 @@ fn deployer() -> LocalWallet {
     LocalWallet::development(0).expect("a development account")
 }
 
-/// An authorization that is good for ten minutes, with a nonce that no test has used before.
+/// An authorization that is valid for ten minutes, with a nonce that no test has used before.
 pub(crate) fn authorization(from: Address, to: Address, value: u64) -> Authorization {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     Authorization {
@@ -180,7 +180,7 @@ pub(crate) struct Sold {
 }
 
 impl Sold {
-    /// For the usual price to its creator.
+    /// A tool at the usual price, paid to its creator.
     pub(crate) fn new(id: u64, creator: Address, token: Address) -> Self {
         Self {
             id,

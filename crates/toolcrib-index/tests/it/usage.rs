@@ -1,4 +1,4 @@
-//! What counts as use, and above all what does not: on two nodes and on both engines.
+//! Proven usage, and above all what does not count: on two nodes and on both engines.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_signer_local::PrivateKeySigner;
@@ -61,7 +61,7 @@ impl Shop {
         usage::submit(&self.index, &self.chains, report, now).await.expect("judged")
     }
 
-    /// Nothing is counted, and this is why.
+    /// Checks that a report is not counted, for this reason.
     #[track_caller]
     fn refused(&self, report: &Submission, expected: Code) -> impl Future<Output = ()> {
         self.refused_at(report, expected, SystemClock.now())
@@ -122,7 +122,7 @@ async fn a_payment_counts_once() {
             let changes = shop.index.changes(0, 10).await.expect("changes");
             assert_eq!(changes.len(), 1);
             assert_eq!((changes[0].key, changes[0].kinds.names().collect::<Vec<_>>()), (shop.key, vec!["usage"]));
-            // By endpoint, later, and by many at once: the same call.
+            // By endpoint, later, and many concurrently: the same call.
             let by_endpoint = Submission {
                 subject: Subject::Endpoint("https://tools.example.com:443/1".to_owned()),
                 latency_ms: None,
@@ -174,7 +174,7 @@ async fn what_proves_nothing_is_not_counted() {
         let data = [&keccak256("transfer(address,uint256)")[..4], &(CREATOR, U256::from(PRICE)).abi_encode()].concat();
         let wallet = LocalWallet::development(1).expect("a development account");
         let plain = stage.send_as(&wallet, token, data.into()).await;
-        // Signed by somebody else: the token refuses it, and the transaction fails.
+        // Signed by another account: the token rejects it, and the transaction fails.
         let forged = {
             let authorization = authorization(alice().address(), CREATOR, PRICE);
             let mut data = stage.payment(alice(), CREATOR, PRICE).to_vec();
@@ -191,13 +191,13 @@ async fn what_proves_nothing_is_not_counted() {
             shop.refused(&paid(1, from, forged), code::REVERTED).await;
             shop.refused(&paid(1, bob().address(), good), code::NO_AUTHORIZATION).await;
             shop.refused(&paid(9, from, good), code::TOOL_UNKNOWN).await;
-            // Another chain: none that is followed, and one that the tool is not sold on.
+            // Another chain: one that is not followed, and one that the tool is not sold on.
             let on = |chain| Submission {
                 proof: UsageProof::Settlement { caller: from, transaction: good, chain },
                 ..paid(1, from, good)
             };
             shop.refused(&on(8453), code::CHAIN_UNKNOWN).await;
-            // A token of the tool's own making is not believed, whatever it logs.
+            // A token of the tool's own is not trusted, whatever it logs.
             let own = Address::repeat_byte(0x99);
             put(&shop.index, &Sold::new(2, CREATOR, own)).await;
             shop.refused(&paid(2, from, good), code::TOKEN_UNKNOWN).await;
@@ -206,7 +206,7 @@ async fn what_proves_nothing_is_not_counted() {
             abroad.recipient = abroad.recipient.replace("31337", "8453");
             put(&shop.index, &Sold { prices: vec![abroad], ..Sold::new(3, CREATOR, token) }).await;
             shop.refused(&paid(3, from, good), code::NO_PRICE).await;
-            // Another protocol, and a tool that asks for nothing.
+            // Another protocol, and a free tool.
             let mut other = price(token, CREATOR, PRICE);
             other.protocol = "mpp".to_owned();
             put(&shop.index, &Sold { prices: vec![other], ..Sold::new(4, CREATOR, token) }).await;
@@ -254,20 +254,20 @@ async fn a_payment_belongs_to_one_tool() {
         let till = Address::repeat_byte(0x11);
         let till_paid = stage.pay(alice(), till, PRICE).await;
         for shop in Shop::each(&stage).await {
-            // Two tools of one owner: the price tells.
+            // Two tools of one owner: the price decides.
             put(&shop.index, &Sold::new(2, CREATOR, token).to(token, CREATOR, 2 * PRICE)).await;
             shop.refused(&paid(2, from, one), code::TOO_LITTLE).await;
             shop.refused(&paid(1, from, two), code::OTHER_TOOL).await;
             assert!(shop.submit(&paid(2, from, two)).await.verified);
-            // At the same price, whoever proves it first has it.
+            // At the same price, the first proof gets it.
             put(&shop.index, &Sold::new(3, CREATOR, token)).await;
             assert!(shop.submit(&paid(3, from, one)).await.verified);
             shop.refused(&paid(1, from, one), code::ALREADY_COUNTED).await;
-            // Somebody else's tool that names the same account gets nothing of it.
+            // Another owner's tool that names the same account gets nothing of it.
             let thief = Address::repeat_byte(0xbd);
             put(&shop.index, &Sold::new(4, thief, token).to(token, CREATOR, PRICE)).await;
             shop.refused(&paid(4, from, one), code::OTHER_TOOL).await;
-            // Where the account has registered nothing, whoever came first.
+            // If the account has registered nothing, the first registration gets it.
             let late = Sold { registered_at: 9_000, ..Sold::new(5, thief, token).to(token, till, PRICE) };
             put(&shop.index, &late).await;
             put(&shop.index, &Sold::new(6, CREATOR, token).to(token, till, PRICE)).await;
@@ -279,7 +279,7 @@ async fn a_payment_belongs_to_one_tool() {
                 calls.push(shop.totals(id).await.paid_calls);
             }
             assert_eq!(calls, [0, 1, 1, 0, 0, 1]);
-            // An endpoint that two tools have names neither.
+            // An endpoint of two tools is ambiguous.
             let same = Sold { endpoint: "https://tools.example.com/1".to_owned(), ..Sold::new(8, thief, token) };
             put(&shop.index, &same).await;
             for (endpoint, expected) in [
@@ -301,14 +301,14 @@ async fn in_a_batch_each_authorization_has_its_own_transfer() {
         let nothing = Address::repeat_byte(0xee);
         let calls: Vec<Bytes> = vec![
             stage.payment(bob(), CREATOR, 2 * PRICE),
-            // Used up for nothing, before a payment that is another's.
+            // Used up for a payment of zero, before the payment of another account.
             stage.payment(alice(), nothing, 0),
             stage.payment(alice(), nothing, PRICE),
             stage.payment(&dev_signers()[3], CREATOR, PRICE),
         ];
         let batch = stage.batch(&calls).await;
         let twice = stage.batch(&[stage.payment(alice(), CREATOR, PRICE), stage.payment(alice(), CREATOR, PRICE)]).await;
-        // Two authorizations, one of them over nothing, and one payment.
+        // Two authorizations, one of them over zero, and one payment.
         let covered = stage.batch(&[stage.payment(alice(), CREATOR, 0), stage.payment(alice(), CREATOR, PRICE)]).await;
         for shop in Shop::each(&stage).await {
             shop.refused(&paid(1, alice().address(), batch), code::WRONG_RECIPIENT).await;
@@ -316,7 +316,7 @@ async fn in_a_batch_each_authorization_has_its_own_transfer() {
             assert!(shop.submit(&paid(1, dev_signers()[3].address(), batch)).await.verified);
             shop.refused(&paid(1, dev_signers()[4].address(), batch), code::NO_AUTHORIZATION).await;
             assert_eq!(shop.totals(1).await.volume, 3 * PRICE);
-            // One report, one call: the second payment is there for another tool's report, and no third is.
+            // One report, one call: the second payment is left for another tool's report, and there is no third.
             assert!(shop.submit(&paid(1, alice().address(), twice)).await.verified);
             put(&shop.index, &Sold::new(2, CREATOR, token)).await;
             put(&shop.index, &Sold::new(3, CREATOR, token)).await;
@@ -360,7 +360,7 @@ async fn what_is_not_final_waits() {
         }
         stage.dev("anvil_mine", json!(["0x41"])).await;
         for shop in &shops {
-            // The node is gone for a while: nothing is lost.
+            // The node is unavailable for a while: nothing is lost.
             let gone = toolcrib_chain::rpc::NodeUrl::parse("http://127.0.0.1:1").expect("a URL");
             let config = toolcrib_chain::rpc::ChainConfig::new(public.network(), vec![gone]).expect("a node");
             let gone = Chains::from_iter([toolcrib_chain::rpc::Chain::lazy(config).expect("not connected yet")]);
@@ -399,7 +399,7 @@ async fn signatures_over_nothing_never_rank() {
         assert_eq!((totals.signed_calls, totals.paid_calls, totals.payers, totals.ranking_payers), (2, 0, 0, 0));
         let (calls, _) = shop.index.activity(shop.key, false, 10, 0).await.expect("activity");
         assert_eq!((calls.len(), calls[0].paid, calls[0].tx_hash), (2, false, None));
-        // Another's signature, another recipient, another tool's binding, another chain, a time that is over or not come.
+        // Another account's signature, another recipient, another tool's binding, another chain, an expired and a future validity.
         let at = |change: &dyn Fn(&mut Authorization)| {
             let mut authorization = authorization(from, CREATOR, 0);
             change(&mut authorization);
@@ -420,7 +420,7 @@ async fn signatures_over_nothing_never_rank() {
     }
 }
 
-/// What search says that the creator's activity is worth for a tool.
+/// Returns the part of the creator signal in a tool's score.
 async fn creator_share(search: &Search, key: ToolKey) -> f32 {
     search.catch_up().await.expect("caught up");
     let page = search.run(&SearchQuery { limit: 20, explain: true, ..SearchQuery::default() }).expect("a page");
@@ -473,7 +473,7 @@ async fn creators_are_known_by_the_accounts_that_paid_any_of_their_tools() {
             let two = creator_share(&search, second).await;
             assert!(two > one);
 
-            // A third account is not twice as many: other tools stay as they are.
+            // A third account is not a doubling: other tools stay as they are.
             assert!(shop.submit(&paid(1, owner.address(), of_owner)).await.verified);
             assert_eq!((payers(1).await, payers(2).await), (3, 3));
             assert_eq!(seen().await, [(1, Kinds::USAGE)]);

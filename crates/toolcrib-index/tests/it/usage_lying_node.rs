@@ -1,4 +1,4 @@
-//! What usage counts make of nodes that lie about a payment.
+//! Usage counts with nodes that lie about a payment.
 
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_core::caip::ToolRef;

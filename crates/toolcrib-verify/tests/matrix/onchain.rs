@@ -16,7 +16,7 @@ fn registrations() -> Vec<Row> {
     vec![
         Row::new("never registered").life(Life::Never).gone(Step::Registration, chain::TOOL_NOT_FOUND),
         Row::new("deregistered").life(Life::Deregistered).gone(Step::Registration, chain::TOOL_DEREGISTERED),
-        Row::new("squatted").by(1).says("0x70997970c51812dc3a010c7d01b50e0d17dc79c8 registered it").refused(
+        Row::new("squatted").by(1).says("0x70997970c51812dc3a010c7d01b50e0d17dc79c8 registered the tool").refused(
             4,
             Step::Creator,
             verify::CREATOR_MISMATCH,

@@ -32,7 +32,7 @@ fn every_documented_exit_code_is_produced() {
     let help = sandbox.run(&["--help"]).code(0).stdout;
     for (text, from, to) in [
         (help, "Exit codes:", "The result goes"),
-        (document("docs/output.md"), "**The exit code is the answer.**", "When some files"),
+        (document("docs/output.md"), "**The exit code is the answer.**", "If some files"),
         (document("README.md"), "Exit codes:", "[docs/cli.md]"),
     ] {
         assert_eq!(listed(&text, from, to), [0, 1, 2, 3], "{from}");

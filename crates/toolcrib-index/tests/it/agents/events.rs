@@ -30,7 +30,7 @@ async fn what_happens_to_agents_is_in_the_feed() {
         let verified = worker(&index, &clock, |domain: &AgtDomain| good(domain, 1_000, |_| ()));
         verified.round().await.expect("a round");
         assert_eq!(said(&after(&index, 2).await), ["3 a.agt verification", "4 b.agt verification"]);
-        // The same verdict, and a check that could not be completed, are no changes.
+        // The same verdict and an incomplete check are not changes.
         clock.advance(10_000);
         verified.round().await.expect("a round");
         clock.advance(10_000);
@@ -50,7 +50,7 @@ async fn what_happens_to_agents_is_in_the_feed() {
         assert_eq!(other.last_change().await.expect("a number"), 7);
         set(&index, &["b.agt", "c.agt"], &clock).await;
         assert_eq!(index.last_change().await.expect("a number"), 7, "the same list is no change");
-        // Nothing of it asks for the verification of a tool.
+        // No verification of a tool is enqueued.
         let queue = index.queue_state(clock.now()).await.expect("a queue");
         assert_eq!((queue.due, queue.leased), (0, 0));
         assert!(index.agent_of(feed_key(&name("never-listed.agt"))).await.is_err());
@@ -79,7 +79,7 @@ async fn checks_are_counted_by_state_and_by_error() {
         assert_eq!(census.states, counted(&[("invalid-owner", 1), ("manifest", 2), ("pending", 1)]));
         assert_eq!(census.unreachable, counted(&[("fetch.dns_failed", 1)]));
         assert_eq!((census.good, census.due, census.oldest_due), (2, 0, None));
-        // A good verdict that is too old does not count, and is due.
+        // An expired good verdict does not count, and is due.
         clock.advance(100_000);
         let census = index.agent_census(clock.now()).await.expect("counts");
         assert_eq!((census.good, census.due), (0, 4));

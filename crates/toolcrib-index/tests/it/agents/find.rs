@@ -91,11 +91,11 @@ async fn filters_look_at_verified_content_alone() {
             (AgentQuery { words: text("FRANCAIS"), ..any() }, vec!["translator"]),
             (AgentQuery { words: text("human_like 100%"), ..any() }, vec!["translator"]),
             (AgentQuery { words: text("human%like"), ..any() }, vec![]),
-            // A name or domain that fits comes before a newer one.
+            // A match in name or domain comes before a newer agent.
             (AgentQuery { words: text("translat"), ..any() }, vec!["free", "translator"]),
             (AgentQuery { words: text("painter"), ..any() }, vec!["painter"]),
             (AgentQuery { words: text("painter.agt agent"), ..any() }, vec!["painter"]),
-            // What an unverified one claims is not searched; its domain is.
+            // Claims of an unverified agent are not searched; its domain is.
             (AgentQuery { words: text("hidden"), ..any() }, vec![]),
             (AgentQuery { words: text("hidden"), include_unverified: true, ..any() }, vec!["hidden"]),
             (AgentQuery { words: text("useful hidden"), include_unverified: true, ..any() }, vec![]),
@@ -139,7 +139,7 @@ async fn pages_have_every_agent_once() {
         let clock = MovingClock::new();
         let names: Vec<String> = (0..53).map(|n| format!("n{n}.agt")).collect();
         set(&index, &names.iter().map(String::as_str).collect::<Vec<_>>(), &clock).await;
-        // Many of one time, so that the name decides.
+        // Several with the same time, so that the name decides.
         let script = |domain: &AgtDomain| match domain.sld().len() {
             2 => refused("not-found", "agent.legacy"),
             _ => good(domain, 1_000 + domain.sld().bytes().map(i64::from).sum::<i64>() % 3, |_| ()),

@@ -1,4 +1,4 @@
-//! What an index remembers of names: it survives restarts, is shared, and never gets older.
+//! The remembered manifest of each name: it survives restarts, is shared, and is never replaced by an older one.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use toolcrib_index::agents::{AgentMemory, AgentOptions, AgentResolution, AgentWo
 
 use super::scripted::{MovingClock, NOW, good, indexes, name, set, unreachable};
 
-/// Resolves as it is told, and notes what it was told to remember.
+/// A scripted resolver that records the memory it gets.
 struct Noting {
     answer: Box<dyn Fn(&AgtDomain) -> AgentResolution + Send + Sync>,
     remembered: Arc<Mutex<Vec<Option<AgentMemory>>>>,
@@ -22,7 +22,7 @@ impl ResolveAgent for Noting {
     }
 }
 
-/// One check of the one name that is due, in a process of its own: what it was told to remember.
+/// One check of the one due name, in a process of its own: returns the memory that the resolver got.
 async fn check(
     index: &Index,
     clock: &MovingClock,
@@ -54,9 +54,9 @@ async fn what_was_verified_is_remembered_across_processes() {
         let AgentResolution::Judged { verdict, .. } = good(&name("a.agt"), 1_000, |_| ()) else { panic!("a verdict") };
         assert_eq!(made(Some(&memory)), Some((1_000, "bafk1000")));
         assert_eq!((Some(memory.digest), Some(memory.owner)), (verdict.content_digest, verdict.owner));
-        // An older manifest that is verified all the same does not take the memory back.
+        // An older manifest that is verified all the same does not replace the memory.
         assert_eq!(made(check(&index, &clock, |domain| good(domain, 1_500, |_| ())).await.as_ref()), Some((2_000, "bafk2000")));
-        // Neither does what is not verified, nor what could not be told.
+        // Neither does an unverified or an incomplete result.
         let refusal = |domain: &AgtDomain| {
             let AgentResolution::Judged { mut verdict, report } = good(domain, 3_000, |_| ()) else { panic!("a verdict") };
             (verdict.verified, verdict.state) = (false, "invalid-owner".to_owned());
@@ -64,7 +64,7 @@ async fn what_was_verified_is_remembered_across_processes() {
         };
         assert_eq!(made(check(&other, &clock, refusal).await.as_ref()), Some((2_000, "bafk2000")));
         assert_eq!(made(check(&other, &clock, |_| unreachable()).await.as_ref()), Some((2_000, "bafk2000")));
-        // A name that leaves the list and comes back is not a new one.
+        // A name that is removed and added again is not a new one.
         set(&index, &["b.agt"], &clock).await;
         set(&index, &["a.agt"], &clock).await;
         let restarted = Index::open(place.database().await).await.expect("an index");
@@ -92,7 +92,7 @@ async fn a_worker_that_lost_its_lease_does_not_remember() {
     for (_place, index) in indexes().await {
         let clock = MovingClock::new();
         set(&index, &["a.agt"], &clock).await;
-        // The name leaves the list and comes back while it is resolved, so that the lease is gone.
+        // The name is removed and added again while it is resolved, so the lease is lost.
         let (begun, open) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
         let slow = Slow { begun: Arc::clone(&begun), open: Arc::clone(&open) };
         let worker = AgentWorker::new(index.clone(), slow, Arc::new(clock.clone()), AgentOptions::default()).expect("a worker");
@@ -106,7 +106,7 @@ async fn a_worker_that_lost_its_lease_does_not_remember() {
     }
 }
 
-/// Verifies, when it may.
+/// Returns a verdict when the test allows it.
 struct Slow {
     begun: Arc<tokio::sync::Notify>,
     open: Arc<tokio::sync::Notify>,

@@ -1,4 +1,4 @@
-//! Agents: the list, the work, the search, the feed, and what is remembered.
+//! Agents: the list, the worker, search, the feed, and the remembered manifests.
 
 mod events;
 mod find;

@@ -1,4 +1,4 @@
-//! Four processes share one list. A child is this very program, started for one test that does nothing unless it is told what to do.
+//! Four processes share one list. A child is this test binary, started for one test that does nothing without instructions.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::scripted::{NOW, good, indexes, name};
 const TASK: &str = "TOOLCRIB_INDEX_AGENT_WORKER";
 const NAMES: i64 = 400;
 
-/// Notes every resolution in the database.
+/// Records every resolution in the database.
 struct Noting(Index);
 
 impl ResolveAgent for Noting {
@@ -40,7 +40,7 @@ async fn child() {
     worker.run(std::future::pending()).await;
 }
 
-/// A worker that ends with the test, however that ends.
+/// A worker process that ends with the test, even if the test panics.
 struct Started(Child);
 
 impl Drop for Started {

@@ -1,4 +1,4 @@
-//! A resolver that follows a script, and a clock that is set by hand.
+//! A scripted resolver, and a clock that the test sets.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use toolcrib_testkit::databases::{Backend, Place};
 
 pub(crate) const NOW: i64 = 1_800_000_000;
 
-/// Resolves as a function says.
+/// A resolver that calls a function.
 pub(crate) struct Scripted<F>(pub(crate) F);
 
 impl<F: Fn(&AgtDomain) -> AgentResolution + Send + Sync> ResolveAgent for Scripted<F> {

@@ -1,4 +1,4 @@
-//! The list of names, and what the worker does with it.
+//! The list of names, and the worker.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ async fn a_list_that_changes_is_followed() {
         });
         assert_eq!(worker.round().await.expect("a round").judged, 2);
         let before = index.last_agent_change().await.expect("a number");
-        // One leaves and another one comes: only the list is worked on, and nothing is lost.
+        // One is removed and another one added: only the list is processed, and nothing is lost.
         std::fs::write(&path, "a.agt\nc.agt").expect("written");
         let (_, changes) = file.refresh(&index, clock.now()).await.expect("read").expect("new");
         assert_eq!((changes.added, changes.left), (1, 1));
@@ -48,7 +48,7 @@ async fn a_list_that_changes_is_followed() {
         let everybody = AgentQuery { limit: 9, include_unverified: true, ..AgentQuery::default() };
         let page = index.find_agents(&everybody, clock.now()).await.expect("a page");
         assert_eq!(page.agents.len(), 2, "not listed");
-        // A broken file changes nothing; a good one brings the name back, which is due at once.
+        // A broken file changes nothing; a good one adds the name again, which is due at once.
         std::fs::write(&path, vec![b'#'; 3 << 20]).expect("written");
         assert!(file.refresh(&index, clock.now()).await.is_err());
         std::fs::write(&path, "a.agt\nb.agt\nc.agt\n").expect("written");
@@ -121,19 +121,19 @@ async fn who_cannot_be_reached_keeps_the_verdict() {
         assert_eq!((trouble.step.as_str(), trouble.code.as_str(), at), ("txt", "fetch.dns_failed", begun));
         assert!(view.is_good(clock.now()) && view.facts(clock.now()).is_some(), "the verdict stays");
         assert_eq!(index.agent_changes(&name("a.agt"), 10).await.expect("changes").len(), 1, "and nothing flipped");
-        // It is tried again soon, and then less and less often.
+        // It is retried soon, and then at growing intervals.
         clock.advance(10);
         assert_eq!(worker.round().await.expect("a round").leased, 0);
         clock.advance(60);
         assert_eq!(worker.round().await.expect("a round").leased, 1);
-        // A verdict does not hold for ever.
+        // A verdict expires.
         clock.advance(90_000);
         worker.round().await.expect("a round");
         let old = index.agent(&name("a.agt")).await.expect("read").expect("an agent");
         assert!(old.verdict.as_ref().is_some_and(|verdict| verdict.verified) && !old.is_good(clock.now()));
         let page = index.find_agents(&AgentQuery { limit: 9, ..AgentQuery::default() }, clock.now()).await.expect("a page");
         assert!(page.agents.is_empty());
-        // Back again: the trouble is over.
+        // Available again.
         is_down.store(false, Ordering::SeqCst);
         clock.advance(4_000);
         worker.round().await.expect("a round");
@@ -142,7 +142,7 @@ async fn who_cannot_be_reached_keeps_the_verdict() {
     }
 }
 
-/// Says when a resolution began, and waits until it may end.
+/// Signals when a resolution began, and waits until it may end.
 struct Gate {
     begun: Arc<tokio::sync::Semaphore>,
     open: Arc<tokio::sync::Semaphore>,

@@ -1,4 +1,4 @@
-//! Catalogues that lie, fail, hang and are full of rubbish.
+//! Catalogues that lie, fail, hang or contain invalid data.
 
 use serde_json::{Value as Json, json};
 use toolcrib_core::codes::{self, Code, bazaar as code};
@@ -11,7 +11,8 @@ fn items(count: usize) -> Vec<Json> {
     (0..count).map(|number| item(&url(number))).collect()
 }
 
-/// Walks once through fifty items, and then through what a liar makes of them; nothing is unlisted, however often that happens within a day.
+/// Walks once through fifty items, and then through those of a lying facilitator; nothing is unlisted, however often that happens within a
+/// day.
 async fn after(lie: impl Fn(&mut Behaviour)) -> Vec<(Walk, usize)> {
     let mut walks = Vec::new();
     for (_place, index) in indexes().await {
@@ -42,21 +43,21 @@ async fn ends(expected: WalkEnd, lie: impl Fn(&mut Behaviour)) {
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_that_repeat_and_totals_that_lie() {
     ends(WalkEnd::Early(code::REPEATS), |behaviour| behaviour.ignores_offset = true).await;
-    // Without a total, a page that repeats is no end either.
+    // Without a total, a repeated page is not the end either.
     ends(WalkEnd::Early(code::REPEATS), |behaviour| {
         behaviour.ignores_offset = true;
         behaviour.total = Some(None);
     })
     .await;
     ends(WalkEnd::Early(code::TOTAL), |behaviour| behaviour.total = Some(Some(json!(1_000_000)))).await;
-    // An empty catalogue is one; it takes more than one walk to believe it.
+    // An empty catalogue is valid; it takes more than one walk to unlist everything.
     ends(WalkEnd::Complete, |behaviour| behaviour.items.truncate(0)).await;
     ends(WalkEnd::Early(code::TOTAL), |behaviour| {
         behaviour.items.truncate(20);
         behaviour.total = Some(Some(json!(50)));
     })
     .await;
-    // A total that is too small ends nothing: all pages are read.
+    // A total that is too small does not end the walk: all pages are read.
     for (walk, pages) in after(|behaviour| behaviour.total = Some(Some(json!(3)))).await {
         assert_eq!((walk.end, walk.items, pages), (WalkEnd::Complete, 50, 4));
     }
@@ -77,7 +78,7 @@ async fn answers_that_are_no_page() {
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort".to_vec(), codes::fetch::TRUNCATED),
     ] {
         ends(WalkEnd::Early(expected), |behaviour| behaviour.instead = Some(instead.clone())).await;
-        // In the middle of a walk as well.
+        // Also in the middle of a walk.
         ends(WalkEnd::Early(expected), |behaviour| {
             behaviour.instead = Some(instead.clone());
             behaviour.instead_from = 20;
@@ -99,7 +100,7 @@ async fn a_facilitator_is_asked_again_when_it_says() {
             clock.advance(pause);
             assert_eq!(follower.round().await.expect("a round").len(), expected, "{pause}");
         }
-        // No pause lasts a year, and one that cannot be read is replaced by ours.
+        // No pause lasts a year, and an invalid one is replaced by the default.
         for (said, longest) in [("99999999999", 86_400), ("soon", 3_600), ("-5", 3_600)] {
             catalogue.set(|behaviour| behaviour.instead = Some(limited(said)));
             clock.advance(86_400);
@@ -108,7 +109,7 @@ async fn a_facilitator_is_asked_again_when_it_says() {
             clock.advance(longest);
             walk(&follower).await;
         }
-        // Pauses after failures grow, and end with the first walk that works.
+        // Pauses after failures grow, and end with the first successful walk.
         catalogue.set(|behaviour| behaviour.instead = None);
         clock.advance(86_400);
         assert_eq!(walk(&follower).await.end, WalkEnd::Complete);
@@ -148,7 +149,7 @@ async fn large_items_cost_themselves_alone() {
         all[11]["description"] = json!("x".repeat(70_000));
         let catalogue = Catalogue::start(all).await;
         let walk = walk(&follower(&index, &catalogue, &MovingClock::new())).await;
-        // The page is larger than is read, fewer items are asked for, and at last the one.
+        // The page exceeds the limit, fewer items are requested, and finally one.
         assert_eq!((walk.end, walk.items, walk.skipped, walk.added), (WalkEnd::Complete, 30, 1, 29));
         assert!(!urls(&index).await.contains(&url(11)));
     }
@@ -164,7 +165,7 @@ async fn a_facilitator_has_so_many_resources_and_no_more() {
         let follower = follower_of(&index, vec![catalogue.facilitator()], &clock, few);
         let first = walk(&follower).await;
         assert_eq!((first.end, first.items, first.added, first.skipped), (WalkEnd::Early(code::TOO_MANY), 40, 30, 10));
-        // Others in their place do not come in on top.
+        // Other items in their place do not exceed the limit.
         catalogue.set(|behaviour| behaviour.items = (100..160).map(|number| item(&url(number))).collect());
         clock.advance(4_000);
         assert_eq!(walk(&follower).await.added, 0);
@@ -177,7 +178,7 @@ async fn a_facilitator_has_so_many_resources_and_no_more() {
     }
 }
 
-/// A facilitator that does something else than answer.
+/// A facilitator that does something else than respond.
 async fn silent(steps: Vec<Step>) -> Code {
     let mut found = None;
     for (_place, index) in indexes().await {
@@ -199,7 +200,7 @@ async fn a_facilitator_that_hangs_drips_or_never_ends() {
     let pause = std::time::Duration::from_millis(300);
     let drip = vec![Step::ReadRequest, Step::Send(head.clone()), Step::Drip(b"1\r\n{\r\n".repeat(100), pause)];
     assert_eq!(silent(drip).await, codes::fetch::TOTAL_TIMEOUT);
-    // An answer without an end is too large with one item as well: so many pages, and the walk ends.
+    // An endless response is too large even with one item: after some attempts the walk ends.
     for (_place, index) in indexes().await {
         let chunk = [b"800\r\n".to_vec(), vec![b' '; 0x800], b"\r\n".to_vec()].concat();
         let steps = vec![Step::ReadRequest, Step::Send(head.clone()), Step::Endless(chunk)];

@@ -84,7 +84,7 @@ async fn a_blocked_resource_that_comes_back_is_still_blocked() {
         let bad = listed(&index).await.into_iter().find(|view| view.url == url(1)).expect("a resource");
         let about = subject(&index, bad.id).await;
         assert!(decide(&index, about, Step::Block, clock.now()).await);
-        // It leaves for so long that its number is forgotten.
+        // It is unlisted for so long that its number is deleted.
         catalogue.set(|behaviour| drop(behaviour.items.remove(1)));
         for pause in [HOUR, HOUR, 2 * DAY, 10 * DAY, HOUR] {
             clock.advance(pause);
@@ -100,7 +100,7 @@ async fn a_blocked_resource_that_comes_back_is_still_blocked() {
         let rules = index.moderation_rules(10).await.expect("rules");
         let ResourceRef::Number(id) = ResourceRef::parse(&rules[0].subject).expect("a reference") else { panic!("{rules:?}") };
         assert!(id > bad.id && index.resource(id).await.expect("read").expect("a resource").is_blocked());
-        // By its identity a rule is undone even when there is no number.
+        // By its identity a rule can be removed even without a number.
         let by_identity = ResourceRef::parse(&format!("x402_bazaar/{:#x}", bad.identity)).expect("a reference");
         let about = index.resource_subject(by_identity).await.expect("read").expect("a subject");
         assert!(decide(&index, about, Step::Unblock, clock.now()).await);
@@ -125,7 +125,7 @@ async fn reports_about_resources_are_kept_by_what_they_are() {
         let reports = index.abuse_reports(false, None, 200).await.expect("reports");
         assert_eq!(reports[0].tool, format!("x402_bazaar/{}", other.id));
         assert_eq!((reports[1].tool.clone(), reports.len() as i64), (format!("x402_bazaar/{}", bad.id), MAX_OPEN_REPORTS + 1));
-        // Rules and reports are part of an export, and resources are not: where none is followed they name no other one.
+        // Rules and reports are part of an export, and resources are not: without a followed catalogue they refer to no other resource.
         assert!(decide(&index, subject(&index, bad.id).await, Step::Hide, clock.now()).await);
         let mut text = Vec::new();
         export::export(&index, &mut text, clock.now()).await.expect("an export");

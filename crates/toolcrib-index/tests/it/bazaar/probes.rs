@@ -1,4 +1,4 @@
-//! Probes: what a resource itself asks for, and what is not asked.
+//! Probes: what a resource itself asks for, and what is not requested.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ async fn a_resource_says_itself_what_it_costs() {
         let agrees = |url: &str| view(url).agrees(view(url).claim().expect("a claim"));
         assert_eq!(probe_of(&views, &urls[0]).prices[0].micro_usd, Some(20_000));
         assert_eq!(agrees(&urls[0]), Some(true));
-        // What is claimed and what was said are both there.
+        // Both the claim and the result of the probe are shown.
         assert_eq!(probe_of(&views, &urls[1]).prices[0].micro_usd, Some(900_000));
         assert_eq!(view(&urls[1]).claim().expect("a claim").prices[0].micro_usd, Some(20_000));
         assert_eq!(agrees(&urls[1]), Some(false));
@@ -64,7 +64,7 @@ async fn a_resource_says_itself_what_it_costs() {
         let asked = honest.requests();
         assert_eq!((asked.len(), asked[0].method(), asked[0].path()), (1, "GET", "/call"));
         assert!(asked[0].header("authorization").is_none() && asked[0].header("cookie").is_none());
-        // A day later the same answer is no news.
+        // A day later the same response is not a change.
         clock.advance(100_000);
         let round = prober(&index, &world, &clock, options()).round().await.expect("a round");
         assert_eq!((round.leased, round.probed, round.changed), (4, 4, 0));
@@ -124,7 +124,7 @@ async fn probes_are_few_and_polite() {
         let catalogue = Catalogue::start((0..9).map(|number| item(&format!("https://busy.example/{number}"))).collect()).await;
         walk(&follower(&index, &catalogue, &clock)).await;
         let probers = [prober(&index, &world, &clock, options()), prober(&index, &world, &clock, options())];
-        // One request at a time to an origin, for any caller; the others have turns of their own.
+        // One request at a time to an origin, for any caller; the others get later time slots.
         let mut leased = 0;
         for _ in 0..3 {
             for round in futures_util::future::join_all(probers.iter().map(Prober::round)).await {
@@ -152,7 +152,7 @@ async fn a_fault_of_our_own_network_says_nothing_about_a_resource() {
         let url = "https://a.example/call";
         let views = probed(&index, &world, &clock, vec![item(url)]).await;
         assert_eq!(probe_of(&views, url).state, "challenges");
-        // Name servers are away.
+        // Name servers are unavailable.
         world.recorder.never("a.example");
         clock.advance(100_000);
         let prober = prober(&index, &world, &clock, options());
@@ -162,7 +162,7 @@ async fn a_fault_of_our_own_network_says_nothing_about_a_resource() {
             assert_eq!(probe_of(&listed(&index).await, url).state, "challenges", "what was known stays");
             clock.advance(3_000);
         }
-        // What lasts is no fault of ours.
+        // A lasting failure is not caused by this machine's network.
         assert_eq!(prober.round().await.expect("a round").probed, 1);
         let views = listed(&index).await;
         let probe = probe_of(&views, url);

@@ -1,4 +1,4 @@
-//! Resources in search: found by those who ask for them alone.
+//! Resources in search: found only on request.
 
 use serde_json::json;
 use toolcrib_index::search::{Filters, Search, SearchOptions, SearchQuery, Source};
@@ -20,7 +20,7 @@ async fn resources_are_found_by_those_who_ask_for_them() {
         let follower = follower(&index, &catalogue, &clock);
         walk(&follower).await;
         let resource = listed(&index).await.into_iter().find(|view| view.url == url(1)).expect("a resource").key();
-        // Filled from the database, and fed from the changes.
+        // Filled from the database, and updated from the feed.
         let search = Search::open(index.clone(), SearchOptions::default()).await.expect("search");
         search.catch_up().await.expect("fed");
         let find = |source: Option<Source>, include_unverified: bool| {
@@ -49,7 +49,7 @@ async fn resources_are_found_by_those_who_ask_for_them() {
             ..SearchQuery::default()
         };
         assert_eq!(search.run(&rain).expect("hits").hits[0].key, resource);
-        // One that goes is found no more.
+        // An unlisted one is no longer found.
         catalogue.set(|behaviour| behaviour.items.truncate(0));
         catalogue.set(|behaviour| behaviour.total = Some(Some(json!(0))));
         for pause in [4_000, 4_000, 90_000] {

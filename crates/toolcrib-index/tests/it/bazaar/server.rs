@@ -1,4 +1,4 @@
-//! A facilitator that lists what a test says and lies as it says, and a clock that is set by hand.
+//! A scripted facilitator that can lie, and a clock that the test sets.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -53,19 +53,19 @@ pub(crate) fn url(number: usize) -> String {
     format!("https://r{number}.example/call")
 }
 
-/// What a facilitator does.
+/// The behaviour of a facilitator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Behaviour {
     pub(crate) items: Vec<Json>,
-    /// Items of a page at most, whatever is asked for.
+    /// The maximum number of items on a page, whatever is requested.
     pub(crate) cap: Option<usize>,
     /// The total that it states, instead of the truth; `Some(None)` states none.
     pub(crate) total: Option<Option<Json>>,
-    /// Gives the first page, whatever is asked for.
+    /// Returns the first page, whatever is requested.
     pub(crate) ignores_offset: bool,
-    /// Answers this instead of a page.
+    /// Returns this instead of a page.
     pub(crate) instead: Option<Vec<u8>>,
-    /// The page that is answered instead, counted from 0; all of them without a number.
+    /// The first page that is replaced, counted from 0; all of them without a number.
     pub(crate) instead_from: usize,
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn status(line: &str, headers: &str, body: &str) -> Vec<u8> {
     answer(line, headers, body.as_bytes())
 }
 
-/// Waits of a test instead of those of an operator.
+/// Short pauses for tests.
 pub(crate) fn options() -> BazaarOptions {
     let mut page_limits = quick();
     page_limits.body = 64 * 1024;
@@ -160,7 +160,7 @@ pub(crate) async fn walk(follower: &CatalogueFollower) -> Walk {
     walks[0].1
 }
 
-/// Everything that is listed.
+/// Returns all listed resources.
 pub(crate) async fn listed(index: &Index) -> Vec<ResourceView> {
     let list = ResourceList { limit: 200, ..ResourceList::default() };
     index.list_resources(&list).await.expect("a list").resources

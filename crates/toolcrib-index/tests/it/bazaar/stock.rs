@@ -1,4 +1,4 @@
-//! A catalogue whose items the reference package makes, which its own client has read before.
+//! A catalogue whose items the reference package creates, and which its own client has read before.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,4 @@
-//! Honest catalogues: both forms, pages, changes, resources that vanish and come back, two facilitators, leases.
+//! Honest catalogues: both versions, pages, changes, resources that disappear and return, two facilitators, leases.
 
 use serde_json::json;
 use toolcrib_core::clock::Clock as _;
@@ -13,7 +13,7 @@ use super::server::{
 };
 use toolcrib_testkit::samples::{Sample, put};
 
-/// Longer than the interval, which is spread.
+/// Longer than the interval and its spread.
 pub(super) const HOUR: i64 = 4_000;
 pub(super) const DAY: i64 = 86_400;
 
@@ -157,7 +157,7 @@ async fn a_facilitator_that_is_gone_for_a_week_lists_nothing() {
         clock.advance(DAY);
         assert_eq!(walk(&follower).await.removed, 1);
         assert!(urls(&index).await.is_empty());
-        // Another week later its row is gone.
+        // Another week later its row is deleted.
         clock.advance(8 * DAY);
         walk(&follower).await;
         let rows = index.database().fetch("SELECT id FROM index_bazaar_resource", &[]).await.expect("rows");
@@ -177,14 +177,14 @@ async fn one_process_at_a_time_walks_through_a_catalogue() {
         assert_eq!(walks.len(), 1, "{walks:?}");
         assert_eq!(catalogue.pages(), 10, "nine pages and an empty one");
         assert_eq!(urls(&index).await.len(), 9);
-        // A walk whose lease another process took writes nothing more.
+        // A walk that lost its lease to another process writes nothing more.
         clock.advance(HOUR);
         catalogue.set(|behaviour| behaviour.items.push(item(&url(50))));
         let steal = async {
             while catalogue.pages() < 13 {
                 tokio::task::yield_now().await;
             }
-            // Until it ends between two pages, which renew it.
+            // Until it expires between two pages, which renew it.
             loop {
                 let sql = "UPDATE index_bazaar_facilitator SET leased_until = 0";
                 index.database().execute(sql, &[]).await.expect("the lease ends");
@@ -241,7 +241,7 @@ async fn a_verified_tool_takes_the_place_of_its_resource() {
         let tool = index.tool_at_resource(resource).await.expect("read").expect("the tool");
         assert_eq!(tool.row.key, verified.key(registry));
         assert!(index.resource(resource.id).await.expect("read").is_some(), "by its number it is still there");
-        // What the operator takes out does not come back in by another door.
+        // A tool that the operator restricts does not reappear as a resource.
         for step in [Step::Block, Step::Hide] {
             let decision =
                 Decision { subject: Subject::Tool(verified.key(registry)), step, reason: "x", notice: "", actor: "test" };
@@ -262,7 +262,7 @@ async fn a_process_with_a_wrong_clock_follows_nothing() {
         let careful = BazaarOptions { max_skew: Some(600), ..options() };
         let follower = follower_of(&index, vec![catalogue.facilitator()], &clock, careful);
         assert_eq!(walk(&follower).await.added, 1);
-        // Months ahead it would take everything for stale.
+        // Months ahead it would consider everything stale.
         clock.advance(100 * DAY);
         assert!(follower.round().await.expect("a round").is_empty());
         assert_eq!((urls(&index).await.len(), catalogue.pages()), (1, 2));

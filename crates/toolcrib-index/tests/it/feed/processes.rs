@@ -1,7 +1,7 @@
 //! Sixteen writers in four processes, readers in each of them, and kill -9 among them.
 //!
-//! A writer counts its commits in a table, in the transaction of the change: what the feed must say follows from the counts, whenever a
-//! process dies. A child is this program, started for one test that does nothing unless it is told what to do.
+//! A writer counts its commits in a table, in the transaction of the change: the expected feed follows from the counts, whenever a process
+//! dies. A child is this test binary, started for one test that does nothing without instructions.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -34,7 +34,7 @@ async fn open(setting: &str) -> Index {
     Index::open(Database::open(&location).await.expect("a database")).await.expect("an index")
 }
 
-/// One commit: the count, and the change that says it. Every seventh is rolled back instead.
+/// One commit: the count, and its change. Every seventh is rolled back instead.
 async fn write(index: &Index, writer: i64, round: u64) -> Result<(), Error> {
     let mut transaction = index.database().begin().await?;
     let row = transaction.fetch_optional(COUNT, &[Value::Integer(writer)]).await?.expect("a row");
@@ -63,7 +63,7 @@ async fn child() {
             }
         });
     }
-    // This one numbers, and dies while it does.
+    // This one numbers, and is killed meanwhile.
     let is_over = AtomicBool::new(false);
     follow(&index, &is_over).await;
 }
@@ -79,11 +79,11 @@ fn start(place: &Place, number: i64) -> Child {
         .expect("a process")
 }
 
-/// Reads on until it is over and nothing is left: every number once, every writer's changes in their order. Gives the last of each.
+/// Reads until the end: every number once, every writer's changes in order. Returns the last of each.
 async fn follow(index: &Index, is_over: &AtomicBool) -> BTreeMap<i64, u64> {
     let (mut cursor, mut seen) = (0, BTreeMap::<i64, u64>::new());
     loop {
-        // Before the feed is read: what is committed by then must be in it.
+        // Read before the feed: everything committed by then must be in it.
         let is_last = is_over.load(Ordering::SeqCst);
         let changes = match index.changes(cursor, 700).await {
             Ok(changes) => changes,
@@ -140,7 +140,7 @@ async fn sixteen_writers_and_kills_leave_no_gap() {
             child.kill().expect("killed");
             child.wait().expect("gone");
         }
-        // A server may still be at a commit of a process that is gone.
+        // The server may still be executing a commit of a killed process.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let took = begun.elapsed();
         is_over.store(true, Ordering::SeqCst);

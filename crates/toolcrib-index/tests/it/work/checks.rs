@@ -58,7 +58,7 @@ async fn each_check_that_fails_is_named() {
         }
         assert_eq!(stage.listed().await, [good], "what failed is left out");
 
-        // The report and the evidence are kept, and say the same to anybody who judges again.
+        // The report and the evidence are stored, and judging the evidence again gives the same report.
         let key = stage.key(squatter);
         let report = stage.queue.report(key).await.expect("read").expect("kept");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&report).expect("JSON")["failed"]["check"], 4);
@@ -101,7 +101,7 @@ async fn drift_is_seen_and_so_is_its_repair() {
         let verified = stage.queue.verified_evidence(stage.key(id)).await.expect("read").expect("the last good one is kept");
         let verified: Evidence = serde_json::from_slice(&verified).expect("evidence");
         assert!(judge(&verified, &Policy::default(), verified.gathered_at).verified);
-        // A good tool that turns bad is looked at again soon, not in an hour.
+        // A good tool that turns bad is verified again soon, not in an hour.
         stage.clock.advance(700);
         is_broken.store(false, std::sync::atomic::Ordering::SeqCst);
         assert_eq!(stage.work(&world).await.written, 1);
@@ -115,13 +115,13 @@ async fn drift_is_seen_and_so_is_its_repair() {
             .map(|change| change.verdict.clone())
             .collect();
         assert_eq!(words, [Verdict::Verified, Verdict::Refused, Verdict::Verified], "newest first");
-        // Nothing new: nothing to tell.
+        // Nothing changed: no feed entry.
         let before = stage.index.last_change().await.expect("a number");
         stage.clock.advance(4_000);
         assert_eq!(stage.work(&world).await.written, 1);
         assert_eq!(stage.index.last_change().await.expect("a number"), before);
         assert_eq!(stage.index.verdicts(stage.key(id), 10).await.expect("a history").len(), 3);
-        // Somebody thinks that it is no longer what it was.
+        // A caller suspects that it has changed.
         assert_eq!(stage.work(&world).await.leased, 0);
         stage.queue.suspect(stage.key(id), stage.clock.now()).await.expect("told");
         let wanted = Wanted { count: 9, slow: 0, seconds: 60, registries: None };

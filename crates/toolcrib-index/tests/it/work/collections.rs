@@ -1,4 +1,4 @@
-//! Images and floor prices from a service with the `OpenSea` API v2: recorded answers, and every way in which it fails.
+//! Images and floor prices from a service with the `OpenSea` API v2: recorded responses, and every kind of failure.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use toolcrib_testkit::servers::{NOW, Request, Script, Server, Step, answer, ok};
 const CONTRACT: Address = Address::repeat_byte(0xc0);
 const KEY: &str = "k3y-of-the-operator";
 
-/// What the service answers about a contract, a collection and its statistics, in this order.
+/// The service's responses about a contract, a collection and its statistics, in this order.
 type Answers = Arc<Mutex<[Vec<u8>; 3]>>;
 
 struct Service {
@@ -25,7 +25,7 @@ struct Service {
     provider: OpenSea,
 }
 
-/// Answers as the service's documentation has them.
+/// Responses as in the service's documentation.
 fn documented() -> [Vec<u8>; 3] {
     [
         json!({"address": format!("{CONTRACT:#x}"), "chain": "base", "collection": "apes-of-base", "contract_standard": "erc721", "name": "Apes", "total_supply": 10}),
@@ -108,7 +108,7 @@ async fn what_is_no_price_is_absent() {
         let provided = service.ask().await.expect("an image is there");
         assert_eq!((provided.floor_price, provided.image.is_some()), (None, true), "{price}");
     }
-    // What JSON has no word for makes the whole answer unreadable.
+    // A value that is not JSON makes the whole response unreadable.
     for price in ["NaN", "Infinity", "1.", "0x10", "+1"] {
         let service = Service::start().await;
         service.set_floor(price);
@@ -126,13 +126,13 @@ async fn a_service_that_limits_is_left_alone_for_as_long_as_it_says() {
     assert_eq!(service.asked(), 4);
     service.clock.advance(599);
     service.ask().await;
-    // Nor is another collection asked for.
+    // Another collection is not requested either.
     assert_eq!(service.provider.collection(8453, Address::repeat_byte(0xd1)).await, None);
     assert_eq!(service.asked(), 4);
     service.clock.advance(1);
     service.ask().await;
     assert_eq!(service.asked(), 5);
-    // No service is left alone for a year, and nothing is shown that is a day old.
+    // No pause lasts a year, and nothing older than a day is shown.
     service.set(0, answer("429 Too Many Requests", "Retry-After: 999999999\r\n", b""));
     service.clock.advance(600);
     service.ask().await;
@@ -167,7 +167,7 @@ async fn answers_that_are_none() {
             assert!(service.ask().await.is_some());
         }
     }
-    // A slug that leads elsewhere, and none at all: the collection is not known, which is no fault of the service.
+    // An invalid slug, and none at all: the collection is unknown, which is not a failure of the service.
     for slug in [json!("../../admin"), json!("a/b"), json!(""), json!(7), json!("x".repeat(200))] {
         let service = Service::start().await;
         service.set(0, ok(json!({"collection": slug}).to_string()));

@@ -1,4 +1,4 @@
-//! The end of listings: whose clock counts, and what happens when very many seem to be over.
+//! Expiry of listings: whose clock counts, and what happens when very many seem to expire.
 
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_core::clock::{Clock as _, UnixTime};
@@ -11,10 +11,10 @@ use toolcrib_testkit::clock::MovingClock;
 use toolcrib_testkit::databases::{Backend, Place};
 use toolcrib_testkit::servers::NOW;
 
-/// Tools of the index that was emptied.
+/// The number of tools in the index that a wrong clock once emptied.
 const TOOLS: u64 = 496;
 
-/// An index with listings that end at a time, one second after another.
+/// An index with listings that expire one second after another.
 struct Listed {
     index: Index,
     registry: i64,
@@ -55,7 +55,7 @@ impl Listed {
         all
     }
 
-    /// Looks once, as a process that was just started.
+    /// Expires once, as a process that was just started.
     async fn expire(&self, clock: Option<&MovingClock>) -> Expired {
         let queue = Queue::new(self.index.clone());
         let queue = match clock {
@@ -82,7 +82,7 @@ impl Listed {
     }
 }
 
-/// The time is the database's, whatever a process believes: both engines have a clock that goes.
+/// The time is the database's, whatever a process believes: both engines have a running clock.
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::disallowed_methods, reason = "the database's clock is compared with the machine's")]
 async fn the_database_says_what_the_time_is() {
@@ -99,7 +99,7 @@ async fn the_database_says_what_the_time_is() {
     }
 }
 
-/// A clock that is two days ahead ends a share and no more. Before, it ended all of them.
+/// A clock that is two days ahead expires a share and no more. Before, it expired all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_wrong_clock_does_not_empty_the_index() {
     for index in Listed::each(TOOLS, NOW.plus(3_600)).await {
@@ -110,14 +110,14 @@ async fn one_wrong_clock_does_not_empty_the_index() {
         let share = TOOLS / 10;
         let expired = index.expire(Some(&clock)).await;
         assert_eq!((expired.ended as u64, expired.held), (share, TOOLS - share));
-        // Other processes, with the same clock and in the same hour, end none.
+        // Other processes, with the same clock and in the same hour, expire none.
         for _ in 0..3 {
             assert_eq!(index.expire(Some(&clock)).await, Expired { ended: 0, held: TOOLS - share });
         }
         assert_eq!(index.listed().await as u64, TOOLS - share);
-        // Those that ended are verified again at once, and those that did not are not.
+        // Those that expired are verified again at once, and the others are not.
         assert_eq!(index.number("SELECT COUNT(*) FROM index_job WHERE reason = 'expired' AND priority = 3").await as u64, share);
-        // The next hour has its own share, of what is left.
+        // The next hour has its own share of the rest.
         clock.advance(3_600);
         assert_eq!(index.expire(Some(&clock)).await.ended as u64, (TOOLS - share) / 10);
         // The clock is right again.
@@ -126,7 +126,7 @@ async fn one_wrong_clock_does_not_empty_the_index() {
     }
 }
 
-/// Listings that really are over end all at once, when the chain says so too.
+/// Listings that really are over expire all at once, when the chain agrees.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_chain_agrees_to_ends() {
     for index in Listed::each(TOOLS, NOW.plus(3_600)).await {
@@ -156,7 +156,7 @@ async fn the_operator_can_agree() {
     }
 }
 
-/// A few end as they always did: without a follower and without anybody's word.
+/// A few expire as always: without a follower and without an agreement.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_few_need_no_agreement() {
     for index in Listed::each(8, NOW).await {
@@ -166,7 +166,7 @@ async fn a_few_need_no_agreement() {
         clock.advance(4);
         assert_eq!(index.expire(Some(&clock)).await, Expired { ended: 4, held: 0 });
         assert_eq!(index.number("SELECT COUNT(*) FROM index_job").await, 8);
-        // A verification that is under way is not asked for twice.
+        // A verification in progress is not enqueued again.
         assert_eq!(index.number("SELECT COUNT(*) FROM index_job WHERE leased_until IS NOT NULL").await, 0);
     }
 }

@@ -27,7 +27,7 @@ fn returns(bytes: &[u8]) -> Vec<u8> {
     [&[0x63][..], &length, &[0x80, 0x60, 14, 0x60, 0, 0x39, 0x60, 0, 0xf3], bytes].concat()
 }
 
-/// A predicate that asks for a token of a collection and does not speak ERC-165.
+/// A predicate that requires a token of a collection and does not support ERC-165.
 fn asks_for(collection: Address) -> Vec<u8> {
     let kind = FixedBytes::<4>::from(RequirementKind::Erc721Holding.id());
     let entries = vec![(kind, Bytes::from(collection.abi_encode()), "Any token".to_owned())];
@@ -131,7 +131,7 @@ async fn an_upgraded_predicate_is_looked_at_and_told() {
         let changes = stage.index.changes(cursor, 10).await.expect("changes");
         assert!(changes.iter().all(|change| change.key == stage.key(id)));
         assert_eq!(changes.iter().filter(|change| change.kinds.has(Kinds::UPGRADED)).count(), 2, "when announced and when seen");
-        // It stays to be seen for a month, and no longer.
+        // It is shown for a month.
         stage.clock.advance(DAY);
         stage.work(&world).await;
         assert!(has(&stage.listing(id).await, "predicate.upgraded"));
@@ -166,7 +166,7 @@ async fn silence_is_no_fault_and_removal_is_the_end() {
         assert_eq!(listing.failed.map(|failed| failed.step).as_deref(), Some("registration"));
         assert_eq!(listing.claims.and_then(|claims| claims.name).as_deref(), Some("word-count"), "the name that it had");
         assert_eq!(stage.listed().await, [old]);
-        // Nobody looks at it again.
+        // It is not verified again.
         stage.clock.advance(3_000 * DAY);
         let round = stage.work(&world).await;
         assert_eq!(round.leased, 1, "{round:?}");
@@ -187,7 +187,7 @@ async fn registrations_of_the_same_thing_are_named() {
         for id in [first, copy, twin, alone] {
             stage.follow(&world, id).await;
         }
-        // One request at a time to an origin, so that it takes several rounds; and then everybody knows of everybody.
+        // One request at a time to an origin, so it takes several rounds; then all duplicates are known.
         for _ in 0..12 {
             stage.work(&world).await;
             stage.clock.advance(5);
@@ -207,7 +207,7 @@ async fn registrations_of_the_same_thing_are_named() {
     }
 }
 
-/// Name servers that change after the first question.
+/// Name servers that change after the first lookup.
 #[derive(Debug, Default)]
 struct Moving(AtomicUsize);
 

@@ -1,4 +1,4 @@
-//! One author, one domain or many slow servers cannot keep other tools waiting.
+//! One author, one domain or many slow servers cannot delay other tools.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use toolcrib_store::database::{Bulk, Column, Value};
 use super::{Followed, Stage, World, hash_of, manifest, put, uri};
 use toolcrib_testkit::servers::{NOW, Script, Server, Step, ok};
 
-/// A clock that starts at [`NOW`] and runs as fast as the machine's.
+/// A clock that starts at [`NOW`] and runs at real speed.
 #[derive(Clone, Copy, Debug)]
 struct Running(Instant);
 
@@ -25,7 +25,7 @@ impl Clock for Running {
     }
 }
 
-/// Origins that answer at once and then send a byte every 100 ms, never long enough to be silent.
+/// Origins that respond at once and then send a byte every 100 ms, never long enough to time out.
 async fn dripping(world: &World, count: usize, host: impl Fn(usize) -> String) -> (Vec<U256>, Vec<Server>) {
     let head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n".to_vec();
     let (mut ids, mut servers) = (Vec::new(), Vec::new());
@@ -39,7 +39,7 @@ async fn dripping(world: &World, count: usize, host: impl Fn(usize) -> String) -
     (ids, servers)
 }
 
-/// How long an honest tool waits that is registered while workers are at 48 origins that drip.
+/// Returns how long an honest tool waits that is registered while workers are busy with 48 slow origins.
 async fn honest_delay(stage: &Stage, world: &World, hostile: &[U256], honest: U256, at_once: usize) -> Duration {
     for id in hostile {
         stage.follow(world, *id).await;
@@ -50,7 +50,7 @@ async fn honest_delay(stage: &Stage, world: &World, hostile: &[U256], honest: U2
     let worker = Worker::new(stage.queue.clone(), world.live_with(Limits::MANIFEST), Arc::new(clock), options);
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(async move { worker.run(async { drop(stopped.await) }).await });
-    // Every place is taken by now.
+    // All capacity is in use by now.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     let begun = Instant::now();
     stage.follow(world, honest).await;
@@ -120,7 +120,7 @@ async fn leasing_stays_fast_with_100k_jobs() {
     }
 }
 
-/// A tool of this creator, as a follower writes it.
+/// Registers a tool of this creator, as a follower writes it.
 async fn registered(stage: &Stage, number: u64, creator: Address, host: &str) -> ToolKey {
     let (key, uri) = (stage.key(U256::from(number)), uri(host));
     let tool = Followed {
@@ -155,7 +155,7 @@ async fn one_creator_or_domain_does_not_fill_the_queue() {
     }
 }
 
-/// A server that is honest and answers after a while.
+/// An honest server that responds after a while.
 async fn late(world: &World, host: &str, after: Duration) -> (U256, Server) {
     let bytes = manifest(host).to_string().into_bytes();
     let hash = hash_of(&bytes);
@@ -185,7 +185,7 @@ async fn a_short_try_gives_no_verdict() {
         stage.follow(&world, slow).await;
         stage.follow(&world, quick).await;
         let worker = Worker::new(stage.queue.clone(), world.live_with(limits), Arc::new(stage.clock.clone()), options);
-        // The first try alone: nothing is known of the tool, and nothing is held against it.
+        // Only the first try: nothing is known of the tool, and its health is not affected.
         let asked = server.requests().len();
         let round = worker.round().await.expect("a round");
         assert_eq!((round.deferred, round.written), (1, 1), "{round:?}");
@@ -202,7 +202,7 @@ async fn a_short_try_gives_no_verdict() {
         assert_eq!((listing.health.looks, listing.health.answered), (1, 1), "the first try counts for nothing");
         assert_eq!(stage.index.verdicts(stage.key(slow), 9).await.expect("a history").len(), 1);
         assert_eq!((job(&stage, slow).await, job(&stage, quick).await), ((4, 0), (3, 0)), "it is known to be slow");
-        // The next time it is not tried in vain first.
+        // The next time the first try is skipped.
         stage.clock.advance(4_000);
         let round = worker.round().await.expect("a round");
         assert_eq!((round.deferred, round.written), (0, 2), "{round:?}");

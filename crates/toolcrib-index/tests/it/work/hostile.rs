@@ -1,4 +1,4 @@
-//! Servers that mean ill do not stop the queue.
+//! Malicious servers do not stop the queue.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ async fn hostile_servers_cost_their_own_time_alone() {
         kept.push(server);
         good.push(id);
     }
-    // A name full of controls, in a manifest that is not what was committed.
+    // A name full of control characters, in a manifest that does not match the registered hash.
     let mut evil = manifest("evil.example");
     evil["name"] = json!("\u{1b}[2J\u{202e}<script>");
     let bytes = evil.to_string().into_bytes();

@@ -1,4 +1,4 @@
-//! Jobs follow from the change feed: each change once, whoever takes it in, and whoever dies while doing so.
+//! The change feed creates jobs: exactly one for each change, whichever process reads it, and even if it is killed meanwhile.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,7 +26,7 @@ async fn number(index: &Index, sql: &'static str) -> i64 {
     index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").scalar::<i64>().expect("a number")
 }
 
-/// Says something about tools in the feed.
+/// Records changes of tools in the feed.
 async fn tell(index: &Index, keys: &[ToolKey], kinds: Kinds) {
     let mut transaction = index.database().begin().await.expect("a transaction");
     let changes: Vec<_> = keys.iter().map(|key| (*key, kinds)).collect();
@@ -34,7 +34,7 @@ async fn tell(index: &Index, keys: &[ToolKey], kinds: Kinds) {
     transaction.commit().await.expect("committed");
 }
 
-/// Indexes with tools that nobody has taken in.
+/// Indexes with tools whose changes were not read yet.
 async fn filled(count: u64) -> Vec<(Place, Index, Vec<ToolKey>)> {
     let mut all = Vec::new();
     for backend in [Backend::SqliteFile, Backend::Postgres] {
@@ -55,7 +55,7 @@ async fn every_tool_that_changed_has_one_job() {
         assert_eq!(queue.intake(NOW.plus(7)).await.expect("taken in"), 0, "once");
         assert_eq!(number(&index, COUNT).await, 40);
         assert_eq!(number(&index, "SELECT MIN(due_at) FROM index_job").await, NOW.seconds(), "since it was said");
-        // What others than followers say asks for nothing, and is not in the way of what comes after it.
+        // Changes that do not come from followers enqueue nothing, and do not block later ones.
         let gone = ToolKey { registry: keys[0].registry, id: U256::from(9_999) };
         tell(&index, &vec![keys[3]; 9_000], Kinds::FACTS).await;
         tell(&index, &[keys[4]], Kinds::UPGRADED.and(Kinds::VERIFICATION)).await;
@@ -129,7 +129,7 @@ async fn whoever_dies_while_taking_in_loses_nothing() {
         assert_eq!((number(&index, CURSOR).await, number(&index, COUNT).await), (0, 0), "all or nothing");
         assert_eq!(index.queue_state(NOW).await.expect("a state").due, 50, "still to be done");
         database.execute(database.pick(ALLOW), &[]).await.expect("no more");
-        // Stopped at any moment.
+        // Killed at any moment.
         for pause in 0..30 {
             let running = queue.clone();
             let running = tokio::spawn(async move { running.intake(NOW).await });
@@ -140,7 +140,7 @@ async fn whoever_dies_while_taking_in_loses_nothing() {
             let both = (row.get::<i64>("cursor").expect("a number"), row.get::<i64>("jobs").expect("a number"));
             assert!([(0, 0), (50, 50)].contains(&both), "{both:?}");
         }
-        // The transaction of the one that was stopped last may take a moment to end, and holds the place until then.
+        // The last killed transaction may take a moment to end, and holds the row until then.
         for _ in 0..100 {
             queue.intake(NOW).await.expect("taken in");
             if number(&index, COUNT).await > 0 {
@@ -191,7 +191,7 @@ async fn a_feed_that_was_cleared_makes_every_tool_due() {
     }
 }
 
-/// Puts a tool behind a predicate as if it always had been: another past with as many events.
+/// Gives a tool a predicate as if it always had it: another fork with the same number of events.
 async fn gate(stage: &Stage, key: ToolKey) {
     let (id, predicate) = (key.id_bytes(), Address::repeat_byte(0x99));
     let sql = "UPDATE index_tool SET predicate = $3 WHERE registry = $1 AND tool = $2";
@@ -224,7 +224,7 @@ async fn a_change_during_a_look_leads_to_another_one() {
             let round = running.await.expect("no panic");
             let after = stage.index.tools(&[key]).await.expect("tools")[0].listing.clone();
             if is_upgrade && !is_taken_in {
-                // The registration is the same, so the look is right; it is only not the last one.
+                // The registration is the same, so the result is right; it is just not the last one.
                 assert_eq!((round.lost, round.written), (0, 1), "{round:?}");
             } else {
                 assert_eq!((round.lost, round.written), (1, 0), "{round:?}");
@@ -235,7 +235,7 @@ async fn a_change_during_a_look_leads_to_another_one() {
             assert_eq!(worker(&stage, &stage.clock).round().await.expect("a round").written, 1);
             let told = stage.index.changes(seen, 10).await.expect("changes");
             assert_eq!(told.iter().any(|change| change.kinds.has(Kinds::UPGRADED)), is_upgrade, "{told:?}");
-            // What the worker said itself asks for nothing.
+            // The worker's own changes enqueue nothing.
             stage.clock.advance(5);
             assert_eq!(worker(&stage, &stage.clock).round().await.expect("a round").leased, 0);
             assert!(!due(&stage, key).await);
@@ -247,7 +247,7 @@ async fn a_change_during_a_look_leads_to_another_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_has_the_jobs_that_nobody_made_yet() {
     for (_place, source, keys) in filled(1_100).await {
-        // Some were looked at, and one of those changed since; some have no job, as removed tools have none.
+        // Some were verified, and one of those changed since; some have no job, as deregistered tools have none.
         let queue = Queue::new(source.clone());
         queue.intake(NOW).await.expect("taken in");
         source.database().execute("UPDATE index_job SET due_at = due_at + 86400, priority = 3", &[]).await.expect("looked at");

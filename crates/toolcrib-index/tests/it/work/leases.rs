@@ -1,4 +1,4 @@
-//! Late workers, and registrations that change while somebody looks.
+//! Late workers, and registrations that change during a verification.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use toolcrib_testkit::clock::MovingClock;
 
 pub(super) type Answer = BoxFuture<'static, Result<Look, Error>>;
 
-/// Tells when a slow worker has begun to look, and lets it go on.
+/// Signals when a slow worker has begun to verify, and lets it continue.
 pub(super) struct Pair {
     pub(super) began: Arc<Semaphore>,
     pub(super) go: Arc<Semaphore>,
@@ -76,7 +76,7 @@ async fn a_late_worker_writes_nothing() {
         let running = tokio::spawn(async move { late.round().await.expect("a round") });
         let _ = pair.began.acquire().await.expect("it looks");
         assert_eq!(worker(&stage, &stage.clock).round().await.expect("a round").leased, 0, "somebody has it");
-        // Longer than any lease, and than any turn at an origin.
+        // Longer than any lease, and than any time slot of an origin.
         stage.clock.advance(200);
         assert_eq!(worker(&stage, &stage.clock).round().await.expect("a round").written, 1);
         let written = stage.index.tools(&[key]).await.expect("tools")[0].listing.clone().expect("a listing");
@@ -121,7 +121,7 @@ async fn a_registration_that_changes_meanwhile_stays_due() {
                 let hash = hash_of(manifest(&host(2)).to_string().as_bytes());
                 put(&stage.index, key, &followed(&uri(&host(2)), hash), Kinds::METADATA).await;
             } else {
-                // One that forgot the job: the row alone keeps the old answer out.
+                // One without the job: the row alone rejects the old result.
                 let id = key.id_bytes();
                 let sql = "UPDATE index_tool SET events = events + 1, listed = FALSE WHERE registry = $1 AND tool = $2";
                 let values = [Value::Integer(key.registry.0), Value::Bytes(&id)];
@@ -177,7 +177,7 @@ async fn a_chain_that_cannot_be_asked_is_asked_later() {
         assert!(!due(&stage, key).await, "not at once");
         stage.clock.advance(60);
         assert!(due(&stage, key).await);
-        // A look whose tool is unlisted when its time is over, although no look ever succeeded again.
+        // The tool is unlisted when its listing expires, although no verification ever succeeded again.
         stage.clock.advance(90_000);
         assert_eq!(stage.queue.expire().await.expect("ended").ended, 1);
         assert_eq!(stage.queue.expire().await.expect("ended").ended, 0, "once");

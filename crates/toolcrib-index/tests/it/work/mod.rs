@@ -1,4 +1,4 @@
-//! Looking at tools: real servers on loopback, a chain in this process, and both stores.
+//! Verifying tools: real servers on loopback, a chain in this process, and both stores.
 
 mod checks;
 mod collections;
@@ -41,7 +41,7 @@ use toolcrib_testkit::databases::{Backend, Place};
 use toolcrib_testkit::registry::RegistryChain;
 use toolcrib_testkit::servers::{self, NOW, Server, ok};
 
-/// A chain with a registry, and a net of hosts.
+/// A chain with a registry, and a network of hosts.
 pub(crate) struct World {
     pub(crate) net: servers::World,
     chain: RegistryChain,
@@ -120,7 +120,7 @@ const PUT: &str = "INSERT INTO index_tool (registry, tool, creator, uri, uri_key
     predicate = excluded.predicate, updated_at = excluded.updated_at, deregistered_block = excluded.deregistered_block,
     deregistered_at = excluded.deregistered_at, events = index_tool.events + 1, listed = FALSE";
 
-/// What a follower writes.
+/// The registration that a follower writes.
 pub(crate) struct Followed<'a> {
     pub(crate) creator: Address,
     pub(crate) uri: &'a str,
@@ -164,7 +164,7 @@ impl Stage {
         ToolKey { registry: self.registry, id }
     }
 
-    /// Does what a follower does: writes what the chain says about a tool.
+    /// Writes the registration of a tool, as a follower does.
     pub(crate) async fn follow(&self, world: &World, id: U256) {
         self.follow_at(world, id, NOW, self.clock.now()).await;
     }
@@ -203,7 +203,7 @@ impl Stage {
         }
     }
 
-    /// Works off what is due.
+    /// Processes what is due.
     pub(crate) async fn work(&self, world: &World) -> Round {
         self.worker(world).round().await.expect("a round")
     }
@@ -220,7 +220,7 @@ impl Stage {
         self.view(id).await.listing.expect("it was looked at")
     }
 
-    /// The ids in the default list.
+    /// Returns the ids in the default list.
     pub(crate) async fn listed(&self) -> Vec<U256> {
         let list = toolcrib_index::List { limit: 100, ..toolcrib_index::List::default() };
         let page = self.index.list(&list).await.expect("a page");
@@ -233,7 +233,7 @@ pub(crate) fn uri(host: &str) -> String {
     format!("https://{host}/.well-known/ai-tool/word-count.json")
 }
 
-/// An honest manifest of a tool at `host`, by development account 0.
+/// Returns a valid manifest of a tool at `host`, by development account 0.
 pub(crate) fn manifest(host: &str) -> Json {
     json!({
         "type": TYPE_V1,
@@ -246,7 +246,7 @@ pub(crate) fn manifest(host: &str) -> Json {
     })
 }
 
-/// The hash of what is served, or some hash for bytes that have none.
+/// Returns the hash of a manifest, or some hash for bytes that have none.
 pub(crate) fn hash_of(bytes: &[u8]) -> B256 {
     ToolManifest::parse(bytes, Mode::Consumer).canonical().map_or_else(|| keccak256(bytes), |canonical| canonical.hash())
 }

@@ -1,4 +1,4 @@
-//! Evidence and reports in an object store: a folder, a service by others, one that is away, and objects that are lost.
+//! Evidence and reports in an object store: a folder, a third-party service, an unavailable one, and lost objects.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ fn folder() -> (tempfile::TempDir, Objects) {
     (folder, objects)
 }
 
-/// All objects in a folder.
+/// Returns all objects in a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -38,7 +38,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Bytes of evidence in rows of the database.
+/// Returns the bytes of evidence in rows of the database.
 async fn in_rows(index: &Index) -> i64 {
     const SUM: &str = "SELECT CAST(COALESCE(SUM(length(bytes)), 0) AS BIGINT) FROM index_evidence";
     index.database().fetch_optional(SUM, &[]).await.expect("a sum").expect("a row").scalar::<i64>().expect("a number")
@@ -72,7 +72,7 @@ async fn evidence_goes_into_objects_and_comes_back_the_same() {
         assert!(judge(&evidence, &Policy::default(), evidence.gathered_at).verified);
         assert_eq!(stage.index.evidence_placement().await.expect("counts"), Placement { in_database: 0, in_objects: 1 });
 
-        // The next verification has another object. The old one stays for the grace period, and goes then; what is referred to stays.
+        // The next verification has another object. The old one is deleted after the grace period; referenced ones stay.
         stage.clock.advance(86_400);
         assert_eq!(stage.work(&world).await.written, 1);
         assert_eq!(files(folder.path()).len(), 2);
@@ -86,7 +86,7 @@ async fn evidence_goes_into_objects_and_comes_back_the_same() {
         stage.index.database().execute("UPDATE index_object SET condemned_at = 0 WHERE deleted", &[]).await.expect("aged");
         assert_eq!(stage.index.collect_objects().await.expect("collected"), Collected { deleted: 0, forgotten: 1 });
 
-        // A process that was not told where objects are says so, and lists all the same.
+        // A process without a configured object store reports an error, and lists all the same.
         let other = toolcrib_index::work::Queue::new(Index::open(stage.index.database().clone()).await.expect("an index"));
         let error = other.evidence(key).await.expect_err("it is not there");
         assert_eq!((error.code().id(), error.is_retryable()), ("objects.not_configured", false));
@@ -146,7 +146,7 @@ async fn an_object_that_is_lost_takes_no_listing_down_and_asks_for_a_verificatio
                 let bytes = std::fs::read(file).expect("bytes");
                 std::fs::write(file, &bytes[..bytes.len() / 2]).expect("cut off");
             }),
-            // It can be unpacked, and is something else.
+            // It can be decompressed, and has other content.
             ("objects.damaged", |file| {
                 let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
                 std::io::Write::write_all(&mut encoder, b"{}\n{}\n").expect("packed");
@@ -165,7 +165,7 @@ async fn an_object_that_is_lost_takes_no_listing_down_and_asks_for_a_verificatio
             const REASON: &str = "SELECT reason FROM index_job";
             let job = stage.index.database().fetch_optional(REASON, &[]).await.expect("read").expect("a job");
             assert_eq!(job.scalar::<&str>().expect("a word"), "requested", "{code}: a new verification was asked for");
-            // By the database's clock, which is another one than that of this test. A server is asked again after a pause.
+            // By the database's clock, which differs from that of this test. A server is requested again after a pause.
             stage.clock.advance(60);
             stage.index.database().execute("UPDATE index_job SET due_at = $1", &[Value::Integer(0)]).await.expect("due");
             assert_eq!(stage.work(&world).await.written, 1, "{code}");
@@ -191,7 +191,7 @@ async fn while_the_store_is_away_evidence_goes_into_the_database_and_moves_later
         let (before, report) = read(&stage, key).await;
         assert_eq!(stage.index.evidence_placement().await.expect("counts"), Placement { in_database: 1, in_objects: 0 });
 
-        // It is there again.
+        // It is available again.
         let (folder, objects) = folder();
         let stage = stage.with_objects(objects).await;
         let moved = stage.index.transfer_evidence(Direction::ToObjects, None, 100).await.expect("moved");
@@ -200,7 +200,7 @@ async fn while_the_store_is_away_evidence_goes_into_the_database_and_moves_later
         assert_eq!(read(&stage, key).await, (before.clone(), report.clone()));
         assert_eq!(stage.index.transfer_evidence(Direction::ToObjects, None, 100).await.expect("moved"), (0, None));
 
-        // An export has everything itself, and so has what it is imported into.
+        // An export contains all content, and so does the index that imports it.
         let mut text = Vec::new();
         export::export(&stage.index, &mut text, NOW).await.expect("exported");
         assert!(matches!(export::export(&plain, &mut Vec::new(), NOW).await, Err(Error::ObjectsUnset)));
@@ -216,7 +216,7 @@ async fn while_the_store_is_away_evidence_goes_into_the_database_and_moves_later
         );
         assert_ne!(copy.identity().await.expect("one"), plain.identity().await.expect("one"), "it is another database");
 
-        // And back.
+        // Back into the database.
         let moved = stage.index.transfer_evidence(Direction::ToDatabase, None, 100).await.expect("moved");
         assert_eq!(moved, (1, None));
         assert_eq!(toolcrib_index::work::Queue::new(plain).evidence(key).await.expect("read"), Some(evidence));

@@ -9,7 +9,7 @@ use toolcrib_index::work::{WorkOptions, Worker};
 use super::{World, hash_of, manifest};
 use toolcrib_testkit::servers::{NOW, Script, Step, ok};
 
-/// A clock on which seconds last a tenth of a second, so that tests end.
+/// A clock on which seconds last a tenth of a second, to make tests fast.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hurried(pub(crate) Instant);
 
@@ -70,7 +70,7 @@ async fn an_origin_is_asked_by_one_worker_at_a_time() {
         times.sort();
         assert_eq!(times.len(), TOOLS, "each tool was looked at once");
         let shortest = times.windows(2).map(|pair| pair[1] - pair[0]).min().expect("some");
-        // Two of the clock's seconds after the one before was answered, and the server takes its own time.
+        // Two of the clock's seconds after the previous response, plus the time of the server.
         assert!(shortest >= Duration::from_millis(200 + 80), "{shortest:?}");
     }
 }

@@ -1,7 +1,7 @@
-//! Four worker processes on one database, and random deaths among them.
+//! Four worker processes on one database, some killed at random.
 //!
-//! A child is this very program, started for one test that does nothing unless it is told what to do. Looks are made up, so that the
-//! queue is what is tested. A trigger in the database counts what is written, whoever writes it.
+//! A child is this test binary, started for one test that does nothing without instructions. Verification results are made up, so that the
+//! queue is what is tested. A trigger in the database counts all writes.
 
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
@@ -25,7 +25,7 @@ use toolcrib_testkit::servers::NOW;
 const TASK: &str = "TOOLCRIB_INDEX_WORKER";
 const JOBS: u64 = 520;
 
-/// A clock that all processes share, and that runs faster than the world's, so that leases end while the test runs.
+/// A clock that all processes share, and that runs faster than real time, so that leases expire during the test.
 #[derive(Clone, Copy, Debug)]
 struct Shared {
     start: u128,
@@ -111,7 +111,7 @@ async fn stage(backend: Backend) -> Option<(Place, Index, Vec<ToolKey>)> {
     Some((place, index, keys))
 }
 
-/// Nothing is missing, nothing was done twice, and the feed has one look for each tool.
+/// Nothing is missing, nothing was done twice, and the feed has one verification for each tool.
 async fn check(index: &Index, keys: &[ToolKey]) {
     let written = count(index, "SELECT COUNT(*) FROM test_write").await;
     assert_eq!(written, i64::try_from(keys.len()).expect("small"), "each job was done once");
@@ -158,7 +158,7 @@ async fn killing_any_worker_loses_nothing() {
         let mut children: Vec<_> = (0..4).map(|_| start(&place, clock, 60)).collect();
         let (mut kills, mut number) = (0_u32, 12_345_u32);
         finished(&index, &keys, || {
-            // Whichever comes: an xorshift is random enough.
+            // A random one: xorshift is random enough.
             number ^= number << 13;
             number ^= number >> 17;
             number ^= number << 5;

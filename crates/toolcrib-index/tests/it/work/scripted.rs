@@ -1,4 +1,4 @@
-//! Looks that are made up: evidence of a verified tool without a chain or a server.
+//! Made-up verification results: evidence of a verified tool without a chain or a server.
 
 use alloy_primitives::{Address, B256};
 use futures_util::future::BoxFuture;
@@ -15,7 +15,7 @@ use toolcrib_judge::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange,
 use super::{Followed, hash_of, manifest, put, uri};
 use toolcrib_testkit::servers::NOW;
 
-/// Looks as a function says.
+/// A verifier that calls a function.
 pub(crate) struct Scripted<F>(pub(crate) F);
 
 impl<F> Looks for Scripted<F>
@@ -36,7 +36,7 @@ pub(crate) fn host(number: u64) -> String {
     format!("t{number}.example")
 }
 
-/// A look that finds what the index says, and the honest manifest of its host.
+/// A result with the registration of the index, and the valid manifest of its host.
 pub(crate) fn good(tool: ToolRef, row: &ToolRow, at: UnixTime) -> Look {
     let host = row.metadata_uri.trim_start_matches("https://").split('/').next().unwrap_or_default().to_owned();
     let mut evidence = Evidence::new("scripted", at);
@@ -61,7 +61,7 @@ pub(crate) fn good(tool: ToolRef, row: &ToolRow, at: UnixTime) -> Look {
     Look::judged(evidence, &Policy::default())
 }
 
-/// Puts made-up tools 1 to `count` into an index, each with a host of its own, all due once somebody takes them in.
+/// Puts made-up tools 1 to `count` into an index, each with a host of its own, all due after the next intake.
 pub(crate) async fn fill(index: &Index, count: u64) -> Vec<toolcrib_index::model::ToolKey> {
     let registry = index.add_registry(31_337, Address::repeat_byte(0x26), 0).await.expect("a registry").id;
     let mut keys = Vec::new();

@@ -1,4 +1,4 @@
-//! When tools are looked at: freshness, outages, growing pauses, and who goes first.
+//! When tools are verified: freshness, outages, growing pauses, and priorities.
 
 use serde_json::json;
 use toolcrib_core::clock::Clock as _;
@@ -12,7 +12,7 @@ use toolcrib_testkit::servers::{NOW, ok};
 
 const JOB: &str = "SELECT due_at, attempts, reason FROM index_job WHERE registry = $1 AND tool = $2";
 
-/// Seconds until a tool is looked at again, and how often it was in vain.
+/// Returns the seconds until a tool is verified again, and the number of failed attempts.
 async fn next(stage: &Stage, id: alloy_primitives::U256) -> (i64, i64, String) {
     let key = stage.key(id);
     let bytes = key.id_bytes();
@@ -36,7 +36,7 @@ async fn an_outage_hides_nothing_until_the_time_is_over() {
         assert_eq!(stage.listed().await, [id]);
         let cursor = stage.index.last_change().await.expect("a number");
         drop(server);
-        // Nobody listens any more: it could be them, it could be us.
+        // The server is down: it or this machine's network may be the cause.
         let mut pauses = Vec::new();
         while stage.clock.now() < start.plus(86_300) {
             stage.clock.advance(next(&stage, id).await.0.max(1));
@@ -66,7 +66,7 @@ async fn an_outage_hides_nothing_until_the_time_is_over() {
         let verdicts = stage.index.verdicts(stage.key(id), 9).await.expect("a history");
         assert_eq!(verdicts.len(), 2, "{verdicts:?}");
 
-        // It comes back.
+        // It is available again.
         let bytes = manifest("tools.example").to_string().into_bytes();
         let _server = world.net.honest("tools.example", move |_| ok(&bytes)).await;
         stage.clock.advance(3_960);
@@ -156,7 +156,7 @@ async fn whoever_asks_goes_first_and_those_who_are_listed_are_not_forgotten() {
         let only = [toolcrib_index::model::RegistryId(77)];
         let others = Wanted { count: 8, slow: 0, seconds: 60, registries: Some(&only) };
         assert!(stage.queue.lease(others, NOW).await.expect("none").is_empty(), "of another registry");
-        // All of them, once each; then nothing until the leases end.
+        // All of them, once each; then nothing until the leases expire.
         let mut all: Vec<_> = jobs.iter().map(|job| job.key).collect();
         loop {
             let more = stage.queue.lease(Wanted { count: 7, slow: 0, seconds: 60, registries: None }, NOW).await.expect("jobs");
@@ -204,7 +204,7 @@ async fn when_nobody_answers_it_is_our_own_network() {
     }
 }
 
-/// Registers tools whose servers are gone, each on a site and a network of its own.
+/// Registers tools whose servers are down, each on a site and a network of its own.
 async fn dead(world: &World, count: usize) -> Vec<alloy_primitives::U256> {
     let mut ids = Vec::new();
     for number in 0..count {
@@ -228,7 +228,7 @@ async fn dead_origins_are_not_taken_for_an_outage_of_ours() {
         for id in &ids {
             stage.follow(&world, *id).await;
         }
-        // One worker that sees nothing but dead servers for a long time.
+        // One worker that sees only dead servers for a long time.
         stage.clock.advance(600);
         let asked = server.requests().len();
         let round = stage.work(&world).await;

@@ -237,15 +237,15 @@ async fn values_are_bound_by_their_numbers() {
         run_now(async {
             let values = [Value::Integer(7), Value::Text("seven"), Value::OptionalInteger(None)];
             database.execute("INSERT INTO word (word, id) VALUES ($2, $1)", &values).await?;
-            let sql = "SELECT word, $3 AS nothing, $1 + $1 AS twice, x'0102' AS bytes FROM word WHERE word = $2 AND id = $1";
+            let sql = "SELECT word, $3 AS absent, $1 + $1 AS twice, x'0102' AS bytes FROM word WHERE word = $2 AND id = $1";
             let row = database.fetch_optional(sql, &values).await?.ok_or(Error::Corrupt { what: "row" })?;
             assert_eq!(
-                (row.get("word")?, row.get("nothing")?, row.get("twice")?, row.get("bytes")?),
+                (row.get("word")?, row.get("absent")?, row.get("twice")?, row.get("bytes")?),
                 ("seven", None::<i64>, 14_i64, &[1_u8, 2][..])
             );
             let code = |error: Error| error.code().id();
             assert_eq!(row.get::<i64>("word").map_err(code), Err("store.corrupt"));
-            assert_eq!(row.get::<&str>("nothing").map_err(code), Err("store.corrupt"));
+            assert_eq!(row.get::<&str>("absent").map_err(code), Err("store.corrupt"));
             assert_eq!(row.get::<Option<&str>>("nowhere").map_err(code), Err("store.column"));
             Ok(())
         })
