@@ -1,5 +1,5 @@
-//! A thousand registrations, one after the other, each in a block of its own: on our development chain and, where
-//! `TOOLCRIB_ANVIL` names it, on anvil. Signed beforehand, sent over HTTP, in turns; the best round of each counts.
+//! A thousand registrations in sequence, each in its own block: on our development chain and, if
+//! `TOOLCRIB_ANVIL` is set, on anvil. They are signed beforehand and sent over HTTP, in turns; the best round of each counts.
 #![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
 
 use std::io::{BufRead, BufReader};
@@ -52,7 +52,7 @@ fn main() {
     });
 }
 
-/// The time to the first answer, and the time that all registrations took.
+/// Returns the time to the first response, and the time of all registrations.
 async fn round(url: &str, began: Instant) -> (Duration, Duration) {
     let network = with_our_contracts(Network::find("local").expect("built in"));
     let chain = Chain::connect(ChainConfig::from_setting(&network, Some(url)).expect("a URL")).await.expect("answers");
@@ -71,7 +71,7 @@ async fn round(url: &str, began: Instant) -> (Duration, Duration) {
     for transaction in &signed {
         chain.broadcast(transaction).await.expect("sent");
     }
-    // Anvil answers before it has mined; the time ends when the last one is in a block.
+    // Anvil responds before it has mined; stop the clock when the last registration is in a block.
     while registry.tool_count().await.expect("a number").to::<u64>() < REGISTRATIONS {
         assert!(start.elapsed() < Duration::from_secs(60), "not all were mined");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -79,7 +79,7 @@ async fn round(url: &str, began: Instant) -> (Duration, Duration) {
     (first, start.elapsed())
 }
 
-/// A running anvil, which ends with this value.
+/// A running anvil, which is stopped when dropped.
 struct Anvil {
     child: Child,
     url: String,
@@ -96,7 +96,7 @@ impl Anvil {
             .map_while(Result::ok)
             .find_map(|line| line.strip_prefix("Listening on ").map(|address| format!("http://{}", address.trim())))
             .expect("anvil says where it listens");
-        // What it prints later must not fill the pipe.
+        // Read its later output, so that it does not block on a full pipe.
         std::thread::spawn(move || for _ in lines {});
         Self { child, url }
     }

@@ -1,4 +1,4 @@
-//! A node that tells the truth about one authorization, or lies about it in one way: for each reader of settlements the same table.
+//! A node that is honest about one authorization, or lies about it in one way. All readers of settlements share this table.
 
 use alloy_primitives::{Address, B256, LogData, U256, keccak256};
 use alloy_sol_types::SolEvent as _;
@@ -10,31 +10,31 @@ use toolcrib_x402::Authorization;
 
 use crate::fake::{FakeNode, Reply};
 
-/// The transaction that settles.
+/// The transaction that settles the authorization.
 pub(crate) const TRANSACTION: B256 = B256::repeat_byte(0x77);
 
-/// The newest block, and the newest final one. Blocks are two seconds apart.
+/// The newest and the newest final block. Block time is two seconds.
 pub(crate) const NEWEST: u64 = 200;
 pub(crate) const FINAL: u64 = 136;
 
 /// A block in which the nonce was unused.
 pub(crate) const FROM: u64 = 10;
 
-/// The block in whose time an authorization is over, and the block of a settlement in good time.
+/// The block in whose time the authorization expires, and the block of a settlement before that.
 pub(crate) const END: u64 = 150;
 const PAID: u64 = 50;
 
 /// An account that is neither payer nor recipient, and sends the transaction.
 pub(crate) const STRANGER: Address = Address::repeat_byte(0x5e);
 
-/// The authorization that the node is asked about.
+/// The authorization in question.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signed {
     pub(crate) token: Address,
     pub(crate) authorization: Authorization,
 }
 
-/// What a node says.
+/// A node's answers.
 #[derive(Clone, Debug)]
 pub(crate) struct Says {
     /// The time of block 0.
@@ -45,11 +45,11 @@ pub(crate) struct Says {
     pub(crate) used_from: Option<u64>,
     pub(crate) logs: Vec<Value>,
     pub(crate) receipt: Value,
-    /// A transaction that waits for a block.
+    /// A pending transaction.
     pub(crate) waiting: Option<B256>,
 }
 
-/// What may be concluded from what a node says.
+/// The correct conclusion from a node's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Settled,
@@ -57,18 +57,18 @@ pub(crate) enum Fate {
     Elsewhere,
     Cancelled,
     Expired,
-    /// Nothing yet.
+    /// Not used yet.
     Open,
-    /// Nothing at all: the answers do not fit each other.
+    /// Unknown: the answers contradict each other.
     Unclear,
 }
 
-/// A node, and what its users may conclude.
+/// A node, and the conclusions that its users should reach.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) says: Says,
     pub(crate) fate: Fate,
-    /// Whether a report that names [`TRANSACTION`] counts, or why not.
+    /// Whether a report that names [`TRANSACTION`] counts as proof, or the error.
     pub(crate) counted: Result<(), Code>,
 }
 
@@ -118,7 +118,7 @@ impl Says {
     }
 }
 
-/// A node of a chain that says so.
+/// Starts a node with these answers.
 pub(crate) async fn node(chain_id: u64, says: Says) -> FakeNode {
     FakeNode::start(chain_id, move |method, params| Reply::Result(says.answer(method, params))).await
 }
@@ -128,7 +128,7 @@ fn hash(block: u64) -> B256 {
 }
 
 impl Signed {
-    /// The time of block 0: the authorization is over in block [`END`].
+    /// The time of block 0: the authorization expires in block [`END`].
     pub(crate) fn start(&self) -> u64 {
         self.authorization.valid_before - 2 * END
     }
@@ -188,7 +188,7 @@ impl Signed {
         Says { start: self.start(), newest, last_final, used_from: None, logs: Vec::new(), receipt: Value::Null, waiting: None }
     }
 
-    /// True nodes and lying ones. What they show began after [`FROM`].
+    /// Honest and lying nodes. The authorization's history starts after [`FROM`].
     pub(crate) fn cases(&self) -> Vec<Case> {
         let case = |name, says, fate, counted| Case { name, says, fate, counted };
         let not_found = Err(usage::NOT_FOUND);
@@ -240,7 +240,7 @@ impl Signed {
             ("a log of before", |log| log["blockNumber"] = json!("0x5")),
         ];
         for (name, lie) in logs {
-            // Whoever is told the transaction reads its receipt, and no logs.
+            // With a known transaction hash, only its receipt is read, not the logs.
             cases.push(case(name, self.settled(PAID).but(|says| lie(&mut says.logs[0])), Fate::Unclear, Ok(())));
             cases.push(case(name, self.cancelled_at(PAID).but(|says| lie(&mut says.logs[0])), Fate::Unclear, not_found));
         }

@@ -1,4 +1,4 @@
-//! Nodes for tests: our own development chain, and anvil from `TOOLCRIB_ANVIL` or npm's folders. Each test runs on both.
+//! Nodes for tests: our own development chain, and anvil from `TOOLCRIB_ANVIL` or a global npm folder. Each test runs on both.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use toolcrib_core::registry::gas::ColdAccess;
 use toolcrib_devchain::Devchain;
 use toolcrib_fetch::SystemClock;
 
-/// A running node. It ends with the test.
+/// A running node. It is stopped when the test ends.
 pub(crate) struct Node {
     _running: Running,
     pub(crate) url: String,
@@ -28,7 +28,7 @@ enum Running {
 }
 
 impl Node {
-    /// One of each kind; without anvil only ours, and the test is recorded as skipped.
+    /// One node of each kind. Without anvil there is only ours, and the test is recorded as skipped.
     pub(crate) async fn each(chain_id: u64) -> Vec<Self> {
         let mut nodes = vec![Self::ours(chain_id).await];
         nodes.extend(Self::anvil(chain_id).await);
@@ -39,7 +39,7 @@ impl Node {
         Self::priced(chain_id, ColdAccess::ETHEREUM).await
     }
 
-    /// Our own with these prices for first access.
+    /// Our own node with these costs of cold access.
     pub(crate) async fn priced(chain_id: u64, prices: ColdAccess) -> Self {
         let devchain = Devchain::builder(SystemClock).chain_id(chain_id).cold_access(prices).spawn().await.expect("a chain");
         let url = devchain.http_url();
@@ -64,7 +64,7 @@ impl Node {
                 break format!("http://{}", address.trim());
             }
         };
-        // What it prints later must not fill the pipe.
+        // Read its later output, so that it does not block on a full pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Some(Self { _running: Running::Anvil { _child: child }, url, chain_id })
     }
@@ -76,17 +76,17 @@ impl Node {
     }
 }
 
-/// A request that only development nodes know.
+/// Sends a request that only development nodes support.
 pub(crate) async fn dev(chain: &Chain, method: &'static str, params: Value) -> Value {
     chain.provider().client().request(method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
 }
 
-/// Puts code at an address.
+/// Sets the code at an address.
 pub(crate) async fn set_code(chain: &Chain, address: Address, code: &[u8]) {
     dev(chain, "anvil_setCode", json!([address, Bytes::copy_from_slice(code)])).await;
 }
 
-/// Sends a transaction from the first development account, which anvil signs for.
+/// Sends a transaction from the first development account, whose key anvil has.
 pub(crate) async fn send(chain: &Chain, to: Option<Address>, data: Bytes) -> Value {
     let mut request = json!({ "from": DEV_ACCOUNTS[0], "data": data, "gas": "0xf00000" });
     if let Some(to) = to {
@@ -110,7 +110,7 @@ pub(crate) async fn deploy(chain: &Chain, name: &str, arguments: &[u8]) -> Addre
     serde_json::from_value(receipt["contractAddress"].clone()).expect("an address")
 }
 
-/// Ends of a balance, so that a test can empty an account.
+/// Sets a balance, so that a test can empty an account.
 pub(crate) async fn set_balance(chain: &Chain, account: Address, balance: U256) {
     dev(chain, "anvil_setBalance", json!([account, balance])).await;
 }
