@@ -1,4 +1,4 @@
-//! Tools whose configuration is given, without a chain.
+//! Tools with a given configuration, without a chain.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -13,10 +13,10 @@ use toolcrib_verify::ToolSource;
 
 use crate::support::NOW;
 
-/// A registry that nobody has.
+/// A registry that does not exist.
 pub(crate) const REGISTRY: Address = Address::repeat_byte(0x26);
 
-/// A tool with a configuration that was written down.
+/// A tool with a given configuration.
 #[derive(Debug)]
 pub(crate) struct Given {
     tool: ToolRef,
@@ -66,7 +66,7 @@ impl ToolSource for Given {
     }
 }
 
-/// A clock that is set by hand. Clones show the same time.
+/// A clock that is set by tests. Clones share the time.
 #[derive(Clone, Debug)]
 pub(crate) struct HandClock(Arc<AtomicI64>);
 
@@ -75,7 +75,7 @@ impl HandClock {
         Self(Arc::new(AtomicI64::new(NOW.seconds())))
     }
 
-    /// Shows so many seconds after the start.
+    /// Sets the clock to this many seconds after the start.
     pub(crate) fn set(&self, seconds: i64) {
         self.0.store(NOW.seconds() + seconds, Ordering::SeqCst);
     }

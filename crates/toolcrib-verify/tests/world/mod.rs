@@ -13,7 +13,7 @@ use toolcrib_core::finding::Mode;
 use toolcrib_core::tool::{TYPE_V1, ToolManifest};
 use toolcrib_devchain::Devchain;
 
-/// What the chain's clock shows.
+/// The time of the chain's clock.
 const START: UnixTime = UnixTime::from_seconds(1_800_000_000);
 
 /// A development chain in this process with our registry on it.
@@ -39,13 +39,13 @@ impl Ledger {
         Self { devchain, registry }
     }
 
-    /// Registers a tool and gives its id.
+    /// Registers a tool and returns its id.
     pub(crate) fn register(&self, account: usize, uri: &str, hash: B256, predicate: Option<Address>) -> U256 {
         self.send(account, &self.registry.register(uri, hash, predicate));
         self.count()
     }
 
-    /// Sends a transaction of a development account, without the detour over a socket.
+    /// Sends a transaction of a development account in-process, without a socket.
     #[track_caller]
     pub(crate) fn send(&self, account: usize, call: &Call) {
         let request = json!([{ "from": DEV_ACCOUNTS[account], "to": call.to, "data": call.data, "gas": "0xf00000" }]);
@@ -54,7 +54,7 @@ impl Ledger {
         assert!(self.devchain.receipt(hash).expect("mined at once").status(), "the transaction failed");
     }
 
-    /// How many tools there are.
+    /// Number of tools.
     fn count(&self) -> U256 {
         let selector = Bytes::copy_from_slice(&keccak256("toolCount()")[..4]);
         let request = json!([{ "to": self.registry.address(), "data": selector }, "latest"]);
@@ -77,7 +77,7 @@ pub(crate) fn manifest(endpoint: &str) -> Json {
     })
 }
 
-/// The hash of what is served, or some hash for bytes that have none.
+/// The hash of the served bytes, or a fixed hash for bytes that have none.
 pub(crate) fn hash_of(bytes: &[u8]) -> B256 {
     ToolManifest::parse(bytes, Mode::Consumer).canonical().map_or(B256::repeat_byte(7), |canonical| canonical.hash())
 }
