@@ -1,4 +1,4 @@
-//! Clients of both eras for tests: connected in memory, with a person behind them who does as a test says.
+//! Test clients of both eras: connected in memory, with a scripted user.
 #![allow(dead_code, reason = "no test needs all of it")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,22 +24,22 @@ pub(crate) enum Era {
 
 pub(crate) const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
-/// What the person does when asked.
+/// How the user reacts to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Does {
     Fills(Json),
     Declines,
     Cancels,
-    /// Has a client that cannot ask.
+    /// The client does not support elicitation.
     IsNotAsked,
 }
 
-/// A person and a client.
+/// A user with a client.
 #[derive(Clone)]
 pub(crate) struct Person {
     does: Does,
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
-    /// Done while the person thinks.
+    /// Called while the user thinks.
     meanwhile: Option<Arc<dyn Fn() + Send + Sync>>,
     list_changes: Arc<AtomicUsize>,
 }
@@ -54,7 +54,7 @@ impl Person {
         self
     }
 
-    /// How often the server said that its list of tools changed.
+    /// Number of notifications that the tool list changed.
     pub(crate) fn list_changes(&self) -> usize {
         self.list_changes.load(Ordering::SeqCst)
     }
@@ -97,7 +97,7 @@ impl ClientHandler for Person {
 
 pub(crate) type Connected = RunningService<RoleClient, Person>;
 
-/// Connects a client to a server in memory. Every connection is a caller of its own.
+/// Connects a client to a server in memory. Every connection is its own caller.
 pub(crate) async fn connect(server: &Server, era: Era, person: Person) -> Connected {
     let (near, far) = tokio::io::duplex(1 << 20);
     let (read, write) = tokio::io::split(far);
@@ -114,12 +114,12 @@ pub(crate) fn params(name: &str, arguments: &Json) -> CallToolRequestParams {
     CallToolRequestParams::new(name.to_owned()).with_arguments(arguments.as_object().expect("an object").clone())
 }
 
-/// Calls a tool, with questions and all.
+/// Calls a tool, and answers its questions.
 pub(crate) async fn call(client: &Connected, name: &str, arguments: Json) -> Result<CallToolResult, ServiceError> {
     client.call_tool(params(name, &arguments)).await
 }
 
-/// The structured result of a call that succeeds.
+/// The structured result of a successful call.
 #[track_caller]
 pub(crate) fn data(result: Result<CallToolResult, ServiceError>) -> Json {
     let result = result.expect("a result");
@@ -130,7 +130,7 @@ pub(crate) fn data(result: Result<CallToolResult, ServiceError>) -> Json {
     structured
 }
 
-/// The code of a call that fails, whether as a result or as an error of the protocol.
+/// The code of a failed call, whether it is a tool result or a protocol error.
 #[track_caller]
 pub(crate) fn code(result: &Result<CallToolResult, ServiceError>) -> String {
     match result {
@@ -158,7 +158,7 @@ pub(crate) async fn first_round(client: &Connected, name: &str, arguments: &Json
     }
 }
 
-/// The next round, with the answer to its question. What it says is up to the test.
+/// The next round, with the answer to the question. Tests choose its contents.
 pub(crate) async fn next_round(
     client: &Connected,
     name: &str,
@@ -178,7 +178,7 @@ pub(crate) async fn next_round(
     }
 }
 
-/// What a client sends when its user agrees.
+/// The client's response when the user accepts.
 pub(crate) fn accepted(content: Json) -> Json {
     json!({"action": "accept", "content": content})
 }
