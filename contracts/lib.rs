@@ -1,6 +1,7 @@
 //! Compiled contracts of Toolcrib: the ERC-8257 registry, its access predicates and test assets, with their addresses.
 //!
-//! Cargo needs no Solidity compiler: the artifacts are committed, and `contracts/check` shows that the sources give the same bytes.
+//! Cargo needs no Solidity compiler: the artifacts are committed, and `contracts/check` verifies that the sources compile to the same
+//! bytes.
 //!
 //! ```
 //! let registry = toolcrib_contracts::artifact("ToolRegistry").unwrap();
@@ -14,7 +15,7 @@ use serde::Deserialize;
 /// The address of each contract on every chain, with constructor arguments and code hashes, as JSON.
 pub const DEPLOYMENTS: &str = include_str!("deployments.json");
 
-/// What the compiler made of a contract.
+/// The compiler's output for a contract.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Artifact {
@@ -34,7 +35,7 @@ impl Artifact {
     }
 }
 
-/// The contract with this name. `None` for names that no source has.
+/// Returns the contract with this name, or `None` if there is no such contract.
 pub fn artifact(name: &str) -> Option<Artifact> {
     let (_, json) = ARTIFACTS.iter().find(|(known, _)| *known == name)?;
     serde_json::from_str(json).ok()

@@ -98,24 +98,32 @@ spelling() {
     "$typos" --config typos.toml --format brief
 }
 
-# Test programs that wait for timers and foreign programs most of the time.
-waiting=(attacks interop)
+# Modules of tests that wait for timers and foreign programs most of the time.
+waiting=(attacks:: interop::)
 
-tests_that_wait() {
-    # Half as many at a time, so that what runs beside them keeps its pace.
-    RUST_TEST_THREADS=$((RUST_TEST_THREADS / 2 > 2 ? RUST_TEST_THREADS / 2 : 2)) \
-        cargo test --locked --workspace --no-fail-fast "${waiting[@]/#/--test=}"
-}
-
-# All other test programs, found by their files, so that a new one is never forgotten.
-other_tests() {
-    local file name options=(--lib --bins)
+# All test programs, found by their files, so that a new one is never forgotten: those of both steps below, which share the tests out.
+test_programs() {
+    local file name
+    programs=(--lib --bins)
     for file in crates/*/tests/*.rs crates/*/tests/*/main.rs; do
         name=${file%/main.rs}
         name=$(basename "$name" .rs)
-        [[ " ${waiting[*]} ${options[*]} " == *[\ =]"$name "* ]] || options+=("--test=$name")
+        [[ " ${programs[*]} " == *"=$name "* ]] || programs+=("--test=$name")
     done
-    cargo test --locked --workspace --no-fail-fast "${options[@]}"
+}
+
+tests_that_wait() {
+    local programs
+    test_programs
+    # Half as many at a time, so that what runs beside them keeps its pace.
+    RUST_TEST_THREADS=$((RUST_TEST_THREADS / 2 > 2 ? RUST_TEST_THREADS / 2 : 2)) \
+        cargo test --locked --workspace --no-fail-fast "${programs[@]}" -- "${waiting[@]}"
+}
+
+other_tests() {
+    local programs
+    test_programs
+    cargo test --locked --workspace --no-fail-fast "${programs[@]}" -- "${waiting[@]/#/--skip=}"
 }
 
 check_contracts() {

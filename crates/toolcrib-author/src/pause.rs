@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::{Address, U256};
 use serde::{Deserialize, Serialize};
 use toolcrib_chain::registry::Registry;
-use toolcrib_files::AtomicFile;
 use toolcrib_core::codes::{self, Code};
+use toolcrib_files::AtomicFile;
 
 use crate::Error;
 

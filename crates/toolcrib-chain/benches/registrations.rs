@@ -2,8 +2,6 @@
 //! `TOOLCRIB_ANVIL` is set, on anvil. They are signed beforehand and sent over HTTP, in turns; the best round of each counts.
 #![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::B256;
@@ -15,6 +13,7 @@ use toolcrib_chain::transaction::Signed;
 use toolcrib_chain::wallet::{LocalWallet, Wallet};
 use toolcrib_devchain::Devchain;
 use toolcrib_fetch::SystemClock;
+use toolcrib_testkit::Anvil;
 
 const REGISTRATIONS: u64 = 1_000;
 const ROUNDS: usize = 3;
@@ -23,14 +22,12 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        let anvil = toolcrib_testkit::anvil();
         for _ in 0..ROUNDS {
             let began = Instant::now();
             let devchain = Devchain::builder(SystemClock).spawn().await.expect("a chain");
             ours.push(round(&devchain.http_url(), began).await);
-            if let Some(program) = &anvil {
-                let began = Instant::now();
-                let anvil = Anvil::start(program);
+            let began = Instant::now();
+            if let Some(anvil) = Anvil::start(&[]) {
                 theirs.push(round(&anvil.url, began).await);
             }
         }
@@ -77,34 +74,4 @@ async fn round(url: &str, began: Instant) -> (Duration, Duration) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     (first, start.elapsed())
-}
-
-/// A running anvil, which is stopped when dropped.
-struct Anvil {
-    child: Child,
-    url: String,
-}
-
-impl Anvil {
-    fn start(program: &std::path::Path) -> Self {
-        let mut command = Command::new(program);
-        command.args(["--port", "0"]).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("anvil starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let url = lines
-            .by_ref()
-            .map_while(Result::ok)
-            .find_map(|line| line.strip_prefix("Listening on ").map(|address| format!("http://{}", address.trim())))
-            .expect("anvil says where it listens");
-        // Read its later output, so that it does not block on a full pipe.
-        std::thread::spawn(move || for _ in lines {});
-        Self { child, url }
-    }
-}
-
-impl Drop for Anvil {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

@@ -1,8 +1,8 @@
 //! Chain-agnostic identifiers: CAIP-2 chains, CAIP-10 accounts, CAIP-19 assets, and references to registered tools.
 //!
-//! The full grammars are checked. On `eip155` chains ERC-8257 §3 asks for more: decimal chain ids and lowercase
-//! addresses. What other namespaces ask of their addresses is not known here; such identifiers are checked in shape
-//! only and say so through [`AccountId::is_evm`] and [`AssetId::is_evm`].
+//! The full grammars are checked. On `eip155` chains ERC-8257 §3 asks for more: decimal chain ids and lowercase addresses. The address
+//! rules of other namespaces are not known here; only the format of such identifiers is checked, and [`AccountId::is_evm`] and
+//! [`AssetId::is_evm`] return false for them.
 
 use std::fmt;
 
@@ -34,11 +34,11 @@ pub const MAX_ADDRESS_CHARS: usize = 128;
 /// Longest token id: CAIP-19, the digits of 2^256 - 1.
 pub(crate) const MAX_TOKEN_ID_CHARS: usize = 78;
 
-/// Why a text is no identifier.
+/// Why a text is not a valid identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Nothing is there.
+    /// The text is empty.
     Empty,
     /// Not `namespace:reference`.
     ChainShape,
@@ -62,7 +62,7 @@ pub enum Fault {
     TokenId,
     /// Not 0x and 40 hexadecimal digits.
     EvmAddress,
-    /// Right but for upper-case digits; lower case fixes it.
+    /// Valid except for upper-case digits; lower case fixes it.
     UppercaseHex,
     /// The zero address.
     ZeroAccount,
@@ -86,7 +86,7 @@ pub struct ChainId {
 }
 
 impl ChainId {
-    /// Reads a chain.
+    /// Parses a chain.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let namespace = chain(text)?;
         Ok(Self { text: text.to_owned(), namespace })
@@ -102,7 +102,7 @@ impl ChainId {
         &self.text[self.namespace + 1..]
     }
 
-    /// The number of an EVM chain.
+    /// The chain id of an EVM chain.
     pub fn evm_id(&self) -> Option<u64> {
         (self.namespace() == EVM_NAMESPACE).then(|| self.reference().parse().ok()).flatten()
     }
@@ -122,7 +122,7 @@ pub struct AccountId {
 }
 
 impl AccountId {
-    /// Reads an account. The zero address is refused: nobody can receive there.
+    /// Parses an account. The zero address is rejected: no key can receive there.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         if text.is_empty() {
             return Err(Fault::Empty);
@@ -138,7 +138,7 @@ impl AccountId {
         if &text[..namespace] == EVM_NAMESPACE {
             evm_address(address)?;
         }
-        // Zero in hexadecimal is nobody's account in any namespace.
+        // A hexadecimal zero is not an account in any namespace.
         if address.strip_prefix("0x").is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b == b'0')) {
             return Err(Fault::ZeroAccount);
         }
@@ -170,12 +170,12 @@ impl AccountId {
         self.namespace() == EVM_NAMESPACE
     }
 
-    /// The number of the EVM chain.
+    /// The chain id of the EVM chain.
     pub fn evm_chain_id(&self) -> Option<u64> {
         self.is_evm().then(|| self.reference().parse().ok()).flatten()
     }
 
-    /// The address on an EVM chain. Compare these, not texts: addresses from elsewhere come in any case.
+    /// The address on an EVM chain. Compare these and not texts, because addresses from elsewhere come in any case.
     pub fn evm_address(&self) -> Option<Address> {
         self.is_evm().then(|| self.address().parse().ok()).flatten()
     }
@@ -197,7 +197,7 @@ pub struct AssetId {
 }
 
 impl AssetId {
-    /// Reads an asset.
+    /// Parses an asset.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         if text.is_empty() {
             return Err(Fault::Empty);
@@ -265,7 +265,7 @@ impl AssetId {
         self.namespace() == EVM_NAMESPACE
     }
 
-    /// The number of the EVM chain.
+    /// The chain id of the EVM chain.
     pub fn evm_chain_id(&self) -> Option<u64> {
         self.is_evm().then(|| self.reference().parse().ok()).flatten()
     }
@@ -282,10 +282,10 @@ impl AssetId {
     }
 }
 
-/// A tool: its registry on its chain, and its id there.
+/// A tool: its chain, its registry and its id there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolRef {
-    /// The number of the EVM chain.
+    /// The chain id of the EVM chain.
     pub chain: u64,
     /// The registry.
     pub registry: Address,
@@ -294,8 +294,8 @@ pub struct ToolRef {
 }
 
 impl ToolRef {
-    /// Reads `eip155:<chain>/erc8257:<registry>/<id>`. The registry may be in lower case or carry its ERC-55
-    /// checksum; [`fmt::Display`] gives lower case.
+    /// Parses `eip155:<chain>/erc8257:<registry>/<id>`. The registry may be in lower case or carry its ERC-55 checksum; [`fmt::Display`]
+    /// writes lower case.
     ///
     /// ```
     /// use toolcrib_core::caip::ToolRef;
@@ -355,7 +355,7 @@ impl fmt::Display for AssetId {
 }
 
 impl Fault {
-    /// The code of this fault.
+    /// The code of this error.
     pub const fn code(self) -> Code {
         use codes::caip as code;
         match self {
@@ -423,8 +423,8 @@ fn report(value: Value<'_>, text: &str, outcome: Result<bool, &Fault>, context: 
     context.report(finding);
 }
 
-/// An `eip155` identifier that parses but for [`Fault::UppercaseHex`], with its address in lower case. What stands
-/// after the address, such as a token id, is left alone.
+/// Returns an `eip155` identifier that is valid except for [`Fault::UppercaseHex`] with its address in lower case. What follows the
+/// address, such as a token id, is unchanged.
 pub(crate) fn lowercase_hex(text: &str) -> String {
     let Some(start) = text.find(":0x").map(|at| at + 3).or_else(|| text.find(":0X").map(|at| at + 1)) else {
         return text.to_owned();
@@ -433,7 +433,7 @@ pub(crate) fn lowercase_hex(text: &str) -> String {
     format!("{}{}{}", &text[..start], text[start..end].to_ascii_lowercase(), &text[end..])
 }
 
-/// Checks a chain and gives the length of its namespace.
+/// Checks a chain and returns the length of its namespace.
 fn chain(text: &str) -> Result<usize, Fault> {
     if text.is_empty() {
         return Err(Fault::Empty);
@@ -457,7 +457,7 @@ fn evm_chain(reference: &str) -> Result<u64, Fault> {
     if !is_decimal(reference) {
         return Err(Fault::EvmChain);
     }
-    // Chain 0 does not exist: EIP-155 uses the absence of an id for transactions that any chain accepts.
+    // Chain 0 does not exist: EIP-155 treats a missing id as a transaction that any chain accepts.
     reference.parse().ok().filter(|&id| id > 0).ok_or(Fault::EvmChain)
 }
 

@@ -1,6 +1,6 @@
-//! Canonical bytes: RFC 8785, keccak256, and values sealed together with both.
+//! Canonical bytes: RFC 8785, keccak256, and values sealed with both.
 //!
-//! Nothing is ever inserted, dropped or repaired here. Unknown fields are kept and hashed like all others.
+//! Nothing is inserted, dropped or repaired here. Unknown fields are kept and hashed like all others.
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,7 +17,7 @@ pub struct Canonical {
 }
 
 impl Canonical {
-    /// Canonicalises a document. `None` when it has no canonical form: duplicate keys or lone surrogates.
+    /// Canonicalises a document. `None` if it has no canonical form: duplicate keys or lone surrogates.
     pub fn of(document: &Document) -> Option<Self> {
         document.is_canonicalisable().then(|| {
             let mut text = String::with_capacity(document.source().len());
@@ -27,7 +27,7 @@ impl Canonical {
         })
     }
 
-    /// The canonical text. Its UTF-8 bytes are what is hashed and signed.
+    /// The canonical text. Its UTF-8 bytes are hashed and signed.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -51,8 +51,8 @@ impl fmt::Debug for Canonical {
 
 /// A value together with its canonical bytes and their hash.
 ///
-/// Only the readers and builders of this crate seal: whoever holds a `Sealed<T>` knows that the hash belongs to the
-/// value, and that the value passed the checks that `T` stands for.
+/// Only the parsers and builders of this crate create it: a `Sealed<T>` guarantees that the hash belongs to the value, and that the value
+/// passed the checks of `T`.
 #[derive(Clone, Debug)]
 pub struct Sealed<T> {
     value: T,
@@ -79,7 +79,7 @@ impl<T> Sealed<T> {
         self.canonical.hash
     }
 
-    /// Takes the value and its canonical form apart.
+    /// Returns the value and its canonical form.
     pub fn into_parts(self) -> (T, Canonical) {
         (self.value, self.canonical)
     }
@@ -93,7 +93,7 @@ impl<T> Deref for Sealed<T> {
     }
 }
 
-/// Appends the canonical form of `value`. Nesting costs no stack of the thread: foreign documents may nest deeply.
+/// Appends the canonical form of `value`. It does not recurse, because untrusted documents may nest deeply.
 pub fn write_value(value: Value<'_>, out: &mut String) {
     let mut open: Vec<Rest<'_>> = Vec::new();
     let mut next = Some(value);
@@ -114,7 +114,7 @@ pub fn write_value(value: Value<'_>, out: &mut String) {
         }
         next = None;
         while let Some(container) = open.last_mut() {
-            // No value ends like this, so it is the container that has just been opened.
+            // No value ends with an opening bracket, so a container has just been opened.
             let is_first = out.ends_with(['[', '{']);
             let (member, close) = match container {
                 Rest::Elements(elements) => (elements.next().map(|value| (None, value)), ']'),
@@ -138,14 +138,13 @@ pub fn write_value(value: Value<'_>, out: &mut String) {
     }
 }
 
-/// What is left of a container that is being written.
+/// The unwritten rest of a container.
 enum Rest<'d> {
     Elements(Elements<'d>),
     Members(Sorted<'d>),
 }
 
-/// Appends a string that stands in the source as `source`, quotes included: one that needed no escapes there needs none
-/// here.
+/// Appends a string whose source, quotes included, is `source`: a string without escapes in the source needs none here.
 fn write_text(source: &str, text: &str, out: &mut String) {
     if source.len() == text.len() + 2 {
         out.push_str(source);
@@ -154,7 +153,7 @@ fn write_text(source: &str, text: &str, out: &mut String) {
     }
 }
 
-/// Appends a JSON string with the smallest escapes, as RFC 8785 §3.2.2.2 asks.
+/// Appends a JSON string with minimal escapes, as RFC 8785 §3.2.2.2 requires.
 pub fn write_string(text: &str, out: &mut String) {
     out.push('"');
     let mut rest = text;
@@ -177,7 +176,7 @@ pub fn write_string(text: &str, out: &mut String) {
                 out.push(char::from(HEX[usize::from(control & 15)]));
             }
         }
-        // What stops a plain run is one byte of ASCII.
+        // A run of plain characters ends at one ASCII byte.
         rest = &special[1..];
     }
     out.push('"');

@@ -1,7 +1,7 @@
-//! From bytes to a verdict: the frame that the three manifest kinds share.
+//! Parsing and checking of manifests: the steps that the three manifest kinds share.
 //!
-//! A kind says what it checks by implementing [`Manifest`]; [`parse`] reads the bytes, applies the rules that hold for
-//! every kind, runs the kind's own, and seals the result. All findings are collected, whatever happens.
+//! A kind defines its checks by implementing [`Manifest`]; [`parse`] reads the bytes, applies the rules of every kind, runs the checks of
+//! this kind, and seals the result. All findings are collected, even after errors.
 
 use std::ops::RangeInclusive;
 
@@ -13,35 +13,35 @@ use crate::{secrets, text};
 
 /// A kind of manifest.
 pub trait Manifest: Sized {
-    /// What the checks make of the document: parsed fields, without the document itself.
+    /// The parsed fields that the checks produce, without the document itself.
     type View;
 
-    /// The most that is read.
+    /// The largest document that is read.
     const LIMITS: Limits;
 
-    /// The most values and keys that are read. For kinds that strangers serve, whose readers have little memory to spare.
+    /// Most values and keys that are read. For kinds that untrusted servers provide and that readers with little memory parse.
     const MAX_VALUES: usize = usize::MAX;
 
     /// Whether readers only warn about depth and number of values, because the standard limits neither.
     const READS_ON: bool = false;
 
-    /// How bad it is when a string value is not in NFC.
+    /// The severity of a string value that is not in NFC.
     const NFC: Severity;
 
-    /// Checks the root object. The view is used only if no finding is an error, so `None` may stand for "not all
-    /// parts could be read" whenever an error was reported.
+    /// Checks the root object. The view is used only if no finding is an error, so `None` may mean "not all parts could be parsed" if an
+    /// error was reported.
     fn check(root: Object<'_>, context: &mut Context) -> Option<Self::View>;
 
-    /// Joins a document and the view that [`check`](Self::check) made of it.
+    /// Combines a document and the view that [`check`](Self::check) returned.
     fn assemble(document: Document, view: Self::View) -> Self;
 }
 
-/// JSON of no known kind: only the rules that hold for every document apply, NFC among them.
+/// JSON of an unknown kind: only the rules for every document apply, including NFC.
 #[derive(Clone, Debug)]
 pub struct AnyJson(Document);
 
 impl AnyJson {
-    /// The document as it was read.
+    /// The parsed document.
     pub const fn document(&self) -> &Document {
         &self.0
     }
@@ -63,16 +63,16 @@ impl Manifest for AnyJson {
     }
 }
 
-/// What checking gave.
+/// The result of checking a document.
 #[derive(Clone, Debug)]
 pub struct Checked<M> {
-    /// Everything that was found, in source order.
+    /// All findings, in source order.
     pub findings: Vec<Finding>,
-    /// How far the document got.
+    /// Whether the document is conformant, flawed or unreadable.
     pub outcome: Outcome<M>,
 }
 
-/// How far a document got.
+/// Whether a document is conformant, flawed or unreadable.
 #[derive(Clone, Debug)]
 pub enum Outcome<M> {
     /// No finding is an error.
@@ -84,7 +84,7 @@ pub enum Outcome<M> {
 }
 
 impl<M> Checked<M> {
-    /// The manifest, when no finding is an error.
+    /// Returns the manifest if no finding is an error.
     pub const fn conformant(&self) -> Option<&Sealed<M>> {
         match &self.outcome {
             Outcome::Conformant(sealed) => Some(sealed),
@@ -92,7 +92,7 @@ impl<M> Checked<M> {
         }
     }
 
-    /// The manifest, or else the findings.
+    /// Returns the manifest, or the findings if one of them is an error.
     pub fn into_result(self) -> Result<Sealed<M>, Vec<Finding>> {
         match self.outcome {
             Outcome::Conformant(sealed) => Ok(sealed),
@@ -115,7 +115,7 @@ impl<M> Checked<M> {
     }
 }
 
-/// Reads, checks and seals a manifest of kind `M`.
+/// Parses, checks and seals a manifest of kind `M`.
 pub fn parse<M: Manifest>(bytes: &[u8], mode: Mode) -> Checked<M> {
     let read = if M::READS_ON && mode == Mode::Consumer { json::read_foreign } else { json::read_up_to };
     let reading = read(bytes, M::LIMITS, M::MAX_VALUES);
@@ -125,7 +125,7 @@ pub fn parse<M: Manifest>(bytes: &[u8], mode: Mode) -> Checked<M> {
     };
     context.document_rules(&document, M::NFC);
     if mode == Mode::Producer {
-        // Once published it is too late, so readers need not look.
+        // A secret that is published is already lost, so only producers are warned.
         secrets::check(document.root(), &mut context);
     }
     let view = match document.root().as_object() {
@@ -146,15 +146,15 @@ pub fn parse<M: Manifest>(bytes: &[u8], mode: Mode) -> Checked<M> {
     Checked { findings: context.findings.into_sorted(), outcome }
 }
 
-/// Longest text in bytes that a fix is made for when somebody else wrote it. Descriptions have at most 500 characters.
+/// Longest text in bytes for which a fix is offered to readers. Descriptions have at most 500 characters.
 const MAX_FOREIGN_FIX: usize = 4_096;
 
-/// What a check needs beside the value: who asks, and where findings go.
+/// The state of a check: the mode and the findings.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// Who asks.
+    /// The mode: producer or consumer.
     pub mode: Mode,
-    /// What was found so far.
+    /// The findings so far.
     pub findings: Findings,
 }
 
@@ -169,8 +169,8 @@ impl Context {
         self.findings.push(finding);
     }
 
-    /// Points `finding` at `value`, unless it will only be counted: working out a pointer is a walk over siblings, and
-    /// must not be done for every entry of a long list. Loops over foreign values use this instead of [`Finding::at`].
+    /// Points `finding` at `value`, unless it will only be counted: computing a pointer walks over siblings and must not be done for every
+    /// entry of a long list. Loops over untrusted values use this instead of [`Finding::at`].
     pub fn place(&self, finding: Finding, value: Value<'_>) -> Finding {
         if self.findings.is_full() { finding } else { finding.at(value) }
     }
@@ -180,7 +180,7 @@ impl Context {
         if self.findings.is_full() { finding } else { finding.at_key(value) }
     }
 
-    /// `found`, or a finding that `object` lacks `key`.
+    /// Returns `found`, or reports that `object` lacks `key`.
     pub fn required<'d>(&mut self, object: Object<'d>, key: &str, found: Option<Value<'d>>) -> Option<Value<'d>> {
         if found.is_none() {
             let mut finding = Finding::new(codes::manifest::FIELD_MISSING).message(format!("`{key}` is missing"));
@@ -192,22 +192,22 @@ impl Context {
         found
     }
 
-    /// The text of a string, or a finding that it is none.
+    /// Returns the text of a string, or reports that the value is not a string.
     pub fn string<'d>(&mut self, value: Value<'d>) -> Option<&'d str> {
         self.typed(value, Kind::String, value.as_str())
     }
 
-    /// The members of an object, or a finding that it is none.
+    /// Returns the members of an object, or reports that the value is not an object.
     pub fn object<'d>(&mut self, value: Value<'d>) -> Option<Object<'d>> {
         self.typed(value, Kind::Object, value.as_object())
     }
 
-    /// The elements of an array, or a finding that it is none.
+    /// Returns the elements of an array, or reports that the value is not an array.
     pub fn array<'d>(&mut self, value: Value<'d>) -> Option<Array<'d>> {
         self.typed(value, Kind::Array, value.as_array())
     }
 
-    /// The value of a boolean, or a finding that it is none.
+    /// Returns a boolean, or reports that the value is not a boolean.
     pub fn boolean(&mut self, value: Value<'_>) -> Option<bool> {
         self.typed(value, Kind::Bool, value.as_bool())
     }
@@ -225,7 +225,7 @@ impl Context {
 
     /// Reports `code` unless the text has a number of code points within `allowed`.
     pub fn code_points(&mut self, value: Value<'_>, text: &str, allowed: RangeInclusive<usize>, code: Code) {
-        // Bytes bound code points from above, and most texts are far below every limit.
+        // The number of bytes is an upper bound of the code points, and most texts are far below every limit.
         if !text.is_empty() && text.len() <= *allowed.end() && *allowed.start() <= 1 {
             return;
         }
@@ -242,8 +242,8 @@ impl Context {
 
     /// Rules about strings and numbers anywhere in the document.
     ///
-    /// A hostile file breaks them a hundred thousand times, and finding out the pointer of a value takes a walk over
-    /// its siblings. So findings that are only counted get no place.
+    /// A hostile file violates them a hundred thousand times, and computing the pointer of a value takes a walk over its siblings. So
+    /// findings that are only counted get no pointer.
     fn document_rules(&mut self, document: &Document, nfc: Severity) {
         for (value, loss) in document.lossy_numbers() {
             let finding = match loss {
@@ -263,8 +263,8 @@ impl Context {
                     (codes::json::NOT_NFC, nfc)
                 };
                 let mut finding = Finding::new(code).severity(severity).got(string.as_str());
-                // A key is a name that other places refer to, and its normal form may be taken: no fix for those. Nor for the long
-                // texts of others, whom nobody would hand a megabyte.
+                // A key is a name that other places refer to, and its normal form may already be in use, so it gets no fix. Long texts of
+                // third parties get none either: their readers do not need a fix of a megabyte.
                 if !string.is_key() && (self.mode == Mode::Producer || string.as_str().len() <= MAX_FOREIGN_FIX) {
                     let mut replacement = String::new();
                     crate::canon::write_string(&text::normalize(string.as_str()), &mut replacement);

@@ -1,7 +1,7 @@
 //! Time as an argument.
 //!
-//! Core never reads the clock. Whoever needs to know what time it is takes a [`Clock`] or, better, a [`UnixTime`];
-//! the one implementation that asks the operating system lives in the binary.
+//! Core never reads the clock. Code that needs the current time takes a [`Clock`] or, better, a [`UnixTime`]; the only implementation that
+//! asks the operating system is in the binary.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct UnixTime(i64);
 
 impl UnixTime {
-    /// The time that lies `seconds` after the epoch.
+    /// The time `seconds` after the epoch.
     pub const fn from_seconds(seconds: i64) -> Self {
         Self(seconds)
     }
@@ -23,13 +23,13 @@ impl UnixTime {
         self.0
     }
 
-    /// So many seconds later.
+    /// Returns the time `seconds` later.
     #[must_use]
     pub const fn plus(self, seconds: i64) -> Self {
         Self(self.0.saturating_add(seconds))
     }
 
-    /// Seconds from `earlier` to `self`; negative when `earlier` is in fact later. Saturates.
+    /// Seconds from `earlier` to `self`; negative if `earlier` is later. Saturates.
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -41,13 +41,13 @@ impl fmt::Display for UnixTime {
     }
 }
 
-/// Something that knows what time it is.
+/// A source of the current time.
 pub trait Clock {
     /// The current time.
     fn now(&self) -> UnixTime;
 }
 
-/// A clock that always shows the same time: for tests and for judging saved evidence.
+/// A clock that always returns the same time: for tests and for judging saved evidence.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedClock(pub UnixTime);
 

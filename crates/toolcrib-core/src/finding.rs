@@ -1,7 +1,7 @@
-//! Findings: answers about somebody's manifest.
+//! Findings: statements about a manifest.
 //!
-//! A finding is not an error. An error means that we could not tell; a finding says what is wrong, where, what was
-//! expected, and how to mend it. Checks collect every finding instead of stopping at the first one.
+//! A finding is not an error. An error means that the question could not be answered; a finding says what is wrong, where, what was
+//! expected, and how to fix it. Checks collect every finding instead of stopping at the first one.
 
 use std::fmt;
 
@@ -10,20 +10,20 @@ use serde::{Serialize, Serializer};
 use crate::codes::{self, Code};
 use crate::json::Value;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; nothing breaks.
+    /// Useful to know; nothing breaks.
     Hint,
-    /// Legal, but likely to hurt: listings refuse it, agents stumble over it, or it hides a mistake.
+    /// Legal, but likely to cause problems: listings reject it, agents fail on it, or it hides a mistake.
     Warning,
     /// Breaks a rule. A manifest with an error is not conformant.
     Error,
 }
 
 impl Severity {
-    /// The lowercase word used in every output format.
+    /// The lowercase word used in all output formats.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hint => "hint",
@@ -58,13 +58,13 @@ impl Span {
 /// One replacement of source bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Edit {
-    /// What to replace; an empty span inserts.
+    /// The bytes to replace; an empty span inserts.
     pub span: Span,
-    /// The new text, already escaped for its place in the JSON source.
+    /// The new text, already escaped for its position in the JSON source.
     pub replacement: String,
 }
 
-/// A change that a machine may apply without asking, because it cannot alter what the author meant.
+/// A change that software may apply without asking, because it cannot alter what the author meant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Fix {
     /// What the fix does, as an imperative: "lowercase the address".
@@ -74,7 +74,7 @@ pub struct Fix {
 }
 
 impl Fix {
-    /// A fix that replaces the whole of `value` by the JSON string `text`.
+    /// Returns a fix that replaces `value` by the JSON string `text`.
     pub(crate) fn replace_string(value: Value<'_>, title: &str, text: &str) -> Self {
         let mut replacement = String::with_capacity(text.len() + 2);
         crate::canon::write_string(text, &mut replacement);
@@ -82,30 +82,30 @@ impl Fix {
     }
 }
 
-/// One answer about a manifest.
+/// One statement about a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What kind of finding this is.
+    /// The code of the finding.
     #[serde(serialize_with = "code_as_id")]
     pub code: Code,
-    /// How bad it is here. Usually the code's own severity; some rules are milder for consumers than for producers.
+    /// The severity in this case. Usually that of the code; some rules are milder for consumers than for producers.
     pub severity: Severity,
-    /// RFC 6901 pointer to the value concerned; empty for the whole document.
+    /// RFC 6901 pointer to the affected value; empty for the whole document.
     pub pointer: String,
-    /// Where in the source, when the source is known.
+    /// The position in the source, if the source is known.
     pub span: Option<Span>,
-    /// One sentence about this very case: lowercase start, no full stop.
+    /// One sentence about this case: lowercase start, no full stop.
     pub message: String,
-    /// What the rule asks for.
+    /// What the rule requires.
     pub expected: Option<String>,
-    /// What was there instead. Untrusted text: escape it before it reaches a terminal or a page.
+    /// The actual value. Untrusted text: escape it before it is written to a terminal or a page.
     pub got: Option<String>,
-    /// A machine-applicable fix, where one is safe.
+    /// A machine-applicable fix, if there is a safe one.
     pub fix: Option<Fix>,
 }
 
 impl Finding {
-    /// A finding with the code's own title and severity, about the document as a whole.
+    /// A finding with the title and severity of the code, about the whole document.
     pub fn new(code: Code) -> Self {
         Self {
             code,
@@ -127,7 +127,7 @@ impl Finding {
         self
     }
 
-    /// Points the finding at the key of `value`, when `value` is a member of an object.
+    /// Points the finding at the key of `value`, if `value` is a member of an object.
     #[must_use]
     pub fn at_key(mut self, value: Value<'_>) -> Self {
         self.pointer = value.pointer();
@@ -135,7 +135,7 @@ impl Finding {
         self
     }
 
-    /// Points the finding at a member that `object` lacks: the pointer names it, the span is the opening brace.
+    /// Points the finding at a missing member of `object`: the pointer names it, the span is the opening brace.
     #[must_use]
     pub fn at_missing(mut self, object: Value<'_>, key: &str) -> Self {
         self.pointer = object.pointer();
@@ -146,7 +146,7 @@ impl Finding {
         self
     }
 
-    /// Points the finding at source bytes that belong to no value.
+    /// Points the finding at source bytes that do not belong to a value.
     #[must_use]
     pub fn at_span(mut self, span: Span) -> Self {
         self.span = Some(span);
@@ -160,21 +160,21 @@ impl Finding {
         self
     }
 
-    /// Says what the rule asks for.
+    /// Sets what the rule requires.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = Some(expected.into());
         self
     }
 
-    /// Says what was there instead, shortened to [`GOT_MAX_CHARS`].
+    /// Sets the actual value, shortened to [`GOT_MAX_CHARS`].
     #[must_use]
     pub fn got(mut self, got: impl AsRef<str>) -> Self {
         self.got = Some(shorten(got.as_ref()));
         self
     }
 
-    /// Offers a fix.
+    /// Adds a fix.
     #[must_use]
     pub fn fix(mut self, fix: Fix) -> Self {
         self.fix = Some(fix);
@@ -189,10 +189,10 @@ impl Finding {
     }
 }
 
-/// Longest excerpt of foreign text that a finding carries. Enough to recognise a value, short enough for one line.
+/// Longest excerpt of untrusted text in a finding. Enough to recognise a value, short enough for one line.
 pub const GOT_MAX_CHARS: usize = 120;
 
-/// Most findings kept for one document. More would help nobody, and a hostile file must not make us fill memory.
+/// Most findings kept for one document. More would not help the author, and a hostile file must not fill memory.
 pub const MAX_FINDINGS: usize = 256;
 
 /// Collects findings.
@@ -204,12 +204,12 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// An empty collection.
+    /// An empty list.
     pub const fn new() -> Self {
         Self { list: Vec::new(), suppressed: 0, errors: 0 }
     }
 
-    /// Adds a finding. Past [`MAX_FINDINGS`] it is only counted.
+    /// Adds a finding. Beyond [`MAX_FINDINGS`] it is only counted.
     pub fn push(&mut self, finding: Finding) {
         self.errors += usize::from(finding.severity == Severity::Error);
         if self.list.len() < MAX_FINDINGS {
@@ -226,7 +226,7 @@ impl Findings {
         }
     }
 
-    /// Takes back every fix offered so far that `may_stay` does not hold for: parts of a document may be signed.
+    /// Removes every fix so far for which `may_stay` returns false: parts of a document may be signed.
     pub(crate) fn retain_fixes(&mut self, may_stay: impl Fn(&Fix) -> bool) {
         for finding in &mut self.list {
             finding.fix.take_if(|fix| !may_stay(fix));
@@ -238,13 +238,13 @@ impl Findings {
         self.errors > 0
     }
 
-    /// Whether further findings are only counted. Building one costs a walk to its pointer, so a loop over foreign
-    /// values asks this first; otherwise many bad values in one long list take quadratic time.
+    /// Whether further findings are only counted. Creating one requires a walk to its pointer, so loops over untrusted values check this
+    /// first; otherwise many bad values in one long list take quadratic time.
     pub const fn is_full(&self) -> bool {
         self.list.len() >= MAX_FINDINGS
     }
 
-    /// Whether there is no finding at all.
+    /// Whether there is no finding.
     pub const fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -254,7 +254,7 @@ impl Findings {
         &self.list
     }
 
-    /// The findings in source order; one of [`codes::core::TOO_MANY_FINDINGS`] closes the list when some were dropped.
+    /// The findings in source order, followed by [`codes::core::TOO_MANY_FINDINGS`] if some were dropped.
     pub fn into_sorted(mut self) -> Vec<Finding> {
         self.list.sort_by_key(|finding| finding.span.map_or(0, |span| span.start));
         if self.suppressed > 0 {
@@ -269,13 +269,13 @@ impl Findings {
     }
 }
 
-/// Who is asking. Some rules bind those who write a manifest more tightly than those who read one.
+/// The role of the user. Some rules are stricter for authors of manifests than for readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// The author, before publishing: everything that a stricter reader could refuse is refused.
+    /// The author, before publishing: everything that a stricter reader could reject is an error.
     Producer,
-    /// A reader of somebody else's manifest: exactly what the specification asks readers to refuse is refused.
+    /// A reader of a third party's manifest: only what the specification requires readers to reject is an error.
     Consumer,
 }
 

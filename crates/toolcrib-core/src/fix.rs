@@ -1,37 +1,37 @@
-//! Mending source text: only fixes that fit together, and only if the result can still be read.
+//! Fixes source text: only with fixes that fit together, and only if the result can still be parsed.
 
 use crate::codes::Code;
 use crate::finding::{Edit, Finding, Fix};
 use crate::json::{self, Limits};
 
-/// Most rounds of checking and mending. Two or three are usual: one fix can uncover the next, and a round mends at
-/// most as many findings as a report keeps.
+/// Most rounds of checking and fixing. Two or three are usual: one fix can uncover another finding, and a round fixes at most as many
+/// findings as a report keeps.
 pub const MAX_ROUNDS: usize = 16;
 
-/// Text that was mended.
+/// Text after its fixes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mended {
     /// The new text. It is UTF-8 if the old one was.
     pub bytes: Vec<u8>,
-    /// What was done, round by round, in source order.
+    /// The applied fixes, round by round, in source order.
     pub applied: Vec<Applied>,
 }
 
 /// A fix that was applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// The code of the finding that it mends.
+    /// The code of the fixed finding.
     pub code: Code,
-    /// What it did.
+    /// The title of the fix.
     pub title: String,
-    /// Where, as an RFC 6901 pointer.
+    /// The position as an RFC 6901 pointer.
     pub pointer: String,
-    /// Where, as a line of the text before this round, counted from 1.
+    /// The position as a line of the text before this round, counted from 1.
     pub line: usize,
 }
 
-/// Mends `bytes` round by round until no fix is left. `None` when nothing could be done. `findings` is what `check`
-/// says about `bytes`.
+/// Fixes `bytes` round by round until no fix is left. `findings` are the findings of `check` about `bytes`. Returns `None` if nothing could
+/// be fixed.
 pub fn mend(bytes: &[u8], findings: &[Finding], check: impl Fn(&[u8]) -> Vec<Finding>) -> Option<Mended> {
     let (mut bytes, mut applied) = round(bytes, findings)?;
     for _ in 1..MAX_ROUNDS {
@@ -42,8 +42,8 @@ pub fn mend(bytes: &[u8], findings: &[Finding], check: impl Fn(&[u8]) -> Vec<Fin
     Some(Mended { bytes, applied })
 }
 
-/// One round: every fix that fits beside the others, or, when these together would spoil the document, each that
-/// does not spoil it alone.
+/// Runs one round: applies every fix that is compatible with the others. If all of them together would break the document, each one that
+/// does not break it is applied.
 fn round(bytes: &[u8], findings: &[Finding]) -> Option<(Vec<u8>, Vec<Applied>)> {
     let candidates: Vec<_> = findings
         .iter()
@@ -79,7 +79,7 @@ fn round(bytes: &[u8], findings: &[Finding]) -> Option<(Vec<u8>, Vec<Applied>)> 
     Some((mended, kept.iter().map(|(finding, fix)| describe(finding, fix)).collect()))
 }
 
-/// Whether every edit lies inside the text, changes something, and the edits of the fix do not overlap.
+/// Whether every edit is inside the text and changes something, and the edits of the fix do not overlap.
 fn fits(bytes: &[u8], fix: &Fix) -> bool {
     let inside = |edit: &Edit| {
         bytes.get(edit.span.start..edit.span.end).is_some_and(|old| old != edit.replacement.as_bytes())
@@ -93,7 +93,7 @@ fn is_boundary(bytes: &[u8], at: usize) -> bool {
     bytes.get(at).is_none_or(|byte| (byte & 0xC0) != 0x80)
 }
 
-/// Chooses fixes in source order, leaving out those that touch what an earlier one changes.
+/// Selects fixes in source order, without those that overlap with an earlier one.
 fn compatible<'a>(candidates: &[(&'a Finding, &'a Fix)]) -> Vec<(&'a Finding, &'a Fix)> {
     let mut chosen = Vec::new();
     let mut taken: Vec<&Edit> = Vec::new();
@@ -113,12 +113,12 @@ fn no_overlap(mut edits: Vec<&Edit>) -> bool {
     edits.windows(2).all(|pair| !overlap(pair[0], pair[1]))
 }
 
-/// Whether two edits share a byte, or stand at the same place so that their order would matter.
+/// Whether two edits share a byte, or start at the same position so that their order would matter.
 const fn overlap(a: &Edit, b: &Edit) -> bool {
     a.span.start == b.span.start || (a.span.start < b.span.end && b.span.start < a.span.end)
 }
 
-/// Applies edits that do not overlap, from the last to the first.
+/// Applies edits that do not overlap, in source order.
 fn apply<'a>(bytes: &[u8], edits: impl IntoIterator<Item = &'a Edit>) -> Vec<u8> {
     let mut edits: Vec<_> = edits.into_iter().collect();
     edits.sort_by_key(|edit| edit.span.start);
@@ -133,7 +133,7 @@ fn apply<'a>(bytes: &[u8], edits: impl IntoIterator<Item = &'a Edit>) -> Vec<u8>
     out
 }
 
-/// How much can be made of a text: nothing, a tree without canonical form, or a document.
+/// How far a text can be parsed: not at all, to a tree without canonical form, or to a document.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Readability {
     Nothing,
@@ -199,7 +199,7 @@ mod tests {
         check_round("[1]", &[finding(&[(1, 2, "1")])], None);
         check_round("[1]", &[finding(&[])], None);
         check_round("[1]", &[finding(&[(1, 2, "5"), (1, 2, "6")])], None);
-        // An end before its start.
+        // An end before the start.
         check_round("[1]", &[finding(&[(2, 1, "5")])], None);
     }
 
@@ -215,9 +215,9 @@ mod tests {
     fn mending_goes_on_until_nothing_is_left() {
         check_mend("{\"a\": 1}", None);
         check_mend("{\"a\": \"cafe\u{301}\"}", Some(("{\"a\": \"caf\u{e9}\"}", 1)));
-        // The mark hides the rest of the document, so its removal uncovers the second finding.
+        // The byte-order mark hides the rest of the document, so removing it uncovers the second finding.
         check_mend("\u{feff}{\"a\": \"cafe\u{301}\"}", Some(("{\"a\": \"caf\u{e9}\"}", 2)));
-        // The mark goes, although what follows is no JSON: the text was unreadable before.
+        // The mark is removed although the rest is not JSON: the text was unreadable before.
         check_mend("\u{feff}{", Some(("{", 1)));
     }
 
@@ -236,7 +236,7 @@ mod tests {
         check_mend(&text, Some((&format!("[{}]", vec!["\"\u{e9}\""; 600].join(",")), 600)));
     }
 
-    /// JSON text from pieces that fixes like to touch, now and then with a mistake in it.
+    /// JSON text from fragments that fixes often change, sometimes with a mistake in it.
     fn text() -> impl Strategy<Value = String> {
         let pieces = ["{", "}", "[", "]", ",", ":", "1", "\"a\"", "\"e\u{301}\"", "\"\u{e9}\"", "\"\u{212b}\"", " ", "\u{feff}"];
         let members = ["\"e\u{301}\":1", "\"\u{e9}\":\"e\u{301}\"", "\"a\":[\"\u{212b}\"]", "\"\u{212b}\":2", "\"\u{c5}\":3"];

@@ -1,21 +1,21 @@
-//! Hex fields: `0x` and lowercase digits, judged by grammar and never repaired.
+//! Hex fields: `0x` and lowercase digits, checked by grammar and never repaired.
 
-/// How a text relates to `0x` followed by lowercase hex digits.
+/// Whether a text is `0x` followed by lowercase hex digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hex<'a> {
-    /// As it should be; the digits after `0x`.
+    /// Valid; the digits after `0x`.
     Lower(&'a str),
     /// Hex, but with upper-case digits or an upper-case `0X`; the digits after the prefix.
     Upper(&'a str),
-    /// Something else.
+    /// Not hex.
     Not,
 }
 
 impl<'a> Hex<'a> {
-    /// Looks at `text`.
+    /// Classifies `text`.
     pub fn of(text: &'a str) -> Self {
         let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) else { return Self::Not };
-        // Whole chunks without an early exit: the compiler turns the inner loop into vector code.
+        // Whole chunks without early exit, so that the compiler vectorises the inner loop.
         let all = |allowed: fn(u8) -> bool| {
             digits.as_bytes().chunks(64).all(|chunk| chunk.iter().fold(true, |good, &byte| good & allowed(byte)))
         };
@@ -31,7 +31,7 @@ impl<'a> Hex<'a> {
 
 /// Decodes hex digits of either case. `None` for an odd number of them or any other character.
 pub fn decode(digits: &str) -> Option<Vec<u8>> {
-    // The decoder would skip a prefix, which is no digit here.
+    // The decoder would skip a prefix, which is not a digit here.
     if !digits.len().is_multiple_of(2) || digits.starts_with("0x") {
         return None;
     }

@@ -1,6 +1,6 @@
-//! Which kind of manifest is this? Told from the fields, for commands that were not told by their user.
+//! Detects the kind of a manifest from its fields, for commands whose user did not specify it.
 //!
-//! The answer is a guess that picks the checks, nothing more: a document of the wrong kind fails those checks.
+//! The answer is a guess and only selects the checks: a document of the wrong kind fails those checks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,15 +14,15 @@ pub enum ManifestKind {
     Tool,
     /// An agent behind an `.agt` name.
     Agent,
-    /// A tool in a folder of the user's own machine.
+    /// A tool in a folder on the user's machine.
     Local,
 }
 
 impl ManifestKind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Tool, Self::Agent, Self::Local];
 
-    /// The word for this kind on the command line and in JSON.
+    /// The name of this kind on the command line and in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
@@ -31,14 +31,14 @@ impl ManifestKind {
         }
     }
 
-    /// The kind that the fields of `root` speak for; `None` when they speak for none.
+    /// Returns the kind that the fields of `root` indicate, or `None` if they indicate none.
     ///
-    /// Names that only one kind has come first (`agt`, `creatorAddress`, `functions`), names that could be an extra
-    /// field of another kind come last.
+    /// Fields that only one kind has are checked first (`agt`, `creatorAddress`, `functions`), fields that could be an extra field of
+    /// another kind last.
     pub fn detect(root: Value<'_>) -> Option<Self> {
         let object = root.as_object()?;
         let has = |key: &str| object.get(key).is_some();
-        // A JSON Schema of a manifest names all its fields, but below `properties`.
+        // A JSON Schema of a manifest also names all its fields, but below `properties`.
         let tool_type = object.get("type").and_then(Value::as_str).is_some_and(|kind| kind.contains("tool-manifest"));
 
         if has("agt") || has("owner") && (has("capabilities") || has("protocols")) {
@@ -46,12 +46,12 @@ impl ManifestKind {
         } else if has("creatorAddress") || tool_type {
             Some(Self::Tool)
         } else if object.get("functions").is_some_and(|functions| functions.as_array().is_some() || has("id")) {
-            // Deployment settings have an object of that name.
+            // Deployment settings have an object with this name.
             Some(Self::Local)
         } else if has("endpoint") || has("inputs") || has("outputs") || has("url") && has("inputSchema") {
             Some(Self::Tool)
         } else if has("id") && has("version") && has("description") {
-            // A local tool that lacks its functions, such as the manifest of a channel.
+            // A local tool without functions, such as the manifest of a channel.
             Some(Self::Local)
         } else {
             None
@@ -65,7 +65,7 @@ impl fmt::Display for ManifestKind {
     }
 }
 
-/// The text names no kind of manifest.
+/// The text is not the name of a manifest kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownKind;
 

@@ -1,7 +1,7 @@
 //! Amounts of an asset, in its smallest unit.
 //!
-//! There is one spelling for each amount and no floating point anywhere. How many decimals an asset has is not known
-//! here; whoever shows an amount to people passes them in.
+//! Each amount has exactly one spelling, and there is no floating point. The number of decimals of an asset is not known here; code that
+//! displays an amount passes it in.
 
 use std::fmt;
 
@@ -18,26 +18,26 @@ pub const MAX_DIGITS: usize = 78;
 /// Digits that always fit in 64 bits.
 const MAX_WORD_DIGITS: usize = 19;
 
-/// Longest text that [`Amount::parse_units`] looks at: all digits, a point, and as many decimals as a token can have.
+/// Longest text that [`Amount::parse_units`] accepts: all digits, a point, and as many decimals as a token can have.
 pub(crate) const MAX_UNITS_CHARS: usize = MAX_DIGITS + 1 + u8::MAX as usize;
 
 /// An amount in the smallest unit of some asset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount(U256);
 
-/// Why a text is no amount.
+/// Why a text is not an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Nothing is there.
+    /// The text is empty.
     Empty,
-    /// Decimal dollars or the like: a point or a currency sign.
+    /// A decimal point or a currency sign, as in dollars.
     DecimalPoint,
     /// A plus or minus sign.
     Sign,
     /// A zero before other digits.
     LeadingZero,
-    /// Anything else that is no digit.
+    /// Any other character that is not a digit.
     Character,
     /// More than [`MAX_DIGITS`] digits.
     TooLong,
@@ -48,7 +48,7 @@ pub enum Fault {
 }
 
 impl Amount {
-    /// No money.
+    /// Zero.
     pub const ZERO: Self = Self(U256::ZERO);
 
     /// An amount from a number.
@@ -61,12 +61,12 @@ impl Amount {
         self.0
     }
 
-    /// Whether nothing has to be paid.
+    /// Whether the amount is zero.
     pub fn is_zero(self) -> bool {
         self.0.is_zero()
     }
 
-    /// Reads an amount: `0`, or digits without a leading zero, up to 2^256 - 1.
+    /// Parses an amount: `0`, or digits without a leading zero, up to 2^256 - 1.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         match text.as_bytes() {
             [] => return Err(Fault::Empty),
@@ -75,7 +75,7 @@ impl Amount {
             [b'0', _, ..] => return Err(Fault::LeadingZero),
             _ => {}
         }
-        // Most amounts fit in 64 bits, and arithmetic with more costs many times as much.
+        // Most amounts fit in 64 bits, and wider arithmetic costs many times as much.
         if text.len() <= MAX_WORD_DIGITS {
             let digits = text.bytes().fold(0_u64, |number, digit| number * 10 + u64::from(digit - b'0'));
             return Ok(Self(U256::from(digits)));
@@ -83,7 +83,7 @@ impl Amount {
         U256::from_str_radix(text, 10).map(Self).map_err(|_| Fault::TooLarge)
     }
 
-    /// The amount in whole units of an asset with that many decimals.
+    /// Returns the amount in whole units of an asset with `decimals` decimals.
     ///
     /// ```
     /// use toolcrib_core::money::Amount;
@@ -104,8 +104,7 @@ impl Amount {
         }
     }
 
-    /// The inverse of [`Self::format_units`]: exact, so digits beyond the decimals of the asset are refused unless
-    /// they are zeros.
+    /// The inverse of [`Self::format_units`]: exact, so digits beyond the decimals of the asset are rejected unless they are zeros.
     pub fn parse_units(text: &str, decimals: u8) -> Result<Self, Fault> {
         if text.is_empty() {
             return Err(Fault::Empty);
@@ -147,7 +146,7 @@ impl fmt::Display for Amount {
 }
 
 impl Fault {
-    /// The code of this fault.
+    /// The code of this error.
     pub const fn code(self) -> Code {
         match self {
             Self::Empty => codes::amount::EMPTY,
@@ -188,7 +187,7 @@ pub fn check(value: Value<'_>, text: &str, context: &mut Context) -> Option<Amou
     None
 }
 
-/// The number in a text that people write for whole units: `2.00`, `$0.10`, `0.1 USDC`. `None` for anything else.
+/// Returns the number in a text with whole units as people write them: `2.00`, `$0.10`, `0.1 USDC`. `None` for anything else.
 pub(crate) fn whole_units(text: &str) -> Option<&str> {
     let text = text.trim();
     let marked = text.starts_with('$');
@@ -201,7 +200,7 @@ pub(crate) fn whole_units(text: &str) -> Option<&str> {
     (is_number && (marked || named.is_some() || number.contains('.'))).then_some(number)
 }
 
-/// Names the fault of a text that is not all digits.
+/// Returns why a text that is not all digits is invalid.
 fn misread(text: &str) -> Fault {
     if whole_units(text).is_some() {
         Fault::DecimalPoint

@@ -1,11 +1,10 @@
-//! Near misses: which known word did a stranger probably mean?
+//! Near misses: finds the known word that a misspelt word probably means.
 
-/// Longest word that is compared. The names that we compare with are shorter, and the comparison costs the product of
-/// both lengths.
+/// Longest word that is compared. The known words are shorter, and the comparison costs the product of both lengths.
 pub const MAX_WORD: usize = 48;
 
-/// The candidate that `word` most likely stands for, if one is close: the same letters in another case or with other
-/// separators, or one slip in a short word (two from six letters on), where swapping two neighbours is one slip.
+/// Returns the closest candidate to `word`, if one is close enough: equal except for case or separators, or one edit in a short word (two
+/// from six letters), where swapping two neighbours is one edit.
 ///
 /// ```
 /// use toolcrib_core::near::nearest;
@@ -43,7 +42,7 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
 struct Plain {
     bytes: [u8; MAX_WORD],
     length: usize,
-    /// Which characters occur: one bit each.
+    /// The characters that occur: one bit each.
     present: u64,
 }
 
@@ -55,7 +54,7 @@ impl Plain {
         for (to, byte) in plain.bytes.iter_mut().zip(kept) {
             *to = byte;
             plain.length += 1;
-            // Letters and digits differ in their last six bits.
+            // Letters and digits differ in their low six bits.
             plain.present |= 1 << (byte & 63);
         }
         plain
@@ -65,16 +64,16 @@ impl Plain {
         &self.bytes[..self.length]
     }
 
-    /// A number that the slips between both cannot be below, known without comparing them letter by letter: a slip
-    /// changes the length by at most one, and which characters occur by at most two.
+    /// A lower bound of the edit distance, computed without comparing letters: an edit changes the length by at most one, and the set of
+    /// characters by at most two.
     fn least_slips(&self, other: &Self) -> usize {
         let characters = (self.present ^ other.present).count_ones() as usize;
         self.length.abs_diff(other.length).max(characters.div_ceil(2))
     }
 }
 
-/// How many slips of a finger turn one word into the other: characters inserted, left out, replaced, or swapped with
-/// their neighbour (optimal string alignment, over three rows). Words beyond [`MAX_WORD`] bytes are never near.
+/// The edit distance of two words: characters inserted, deleted, replaced, or swapped with their neighbour (optimal string alignment, with
+/// three rows). Words longer than [`MAX_WORD`] bytes are never near.
 pub fn slips(a: &[u8], b: &[u8]) -> usize {
     if a.len().max(b.len()) > MAX_WORD {
         return usize::MAX;
@@ -103,7 +102,7 @@ mod tests {
 
     #[test]
     fn how_far_is_too_far() {
-        // One slip up to five letters, two from six on.
+        // One edit for up to five letters, two from six.
         for (word, near) in [("nane", true), ("nae", true), ("nnnn", false), ("na", false)] {
             assert_eq!(nearest(word, ["name"]).is_some(), near, "{word}");
         }
@@ -112,7 +111,7 @@ mod tests {
         {
             assert_eq!(nearest(word, ["endpoint"]).is_some(), near, "{word}");
         }
-        // The nearest wins, wherever it stands.
+        // The closest candidate wins, at any position.
         assert_eq!(nearest("endpoin", ["endpxint", "endpoint"]), Some("endpoint"));
         assert_eq!(nearest("endpoin", ["endpoint", "endpxint"]), Some("endpoint"));
     }
@@ -146,7 +145,7 @@ mod tests {
             ("credential", Some("credentials")),
             ("nam", Some("name")),
             ("ID", Some("id")),
-            // Two letters allow no slip: `is` is not `id`.
+            // Two letters allow no edit: `is` is not `id`.
             ("is", None),
             ("game", Some("name")),
             ("homepage", None),

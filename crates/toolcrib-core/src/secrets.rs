@@ -1,17 +1,17 @@
-//! Secrets that were left in a manifest by mistake.
+//! Detection of secrets left in a manifest by mistake.
 //!
-//! Manifests are published, hashed, and handed to models: a key in one is a key in the open. The scanner knows the
-//! prefixes that issuers gave their keys for this very purpose, so it rarely cries wolf; it does not guess by entropy.
+//! Manifests are published, hashed, and passed to models: a key in one is leaked. The scanner knows the prefixes that issuers chose for
+//! this very purpose, so false positives are rare; it does not guess by entropy.
 
 use crate::checked::Context;
 use crate::codes;
 use crate::finding::Finding;
 use crate::json::{Kind, Value};
 
-/// Most findings of one scan. A file with more has made its point.
+/// Most findings of one scan.
 const MAX_FINDINGS: usize = 16;
 
-/// What a key of one issuer looks like: a prefix, then at least so many more characters of the token.
+/// The format of an issuer's keys: a prefix, then a minimum number of token characters.
 struct Shape {
     prefix: &'static str,
     /// Fewest characters after the prefix. Below it the text is a placeholder or a word.
@@ -48,21 +48,21 @@ const SHAPES: &[Shape] = &[
     shape("hf_", 30, "a Hugging Face token"),
 ];
 
-/// The shortest token that any shape fits. Ordinary words are shorter, and are passed over at once.
+/// The shortest token that any format matches. Ordinary words are shorter and skipped at once.
 const MIN_TOKEN: usize = 15;
 
-/// Names of members that announce a private key, in lower-case letters and digits.
+/// Names of members that hold a private key, in lower-case letters and digits.
 const PRIVATE_NAMES: &[&str] = &["privatekey", "secretkey", "signingkey", "signerkey", "walletkey", "privkey"];
 
-/// Reports [`codes::manifest::SECRET_LIKE`] for every string below `root` that looks like a secret. The finding names
-/// the kind of secret and its length, never the secret.
+/// Reports [`codes::manifest::SECRET_LIKE`] for every string below `root` that resembles a secret. The finding has the kind of secret and
+/// its length, never the secret.
 pub fn check(root: Value<'_>, context: &mut Context) {
     let mut left = MAX_FINDINGS;
     walk(root, false, &mut left, context);
 }
 
-/// What kind of secret `text` holds, if it looks like one. `private` says that a name around the text announces a
-/// private key, which otherwise cannot be told from a hash.
+/// Returns the kind of secret that `text` resembles, if any. `private` means that the member's name indicates a private key, which
+/// otherwise cannot be distinguished from a hash.
 pub fn kind_of_secret(text: &str, private: bool) -> Option<&'static str> {
     if text.contains("-----BEGIN ") && text.contains("PRIVATE KEY-----") {
         return Some("a private key in PEM form");
@@ -70,19 +70,19 @@ pub fn kind_of_secret(text: &str, private: bool) -> Option<&'static str> {
     if private && is_hex_key(text) {
         return Some("a private key of 32 bytes");
     }
-    // Maximal runs of token characters, so that each character is looked at once however the text is made.
+    // Maximal runs of token characters, so that each character is read once for any input.
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'))
         .filter(|token| token.len() >= MIN_TOKEN)
         .find_map(|token| SHAPES.iter().find(|shape| matches(shape, token)))
         .map(|shape| shape.what)
 }
 
-/// How a secret is shown: not at all, but for its length.
+/// The text that replaces a secret: only its length.
 pub fn redacted(text: &str) -> String {
     format!("(redacted, {} characters)", crate::text::code_points(text))
 }
 
-/// The recursion is as deep as the document nests, which the reader bounds.
+/// The recursion is as deep as the document, whose depth the reader limits.
 fn walk(value: Value<'_>, private: bool, left: &mut usize, context: &mut Context) {
     if *left == 0 {
         return;
@@ -119,7 +119,7 @@ fn matches(shape: &Shape, token: &str) -> bool {
         rest.len() >= shape.rest
             && rest.bytes().any(|b| b.is_ascii_digit())
             && rest.bytes().any(|b| b.is_ascii_alphabetic() || shape.prefix.starts_with("xox"))
-            // Access key ids have a fixed length and upper case; longer words that begin alike are something else.
+            // Access key ids have a fixed length and upper case; longer words with the same start are something else.
             && (!matches!(shape.prefix, "AKIA" | "ASIA")
                 || rest.len() == shape.rest && rest.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()))
     })
@@ -133,7 +133,7 @@ fn announces_private_key(name: &str) -> bool {
     }
 }
 
-/// Thirty-two bytes in hex, and not the same digit over and over, which is a placeholder.
+/// Thirty-two bytes in hex, but not one repeated digit, which is a placeholder.
 fn is_hex_key(text: &str) -> bool {
     let digits = text.strip_prefix("0x").unwrap_or(text).as_bytes();
     digits.len() == 64 && digits.iter().all(u8::is_ascii_hexdigit) && digits.iter().any(|digit| digit != &digits[0])
@@ -145,7 +145,7 @@ mod tests {
     use crate::finding::Mode;
     use crate::json::{self, Limits};
 
-    /// Built from parts, so that scanners of repositories stay calm.
+    /// Assembled from parts, so that repository scanners do not report it.
     fn secret(prefix: &str, length: usize) -> String {
         prefix.chars().chain("A1b2C3d4".chars().cycle().take(length)).collect()
     }

@@ -1,9 +1,9 @@
-//! The grammar of Semantic Versioning 2.0.0, and nothing more: no ranges, no ordering, no lenient forms.
+//! The grammar of Semantic Versioning 2.0.0 only: no ranges, no ordering, no lenient forms.
 //!
-//! Not `semver`, which refuses numbers above 64 bits: the standard sets no bound.
+//! Not `semver`, which rejects numbers above 64 bits: the standard has no such limit.
 
-/// Whether `text` is a version after Semantic Versioning 2.0.0: three numbers without leading zeros, then optionally
-/// `-` with pre-release identifiers and `+` with build identifiers.
+/// Whether `text` is a version by Semantic Versioning 2.0.0: three numbers without leading zeros, then optionally `-` with pre-release
+/// identifiers and `+` with build identifiers.
 ///
 /// ```
 /// use toolcrib_core::semver::is_semver;
@@ -13,7 +13,7 @@
 /// assert!(!is_semver("v1.0.0"));
 /// ```
 pub fn is_semver(text: &str) -> bool {
-    // The first `+` opens the build part and the first `-` before it opens the pre-release part: the core has neither.
+    // The first `+` starts the build part and the first `-` before it starts the pre-release part: the core has neither.
     let (rest, build) = split(text, '+');
     let (core, pre) = split(rest, '-');
     let mut numbers = core.split('.');
@@ -32,7 +32,7 @@ fn is_digits(part: &str) -> bool {
     !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Digits without a leading zero (§2, §9). There is no upper bound: the standard sets none.
+/// Digits without a leading zero (§2, §9). The standard sets no upper limit.
 fn is_number(part: &str) -> bool {
     is_digits(part) && (part.len() == 1 || !part.starts_with('0'))
 }

@@ -1,14 +1,14 @@
-//! The limits of `server.json` of the MCP registry, schema 2025-12-11. Exports of local tools and of agents keep them.
+//! The limits of the MCP registry's `server.json`, schema 2025-12-11. Exports of local tools and of agents respect them.
 
 use std::ops::RangeInclusive;
 
-/// The schema that the documents follow.
+/// The schema of the documents.
 pub const SCHEMA: &str = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json";
 
 /// Most characters of the description and of the title.
 pub const TEXT_MAX: usize = 100;
 
-/// Fewest and most characters of the name.
+/// Shortest and longest name, in characters.
 pub const NAME_LENGTH: RangeInclusive<usize> = 3..=200;
 
 /// Most characters of the version.

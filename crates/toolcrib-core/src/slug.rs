@@ -12,13 +12,13 @@ pub const MAX_CHARS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slug(String);
 
-/// Why a text is no slug.
+/// Why a text is not a slug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Nothing is there, or nothing is left of the name.
+    /// The text is empty, or no character of the name can be kept.
     Empty,
-    /// More than [`MAX_CHARS`] characters; the number is how many.
+    /// More than [`MAX_CHARS`] characters; holds their number.
     TooLong(usize),
     /// A character other than a lowercase letter, a digit or a hyphen.
     Character(char),
@@ -27,7 +27,7 @@ pub enum Fault {
 }
 
 impl Slug {
-    /// Reads a slug. Nothing is converted.
+    /// Parses a slug. Nothing is converted.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         if text.is_empty() {
             return Err(Fault::Empty);
@@ -44,8 +44,8 @@ impl Slug {
         Ok(Self(text.to_owned()))
     }
 
-    /// Makes a slug from a tool's name or a folder's: lowercase, every run of other characters becomes one hyphen,
-    /// hyphens at the ends go. A name that is too long is refused instead of cut, since a cut could collide silently.
+    /// Derives a slug from the name of a tool or folder: lowercase, every run of other characters becomes one hyphen, hyphens at the ends
+    /// are removed. A name that is too long is an error: truncated names could collide silently.
     ///
     /// ```
     /// use toolcrib_core::slug::Slug;
@@ -57,7 +57,7 @@ impl Slug {
         let mut length = 0;
         let mut pending = false;
         for c in name.chars() {
-            // Only ASCII letters have one lowercase form that everybody agrees on and that a slug may hold.
+            // Only ASCII letters have one undisputed lowercase form that a slug may contain.
             let c = c.to_ascii_lowercase();
             if !c.is_ascii_alphanumeric() {
                 pending = true;
@@ -97,7 +97,7 @@ impl AsRef<str> for Slug {
 }
 
 impl Fault {
-    /// The code of this fault, where the text is the slug of a `metadataURI`.
+    /// The code of this error, if the text is the slug of a `metadataURI`.
     pub const fn code(self) -> Code {
         match self {
             Self::Empty | Self::TooLong(_) => codes::url::SLUG_LENGTH,
@@ -119,8 +119,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Compares a slug with the one that the tool's name would give. Any slug is legal; listings are reported to expect
-/// this one.
+/// Compares a slug with the one derived from the tool's name. Any slug is legal, but listings are reported to expect the derived one.
 pub fn lint_against_name(slug: &Slug, name: &str) -> Option<Finding> {
     let derived = Slug::derive(name).ok()?;
     (derived != *slug).then(|| Finding::new(codes::url::SLUG_DIFFERS).expected(derived.as_str()).got(slug.as_str()))

@@ -28,25 +28,24 @@ pub(crate) fn first_control(text: &str, allowed: &[char]) -> Option<char> {
     text.chars().find(|c| c.is_control() && !allowed.contains(c))
 }
 
-/// Whether Unicode has not assigned this code point a meaning.
+/// Whether Unicode has not assigned this code point.
 pub(crate) fn is_unassigned(c: char) -> bool {
     !c.is_ascii() && c.general_category() == GeneralCategory::Unassigned
 }
 
-/// Whether this character changes what is seen without being seen: zero-width and direction controls, other format
-/// characters (general category Cf), and letters and marks that are drawn as nothing.
+/// Whether this character is invisible but changes the text around it: zero-width and direction controls, other format characters (general
+/// category Cf), and letters and marks that have no glyph.
 ///
-/// The joiners U+200C and U+200D are left out: emoji and several scripts need them. So are the variation selectors
-/// U+FE0E and U+FE0F, which follow emoji.
+/// The joiners U+200C and U+200D do not count: emoji and several scripts need them. Nor do the variation selectors U+FE0E and U+FE0F, which
+/// follow emoji.
 pub fn is_invisible(c: char) -> bool {
     !c.is_ascii()
         && !matches!(c, '\u{200C}' | '\u{200D}')
         && (c.general_category() == GeneralCategory::Format || is_drawn_as_nothing(c))
 }
 
-/// `Default_Ignorable_Code_Point` outside Cf, without U+FE0E and U+FE0F; and the Braille blank, which looks like a
-/// space. A name can be made of fillers alone, and a text can carry another one in variation selectors that only
-/// machines read.
+/// `Default_Ignorable_Code_Point` outside Cf, without U+FE0E and U+FE0F; and the Braille blank, which looks like a space. A name can
+/// consist of fillers only, and variation selectors can hide a text that only machines read.
 const fn is_drawn_as_nothing(c: char) -> bool {
     matches!(
         c,
@@ -55,8 +54,8 @@ const fn is_drawn_as_nothing(c: char) -> bool {
     )
 }
 
-/// Escapes what must not reach a terminal, a log or a page as it is: control, format, separator and unassigned
-/// characters and those drawn as nothing become `\u{…}`. Ordinary text of every script stays readable.
+/// Escapes what must not reach a terminal, a log or a page unescaped: control, format, separator and unassigned characters and those
+/// without a glyph become `\u{…}`. Ordinary text of every script stays readable.
 ///
 /// ```
 /// use toolcrib_core::text::escape_for_display;
@@ -106,7 +105,7 @@ mod tests {
         assert!(is_normalized("caf\u{e9}"));
         assert!(!is_normalized("cafe\u{301}"));
         assert_eq!(normalize("cafe\u{301}"), "caf\u{e9}");
-        // Singleton decompositions are never NFC, although they look like one character.
+        // Singleton decompositions are never NFC, although they look like a single character.
         assert!(!is_normalized("\u{212B}"));
     }
 
@@ -131,7 +130,7 @@ mod tests {
             assert!(is_invisible(c), "{:x}", u32::from(c));
             assert_eq!(escape_for_display(&c.to_string()), format!("\\u{{{:x}}}", u32::from(c)));
         }
-        // Emoji keep their selector, Korean its letters, accents their place.
+        // Emoji keep their selector, Korean its letters, accents their position.
         for text in ["\u{2764}\u{FE0F}", "\u{d55c}\u{ae00}", "e\u{301}"] {
             assert_eq!(escape_for_display(text), text);
         }

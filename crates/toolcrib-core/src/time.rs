@@ -1,39 +1,39 @@
 //! Timestamps as text: RFC 3339 to and from [`UnixTime`].
 //!
-//! Not `jiff` (8 s of processor time, which nothing else in the build needs): it takes spaces, offsets without a colon or minutes, and
-//! any second 60, which RFC 3339 §5.6 and §5.7 forbid, and does not name the mistake, so the grammar would stay and only the calendar go.
-//! Fractions of a second are checked and dropped.
+//! Not `jiff` (8 s of CPU time to compile, and nothing else in the build needs it): it accepts spaces, offsets without a colon or minutes,
+//! and any second 60, which RFC 3339 §5.6 and §5.7 forbid, and does not say what is wrong, so it could replace only the calendar and not
+//! the grammar. Fractions of a second are checked and dropped.
 
 use std::fmt;
 
 use crate::clock::UnixTime;
 
-/// Longest fraction of a second that is read, in digits. Nanoseconds have nine; the rest is noise.
+/// Longest fraction of a second, in digits. Nanoseconds have nine.
 pub(crate) const MAX_FRACTION_DIGITS: usize = 32;
 
-/// Why a text is no timestamp.
+/// Why a text is not a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeFault {
     /// The text does not follow `YYYY-MM-DDThh:mm:ss[.fff](Z|±hh:mm)`.
     Malformed,
     /// A date without a time of day.
     DateOnly,
-    /// Everything but the offset is there.
+    /// Only the offset is missing.
     NoOffset,
-    /// A space stands between date and time.
+    /// There is a space between date and time.
     SpaceSeparator,
     /// The month has no such day, or there is no such month.
     NoSuchDay,
-    /// Hours, minutes or seconds beyond the clock.
+    /// Hours, minutes or seconds are out of range.
     NoSuchTime,
-    /// A second numbered 60 anywhere but at the end of a month in UTC.
+    /// A second 60 that is not at the end of a month in UTC.
     NoSuchLeapSecond,
     /// An offset beyond 23:59.
     NoSuchOffset,
 }
 
 impl TimeFault {
-    /// One sentence: what is wrong.
+    /// One sentence that says what is wrong.
     pub const fn described(self) -> &'static str {
         match self {
             Self::Malformed => "the text does not have the form YYYY-MM-DDThh:mm:ssZ",
@@ -56,9 +56,9 @@ impl fmt::Display for TimeFault {
 
 impl std::error::Error for TimeFault {}
 
-/// Reads an RFC 3339 timestamp. The offset is mandatory; `t` and `z` may be lower case (RFC 3339 §5.6).
+/// Parses an RFC 3339 timestamp. The offset is mandatory; `t` and `z` may be lower case (RFC 3339 §5.6).
 ///
-/// A leap second becomes the second before it, so that time never runs past midnight.
+/// A leap second becomes the second before it, so that the time never passes midnight.
 ///
 /// ```
 /// use toolcrib_core::time::parse_rfc3339;
@@ -105,8 +105,7 @@ pub fn parse_rfc3339(text: &str) -> Result<UnixTime, TimeFault> {
     Ok(UnixTime::from_seconds(seconds))
 }
 
-/// Writes a timestamp in UTC, such as `2026-05-01T18:00:00Z`. `None` outside the years 0 to 9999, which RFC 3339
-/// cannot express.
+/// Formats a timestamp in UTC, such as `2026-05-01T18:00:00Z`. `None` outside the years 0 to 9999, which RFC 3339 cannot express.
 pub fn format_rfc3339(time: UnixTime) -> Option<String> {
     let (days, rest) = (time.seconds().div_euclid(SECONDS_PER_DAY), time.seconds().rem_euclid(SECONDS_PER_DAY));
     if !(days_from_civil(0, 1, 1)..=days_from_civil(9999, 12, 31)).contains(&days) {
@@ -119,7 +118,7 @@ pub fn format_rfc3339(time: UnixTime) -> Option<String> {
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// What is left of the text.
+/// The unparsed rest of the text.
 struct Cursor<'a>(&'a [u8]);
 
 impl Cursor<'_> {
@@ -133,7 +132,7 @@ impl Cursor<'_> {
         if self.next() == Some(wanted) { Ok(()) } else { Err(TimeFault::Malformed) }
     }
 
-    /// Exactly `count` digits.
+    /// Parses exactly `count` digits.
     fn digits(&mut self, count: usize) -> Result<i64, TimeFault> {
         let mut number = 0;
         for _ in 0..count {
@@ -145,7 +144,7 @@ impl Cursor<'_> {
         Ok(number)
     }
 
-    /// A point and at least one digit, or nothing.
+    /// Parses a point and at least one digit, or nothing.
     fn fraction(&mut self) -> Result<(), TimeFault> {
         let Some(rest) = self.0.strip_prefix(b".") else { return Ok(()) };
         let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -156,7 +155,7 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    /// `Z` or `±hh:mm`, and nothing after it. In seconds east of UTC.
+    /// Parses `Z` or `±hh:mm` at the end of the text. Returns seconds east of UTC.
     fn offset(&mut self) -> Result<i64, TimeFault> {
         let sign = match self.next() {
             Some(b'Z' | b'z') if self.0.is_empty() => return Ok(0),
@@ -303,7 +302,7 @@ mod tests {
         assert_eq!(format_rfc3339(UnixTime::from_seconds(i64::MAX)), None);
     }
 
-    /// The days of all months, counted one by one: an oracle without clever arithmetic.
+    /// Counts the days of all months one by one, as an independent check of the arithmetic.
     #[test]
     fn day_numbers_count_up_by_one_over_eight_hundred_years() {
         let mut expected = days_from_civil(1600, 1, 1);

@@ -93,7 +93,7 @@ const NOUNS: [&str; 10] =
 /// Puts in what is missing.
 async fn fill(index: &Index, registry: RegistryId, tools: u64) -> Result<(), Failure> {
     let there = index.database().fetch("SELECT COUNT(*) FROM index_tool", &[]).await?;
-    let mut next = u64::try_from(there.first().map(|row| row.integer(0)).transpose()?.unwrap_or_default())? + 1;
+    let mut next = u64::try_from(there.first().map(|row| row.scalar::<i64>()).transpose()?.unwrap_or_default())? + 1;
     while next <= tools {
         let ids: Vec<u64> = (next..=tools).take(1_000).collect();
         add(index, registry, &ids).await?;

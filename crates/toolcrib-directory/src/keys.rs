@@ -11,8 +11,9 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::{Duration, Instant};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_index::replicas::Replicas;
-use toolcrib_store::database::{Row, Value};
+use toolcrib_store::database::{FromRow as _, Row, Value};
 use toolcrib_store::{Database, Error, Migration};
+use toolcrib_store::{row, sql};
 
 /// What every key begins with, so that scanners for leaked secrets find it.
 pub(crate) const PREFIX: &str = "tcd_";
@@ -41,10 +42,25 @@ const MIGRATIONS: &[Migration] = &[
 
 const ADD: &str = "INSERT INTO directory_key (hash, name, created_at, expires_at, reads, writes, admin)
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
-const FIND: &str = "SELECT name, created_at, expires_at, revoked_at, reads, writes, admin FROM directory_key WHERE hash = $1";
-const LIST: &str =
-    "SELECT name, created_at, expires_at, revoked_at, reads, writes, admin FROM directory_key ORDER BY created_at DESC, name
-    LIMIT $1";
+row! {
+    struct KeyRow {
+        name: String,
+        created_at: UnixTime,
+        expires_at: UnixTime,
+        revoked_at: Option<UnixTime>,
+        reads: i64,
+        writes: i64,
+        admin: bool,
+    }
+}
+
+const FIND: &str = sql!("SELECT ", KeyRow::COLUMNS, " FROM directory_key WHERE hash = $1");
+const LIST: &str = sql!(
+    "SELECT ",
+    KeyRow::COLUMNS,
+    " FROM directory_key ORDER BY created_at DESC, name
+    LIMIT $1"
+);
 const REVOKE: &str = "UPDATE directory_key SET revoked_at = $1 WHERE name = $2 AND revoked_at IS NULL";
 const FORGET: &str = "DELETE FROM directory_key WHERE expires_at < $1";
 
@@ -219,17 +235,16 @@ impl Keys {
 
 impl KeyRecord {
     fn read(row: &Row) -> Result<Self, Error> {
-        let rate = |column: usize| -> Result<u32, Error> {
-            u32::try_from(row.integer(column)?).map_err(|_| Error::Corrupt { what: "rate of a key" })
-        };
+        let row = KeyRow::from_row(row)?;
+        let rate = |rate: i64| u32::try_from(rate).map_err(|_| Error::Corrupt { what: "rate of a key" });
         Ok(Self {
-            name: row.text(0)?.to_owned(),
-            created_at: UnixTime::from_seconds(row.integer(1)?),
-            expires_at: UnixTime::from_seconds(row.integer(2)?),
-            revoked_at: row.optional_integer(3)?.map(UnixTime::from_seconds),
-            reads: rate(4)?,
-            writes: rate(5)?,
-            admin: row.boolean(6)?,
+            name: row.name,
+            created_at: row.created_at,
+            expires_at: row.expires_at,
+            revoked_at: row.revoked_at,
+            reads: rate(row.reads)?,
+            writes: rate(row.writes)?,
+            admin: row.admin,
         })
     }
 }

@@ -83,7 +83,7 @@ impl<T: TellCache> Purger<T> {
         let last = index.last_change().await?;
         database.execute(BEGIN, &[Value::Text(&options.name), Value::Integer(last)]).await?;
         let row = database.fetch_optional(FIND, &[Value::Text(&options.name)]).await?;
-        let cursor = row.ok_or(Error::Corrupt { what: "cursor of a cache" })?.integer(0)?;
+        let cursor = row.ok_or(Error::Corrupt { what: "cursor of a cache" })?.scalar::<i64>()?;
         Ok(Self { index, cache, options, cursor, waiting: VecDeque::new(), next_request: Instant::now() })
     }
 

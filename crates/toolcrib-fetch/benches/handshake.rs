@@ -3,22 +3,19 @@
 //! The client runs in its own thread, and only that thread's CPU time is compared: the server's work is not counted, and a busy
 //! machine has little influence. Rounds take turns, and the median of their ratios is the result.
 
-#[path = "../tests/support/mod.rs"]
-mod support;
-
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
-use support::{Authority, NOW, Script, Server, Step, ok};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use toolcrib_core::clock::FixedClock;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_fetch::{Connect, Resolve, ResolveError, Target, Untrusted};
+use toolcrib_testkit::servers::{Authority, NOW, Script, Server, Step, ok};
 
 const HOST: &str = "tools.example.com";
 const ROUNDS: usize = 15;

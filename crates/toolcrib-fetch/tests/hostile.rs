@@ -3,19 +3,16 @@
 //! It is one test in its own binary that runs row by row, because memory is counted for the whole process. The servers run in it too, so
 //! their memory counts as well.
 
-#[path = "support/mod.rs"]
-mod support;
-
 use std::time::Duration;
 
 use peak_alloc::PeakAlloc;
-use support::{Leaf, Script, Step, World, answer, ok, quick};
 use tokio::time::Instant;
 use toolcrib_core::codes::{Code, fetch as f};
 use toolcrib_core::json;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_fetch::{MAX_HEADERS, MAX_INTERIM, Target};
 use toolcrib_judge::evidence::Exchange;
+use toolcrib_testkit::servers::{Leaf, Script, Step, World, answer, ok, quick};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -418,7 +415,7 @@ fn rows(world: &World) -> Vec<Row> {
 fn tls_rows(world: &World, good: &Leaf) -> Vec<Row> {
     let page = || vec![Step::ReadRequest, Step::send(ok("{}"))];
     let names = &[HOST];
-    let stranger = support::Authority::new("another authority");
+    let stranger = toolcrib_testkit::servers::Authority::new("another authority");
     let with = |leaf: &Leaf| Script::tls(leaf, page());
     let client_auth = world.authority.leaf_with(names, |params| {
         params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];

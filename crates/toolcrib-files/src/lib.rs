@@ -17,13 +17,13 @@ pub enum Step {
     Write,
     /// Half of the new file is written.
     WriteRest,
-    /// All bytes are written, and may not be on the disk.
+    /// All bytes are written, but may not be on the disk.
     SyncFile,
     /// All bytes are on the disk, under the name of the new file.
     Rename,
-    /// The new file has taken the place of the old one.
+    /// The new file has replaced the old one.
     SyncFolder,
-    /// Everything is done.
+    /// All steps are done.
     Done,
 }
 
@@ -33,7 +33,7 @@ impl Step {
         [Self::Create, Self::Write, Self::WriteRest, Self::SyncFile, Self::Rename, Self::SyncFolder, Self::Done];
 }
 
-/// A file to be written whole or not at all. Only its owner can read it, unless told otherwise.
+/// A file to be written completely or not at all. Only its owner can read it, unless configured otherwise.
 #[derive(Clone, Debug)]
 pub struct AtomicFile<'a> {
     path: PathBuf,
@@ -48,7 +48,7 @@ enum Access {
     Exactly(Permissions),
 }
 
-/// What the new file is called until it takes the place of the old one.
+/// The name of the new file until it replaces the old one.
 #[derive(Clone, Debug)]
 enum Name<'a> {
     /// The prefix and random characters.
@@ -58,30 +58,31 @@ enum Name<'a> {
 }
 
 impl<'a> AtomicFile<'a> {
-    /// A file at `path`, whose folder exists.
+    /// Returns an atomic file at `path`, whose folder exists.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), access: Access::Private, name: Name::Random(".tmp") }
     }
 
-    /// Lets others read the file as far as the user's settings (umask) do.
+    /// Lets other users read the file as far as the process's umask permits.
     #[must_use]
     pub fn shared(self) -> Self {
         Self { access: Access::Shared, ..self }
     }
 
-    /// Gives the file these permissions, such as those of the file that it replaces.
+    /// Sets the permissions of the file, such as those of the file that it replaces.
     #[must_use]
     pub fn permissions(self, permissions: Permissions) -> Self {
         Self { access: Access::Exactly(permissions), ..self }
     }
 
-    /// Begins the name of the new file with `prefix`, by which a sweep finds what crashes left.
+    /// Starts the name of the new file with `prefix`, by which a cleanup finds what crashes left.
     #[must_use]
     pub fn prefix(self, prefix: &'a str) -> Self {
         Self { name: Name::Random(prefix), ..self }
     }
 
-    /// Calls the new file `.NAME.partial` and removes what a crash left under that name. The caller holds a lock that every writer takes.
+    /// Names the new file `.NAME.partial` and removes what a crash left under that name. The caller must hold a lock that every writer
+    /// takes.
     #[must_use]
     pub fn under_lock(self) -> Self {
         Self { name: Name::Fixed, ..self }
@@ -92,7 +93,7 @@ impl<'a> AtomicFile<'a> {
         self.replace_with(bytes, |_| Ok(()))
     }
 
-    /// The same, with `reach` called before each step. Its error ends the write there.
+    /// Replaces the file and calls `reach` before each step. An error of `reach` ends the write there.
     pub fn replace_with(&self, bytes: &[u8], mut reach: impl FnMut(Step) -> io::Result<()>) -> io::Result<()> {
         let prepared = self.prepare_with(bytes, &mut reach)?;
         reach(Step::Rename)?;
@@ -102,14 +103,14 @@ impl<'a> AtomicFile<'a> {
         reach(Step::Done)
     }
 
-    /// Creates the file. If there is one already, it stays, and the error is [`io::ErrorKind::AlreadyExists`].
+    /// Creates the file. An existing file stays unchanged, and the error is [`io::ErrorKind::AlreadyExists`].
     pub fn create(&self, bytes: &[u8]) -> io::Result<()> {
         let prepared = self.prepare(bytes)?;
         prepared.file.persist_noclobber(&prepared.path)?;
         sync_folder(folder_of(&prepared.path))
     }
 
-    /// Writes the new file beside the old one, so that the caller can compare once more before it replaces.
+    /// Writes the new file beside the old one, so that the caller can compare once more before replacing it.
     pub fn prepare(&self, bytes: &[u8]) -> io::Result<PreparedFile> {
         self.prepare_with(bytes, &mut |_| Ok(()))
     }
@@ -118,7 +119,7 @@ impl<'a> AtomicFile<'a> {
         reach(Step::Create)?;
         let mut file = self.beside()?;
         if let Access::Exactly(permissions) = &self.access {
-            // Before the content: what is private stays so at every moment.
+            // Before the content is written: a private file is never readable by others.
             file.as_file().set_permissions(permissions.clone())?;
         }
         let (first, rest) = bytes.split_at(bytes.len() / 2);
@@ -127,12 +128,12 @@ impl<'a> AtomicFile<'a> {
         reach(Step::WriteRest)?;
         file.write_all(rest)?;
         reach(Step::SyncFile)?;
-        // A power cut must not leave an empty file under the name of a full one.
+        // A power failure must not leave an empty file under the name of a complete one.
         file.as_file().sync_all()?;
         Ok(PreparedFile { file, path: self.path.clone() })
     }
 
-    /// Creates the new file, never through something that is there. Dropped, it is removed.
+    /// Creates the new file without following links or replacing an existing file. It is removed when dropped.
     fn beside(&self) -> io::Result<NamedTempFile> {
         let folder = folder_of(&self.path);
         let mut builder = Builder::new();
@@ -155,7 +156,7 @@ impl<'a> AtomicFile<'a> {
     }
 }
 
-/// New content beside a file, on the disk. Dropped, it is removed.
+/// New content beside a file, synced to the disk. It is removed when dropped.
 #[derive(Debug)]
 pub struct PreparedFile {
     file: NamedTempFile,
@@ -163,19 +164,19 @@ pub struct PreparedFile {
 }
 
 impl PreparedFile {
-    /// Takes the place of the file.
+    /// Replaces the file with this one.
     pub fn replace(self) -> io::Result<()> {
         self.file.persist(&self.path)?;
         sync_folder(folder_of(&self.path))
     }
 }
 
-/// Brings the names in a folder to the disk: without it, a power cut can undo a rename.
+/// Syncs the names in a folder to the disk: without it, a power failure can undo a rename.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    // Folders cannot be opened as files everywhere.
+    // Not every platform can open folders as files.
     #[cfg(unix)]
     match fs::File::open(folder)?.sync_all() {
-        // The file system cannot do it; the rename itself is done.
+        // The file system does not support it; the rename itself is done.
         Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {}
         synced => synced?,
     }
@@ -184,7 +185,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a folder that only its owner may use, with the folders above it. One that exists stays as it is.
+/// Creates a folder that only its owner may use, and its parents. An existing folder is unchanged.
 pub fn create_private_folder(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -193,7 +194,7 @@ pub fn create_private_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// The folder of a file, which is the current one for a mere name.
+/// Returns the folder of a file; the current one if the path is only a name.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,4 +1,4 @@
-//! Files are replaced whole, with the access that was asked for, and leave nothing behind.
+//! Files are replaced completely, get the permissions that were requested, and leave no temporary files.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -25,7 +25,7 @@ fn a_link_beside_the_file_is_not_followed() {
     assert_eq!(fs::read(&path).expect("there"), b"new");
     assert_eq!(fs::read(&victim).expect("there"), b"precious");
     assert!(!folder.path().join(".out.json.partial").exists());
-    // One under the very name is replaced, and what it points to stays.
+    // A symlink at the file's own name is replaced, and its target is unchanged.
     fs::remove_file(&path).and_then(|()| symlink(&victim, &path)).expect("linked");
     AtomicFile::new(&path).replace(b"newer").expect("written");
     assert_eq!((fs::read(&path).expect("there"), fs::read(&victim).expect("there")), (b"newer".to_vec(), b"precious".to_vec()));

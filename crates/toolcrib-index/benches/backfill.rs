@@ -10,8 +10,7 @@
 //! one's own that is seeded when it is empty and can be measured again.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,10 +29,8 @@ use toolcrib_index::follow::{FollowOptions, Follower};
 use toolcrib_index::work::Queue;
 use toolcrib_store::{Database, Location};
 
-#[path = "../../toolcrib-store/tests/support/mod.rs"]
-mod databases;
-
-use databases::{Backend, Place};
+use toolcrib_testkit::Anvil;
+use toolcrib_testkit::databases::{self, Backend, Place};
 
 const CHAIN_ID: u64 = 31_337;
 const CHILD: &str = "TOOLCRIB_BACKFILL_CHILD";
@@ -244,7 +241,7 @@ async fn ponder(folder: &str, round: u64, url: &str, registry: Address, head: u6
         assert!(child.try_wait().expect("a child").is_none(), "Ponder ended");
         let counted = ours.fetch_made(format!("SELECT COUNT(*) FROM {schema}.history"), &[]).await;
         // Before its first table there is nothing to count.
-        let counted = counted.ok().and_then(|rows| rows.first().and_then(|row| row.integer(0).ok())).unwrap_or_default();
+        let counted = counted.ok().and_then(|rows| rows.first().and_then(|row| row.scalar::<i64>().ok())).unwrap_or_default();
         if counted as u64 >= events {
             break begun.elapsed().as_secs_f64();
         }
@@ -284,7 +281,7 @@ async fn is_whole(place: &Place, events: u64) -> bool {
         let database = database.clone();
         async move {
             let row = database.fetch_optional(sql, &[]).await.expect("a count").expect("a row");
-            row.integer(0).expect("a number") as u64
+            row.scalar::<i64>().expect("a number") as u64
         }
     };
     let tools = registrations(events);
@@ -371,43 +368,11 @@ async fn request(chain: &Chain, method: &'static str, params: Json) -> Json {
 }
 
 /// A node that ends with this process.
-struct Anvil(Child);
-
-impl Drop for Anvil {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn anvil() -> Option<(Anvil, String)> {
-    let program = toolcrib_testkit::anvil()?;
-    let mut child = Command::new(program)
-        // Without pruning it writes every state to the disk.
-        .args([
-            "--port",
-            "0",
-            "--chain-id",
-            &CHAIN_ID.to_string(),
-            "--prune-history",
-            "16",
-            "--gas-limit",
-            "100000000",
-            "--no-mining",
-        ])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let mut lines = BufReader::new(child.stdout.take()?).lines();
-    let node = Anvil(child);
-    let url = lines
-        .by_ref()
-        .map_while(Result::ok)
-        .find_map(|line| line.strip_prefix("Listening on ").map(|address| format!("http://{}", address.trim())))?;
-    // What it prints later must not fill the pipe.
-    std::thread::spawn(move || lines.count());
+    // Without pruning it writes every state to the disk.
+    let chain_id = CHAIN_ID.to_string();
+    let node = Anvil::start(&["--chain-id", &chain_id, "--prune-history", "16", "--gas-limit", "100000000", "--no-mining"])?;
+    let url = node.url.clone();
     Some((node, url))
 }
 

@@ -7,21 +7,16 @@
 //! Words are drawn as in real text: a few are everywhere, most are rare. Everything goes the real way, through the database and the change
 //! feed. One client asks, one search after the other; latencies are of `Search::run` alone. Processor time stands beside wall time.
 
-#[path = "../tests/support/crowd.rs"]
-mod crowd;
-#[path = "../tests/support/mod.rs"]
-mod samples;
-
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
-use crowd::{Dice, sentence, tool};
-use samples::{Sample, put};
 use toolcrib_index::Index;
 use toolcrib_index::search::{Filters, Search, SearchOptions, SearchQuery, Sort};
 use toolcrib_store::{Database, Location};
+use toolcrib_testkit::samples::crowd::{Dice, sentence, tool};
+use toolcrib_testkit::samples::{Sample, put};
 
 /// Searches of each kind.
 const SEARCHES: u64 = 1_000;

@@ -7,22 +7,17 @@
 //! Objects are files of the same disk unless a store is named. Each start is that of a process with nothing kept: it opens search, and has
 //! caught up with the change feed. Ten changes lie between snapshot and start.
 
-#[path = "../tests/support/crowd.rs"]
-mod crowd;
-#[path = "../tests/support/mod.rs"]
-mod samples;
-
 use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
-use crowd::tool;
-use samples::{Sample, put};
 use toolcrib_index::Index;
 use toolcrib_index::search::{PublishOptions, Published, Publisher, Search, SearchOptions, SearchQuery, Snapshots};
 use toolcrib_store::objects::{Objects, ObjectsLocation};
 use toolcrib_store::{Database, Location};
+use toolcrib_testkit::samples::crowd::tool;
+use toolcrib_testkit::samples::{Sample, put};
 
 /// Tools of a quick run: enough for several segments.
 const QUICK: u64 = 2_000;

@@ -7,13 +7,10 @@
 //! Two fifths of the queries, by a hash of set and number, are the dev split, by which weights are chosen. The rest is the test split. With
 //! `--dev` nothing but the dev split is searched for: that is the way to choose. The whole table is for what was chosen already.
 
-#[path = "../tests/support/quality.rs"]
-mod quality;
-#[path = "../tests/support/mod.rs"]
-mod samples;
-
 use std::io::Write as _;
 use std::path::PathBuf;
+
+use toolcrib_testkit::samples::quality;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {

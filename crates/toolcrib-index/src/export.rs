@@ -140,15 +140,15 @@ enum Cell {
 }
 
 impl Cell {
-    fn read(row: &Row, column: usize, kind: Kind) -> Result<Self, Error> {
+    fn read(row: &Row, column: &'static str, kind: Kind) -> Result<Self, Error> {
         Ok(match kind {
-            Kind::Integer => Self::Integer(row.integer(column)?),
-            Kind::Text => Self::Text(row.text(column)?.to_owned()),
-            Kind::Bytes => Self::Bytes(row.bytes(column)?.to_vec()),
-            Kind::Boolean => Self::Boolean(row.boolean(column)?),
-            Kind::OptionalInteger => row.optional_integer(column)?.map_or(Self::Nothing, Self::Integer),
-            Kind::OptionalText => row.optional_text(column)?.map_or(Self::Nothing, |text| Self::Text(text.to_owned())),
-            Kind::OptionalBytes => row.optional_bytes(column)?.map_or(Self::Nothing, |bytes| Self::Bytes(bytes.to_vec())),
+            Kind::Integer => Self::Integer(row.get(column)?),
+            Kind::Text => Self::Text(row.get(column)?),
+            Kind::Bytes => Self::Bytes(row.get(column)?),
+            Kind::Boolean => Self::Boolean(row.get(column)?),
+            Kind::OptionalInteger => row.get::<Option<_>>(column)?.map_or(Self::Nothing, Self::Integer),
+            Kind::OptionalText => row.get::<Option<_>>(column)?.map_or(Self::Nothing, Self::Text),
+            Kind::OptionalBytes => row.get::<Option<_>>(column)?.map_or(Self::Nothing, Self::Bytes),
         })
     }
 
@@ -303,8 +303,9 @@ impl Exporter {
         sql.push_str(&format!(" ORDER BY {key} LIMIT {}", table.page()));
         let values: Vec<_> = self.after.iter().flatten().map(Cell::value).collect();
         let rows = self.transaction.fetch_made(sql, &values).await?;
-        let cells = |row| table.kinds.iter().enumerate().map(move |(column, kind)| Cell::read(row, column, *kind)).collect();
-        let mut rows: Vec<Vec<Cell>> = rows.iter().map(cells).collect::<Result<_, Error>>()?;
+        let read =
+            |row| table.columns.iter().zip(table.kinds).map(move |(column, kind)| Cell::read(row, column, *kind)).collect();
+        let mut rows: Vec<Vec<Cell>> = rows.iter().map(read).collect::<Result<_, Error>>()?;
         if table.name == "index_job" {
             rows = self.with_wishes(rows, table.page()).await?;
         }

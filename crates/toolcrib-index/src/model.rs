@@ -4,6 +4,7 @@ use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
+use toolcrib_store::database::{Fields, FromRow};
 
 use crate::Error;
 use crate::listing::Listing;
@@ -29,6 +30,17 @@ impl RegistryId {
     /// Where the change feed and search have resources of the Bazaar: after all registries, and the id is the number of the resource. There
     /// are never so many registries, and the number still takes few bits in columns of the search index.
     pub const BAZAAR: Self = Self(1 << 20);
+}
+
+impl<'r> FromRow<'r> for ToolKey {
+    const COLUMNS: &'static str = "registry, tool";
+    const NAMES: &'static [&'static str] = &["registry", "tool"];
+
+    fn from_fields(fields: &mut Fields<'r, '_>) -> Result<Self, toolcrib_store::Error> {
+        let (registry, id) = (fields.read()?, fields.read::<&[u8]>()?);
+        let id = IdBytes::read(id).ok_or(toolcrib_store::Error::Corrupt { what: "tool id" })?;
+        Ok(Self { registry: RegistryId(registry), id })
+    }
 }
 
 impl ToolKey {

@@ -12,7 +12,8 @@ use alloy_primitives::{Address, B256, U256};
 use serde::Serialize;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{Row, Transaction, Value};
+use toolcrib_store::database::{FromRow as _, Row, Transaction, Value};
+use toolcrib_store::{row, sql};
 
 use crate::bazaar::ResourceView;
 use crate::feed::{self, Kinds};
@@ -93,16 +94,25 @@ pub struct Moderation {
     pub at: UnixTime,
 }
 
+row! {
+    /// What a rule says.
+    struct RuleRow<'r> {
+        action: Option<&'r str>,
+        reason: Option<String>,
+        notice: Option<String>,
+        at: Option<UnixTime>,
+    }
+}
+
 impl Moderation {
-    /// Reads four columns from `first` on; all are empty without a rule.
-    pub(crate) fn read(row: &Row, first: usize) -> Result<Option<Self>, Error> {
-        let Some(action) = row.optional_text(first)? else { return Ok(None) };
-        let text = |column: usize| row.optional_text(column).map(|text| text.unwrap_or_default().to_owned());
-        Ok(Some(Self {
+    /// Reads the columns `action`, `reason`, `notice` and `at`, which are all empty without a rule.
+    pub(crate) fn read(row: &Row) -> Result<Option<Self>, Error> {
+        let row = RuleRow::from_row(row)?;
+        Ok(row.action.map(|action| Self {
             action: Restriction::read(action),
-            reason: text(first + 1)?,
-            notice: text(first + 2)?,
-            at: UnixTime::from_seconds(row.optional_integer(first + 3)?.unwrap_or_default()),
+            reason: row.reason.unwrap_or_default(),
+            notice: row.notice.unwrap_or_default(),
+            at: row.at.unwrap_or(UnixTime::from_seconds(0)),
         }))
     }
 }
@@ -218,6 +228,32 @@ pub struct AbuseReport {
     pub closed_at: Option<UnixTime>,
 }
 
+row! {
+    /// An entry of the log.
+    struct LogRow {
+        number: i64,
+        at: UnixTime,
+        actor: String,
+        action: String,
+        subject: String,
+        reason: String,
+        notice: String,
+    }
+}
+
+row! {
+    /// A report of abuse.
+    struct ReportRow<'r> {
+        number: i64,
+        registry: i64,
+        tool: &'r [u8],
+        at: UnixTime,
+        reason: String,
+        details: String,
+        closed_at: Option<UnixTime>,
+    }
+}
+
 const SET_TOOL: &str =
     "INSERT INTO index_moderation_tool (registry, tool, action, reason, notice, at) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (registry, tool) DO UPDATE SET action = excluded.action, reason = excluded.reason, notice = excluded.notice,
@@ -233,20 +269,23 @@ const LOG: &str = "INSERT INTO index_moderation_log (number, at, actor, action, 
     SELECT COALESCE(MAX(number), 0) + 1, $1, $2, $3, $4, $5, $6 FROM index_moderation_log";
 const TOOLS_OF: &str = "SELECT registry, tool FROM index_tool WHERE creator = $1 ORDER BY registry, tool";
 const TOOL_RULES: &str =
-    "SELECT registry, tool, action, reason, notice, at FROM index_moderation_tool ORDER BY at DESC, registry, tool LIMIT $1";
+    sql!("SELECT registry, tool, ", RuleRow::COLUMNS, " FROM index_moderation_tool ORDER BY at DESC, registry, tool LIMIT $1");
 const CREATOR_RULES: &str =
-    "SELECT creator, action, reason, notice, at FROM index_moderation_creator ORDER BY at DESC, creator LIMIT $1";
+    sql!("SELECT creator, ", RuleRow::COLUMNS, " FROM index_moderation_creator ORDER BY at DESC, creator LIMIT $1");
 const RESOURCE_RULES: &str =
-    "SELECT identity, action, reason, notice, at FROM index_moderation_resource ORDER BY at DESC, identity LIMIT $1";
+    sql!("SELECT identity, ", RuleRow::COLUMNS, " FROM index_moderation_resource ORDER BY at DESC, identity LIMIT $1");
 const NUMBER: &str = "SELECT id FROM index_bazaar_resource WHERE identity = $1";
 const IDENTITY: &str = "SELECT identity FROM index_bazaar_resource WHERE id = $1";
-const ENTRIES: &str = "SELECT number, at, actor, action, subject, reason, notice FROM index_moderation_log WHERE number < $1
-    ORDER BY number DESC LIMIT $2";
+const ENTRIES: &str =
+    sql!("SELECT ", LogRow::COLUMNS, " FROM index_moderation_log WHERE number < $1 ORDER BY number DESC LIMIT $2");
 const ADD_REPORT: &str = "INSERT INTO index_abuse_report (number, registry, tool, at, reason, details)
     SELECT COALESCE(MAX(number), 0) + 1, $1, $2, $3, $4, $5 FROM index_abuse_report RETURNING number";
 const OPEN_REPORTS: &str = "SELECT COUNT(*) FROM index_abuse_report WHERE registry = $1 AND tool = $2 AND closed_at IS NULL";
-const REPORTS: &str = "SELECT number, registry, tool, at, reason, details, closed_at FROM index_abuse_report
-    WHERE number < $1 AND (closed_at IS NOT NULL) = $2 ORDER BY number DESC LIMIT $3";
+const REPORTS: &str = sql!(
+    "SELECT ",
+    ReportRow::COLUMNS,
+    " FROM index_abuse_report WHERE number < $1 AND (closed_at IS NOT NULL) = $2 ORDER BY number DESC LIMIT $3"
+);
 const CLOSE: &str = "UPDATE index_abuse_report SET closed_at = $2 WHERE number = $1 AND closed_at IS NULL";
 
 /// How a resource of the Bazaar is named.
@@ -282,11 +321,6 @@ fn subject_of_report(key: ToolKey) -> Subject {
     if key.registry == RegistryId::BAZAAR { Subject::Resource(key.id.to_be_bytes().into()) } else { Subject::Tool(key) }
 }
 
-/// The identity of a resource in a column.
-pub(crate) fn identity(row: &Row, column: usize) -> Result<B256, Error> {
-    B256::try_from(row.bytes(column)?).map_err(|_| Error::Corrupt { what: "identity of a resource" })
-}
-
 impl Index {
     /// Carries out a decision, and logs it. `false` when it changes nothing, and then nothing is logged.
     pub async fn moderate(&self, decision: &Decision<'_>, now: UnixTime) -> Result<bool, Error> {
@@ -313,8 +347,7 @@ impl Index {
                     false => transaction.execute(UNSET_CREATOR, &[account, action]).await?,
                 };
                 let rows = transaction.fetch(TOOLS_OF, &[account]).await?;
-                let keys =
-                    rows.iter().map(|row| ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)).collect::<Result<_, _>>()?;
+                let keys = ToolKey::from_rows(&rows).collect::<Result<_, _>>()?;
                 (changed, keys)
             }
             Subject::Resource(identity) => {
@@ -324,7 +357,7 @@ impl Index {
                     false => transaction.execute(UNSET_RESOURCE, &[resource, action]).await?,
                 };
                 let row = transaction.fetch_optional(NUMBER, &[resource]).await?;
-                let key = row.map(|row| row.integer(0)).transpose()?.map(ResourceView::key_of);
+                let key = row.map(|row| row.scalar()).transpose()?.map(ResourceView::key_of);
                 (changed, key.into_iter().collect())
             }
         };
@@ -360,7 +393,7 @@ impl Index {
             Subject::Creator(creator) => format!("{creator:#x}"),
             Subject::Resource(identity) => {
                 let row = self.database().fetch_optional(NUMBER, &[Value::Bytes(identity.as_slice())]).await?;
-                match row.map(|row| row.integer(0)).transpose()? {
+                match row.map(|row| row.scalar::<i64>()).transpose()? {
                     Some(number) => format!("{BAZAAR}/{number}"),
                     // No catalogue that is followed here lists it, or not any more.
                     None => format!("{BAZAAR}/{identity:#x}"),
@@ -377,7 +410,7 @@ impl Index {
             ResourceRef::Number(number) => number,
         };
         let row = self.database().fetch_optional(IDENTITY, &[Value::Integer(number)]).await?;
-        row.map(|row| identity(&row, 0).map(Subject::Resource)).transpose()
+        Ok(row.map(|row| row.scalar().map(Subject::Resource)).transpose()?)
     }
 
     /// The rules that hold, the newest of each kind first.
@@ -385,18 +418,16 @@ impl Index {
         let limit = [Value::Integer(limit.clamp(1, MAX_PAGE))];
         let mut rules = Vec::new();
         for row in self.database().fetch(CREATOR_RULES, &limit).await? {
-            let creator = Address::try_from(row.bytes(0)?).map_err(|_| Error::Corrupt { what: "creator" })?;
-            let moderation = Moderation::read(&row, 1)?.ok_or(Error::Corrupt { what: "rule" })?;
-            rules.push(Rule { subject: self.subject(Subject::Creator(creator)).await?, moderation });
+            let moderation = Moderation::read(&row)?.ok_or(Error::Corrupt { what: "rule" })?;
+            rules.push(Rule { subject: self.subject(Subject::Creator(row.get("creator")?)).await?, moderation });
         }
         for row in self.database().fetch(TOOL_RULES, &limit).await? {
-            let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;
-            let moderation = Moderation::read(&row, 2)?.ok_or(Error::Corrupt { what: "rule" })?;
-            rules.push(Rule { subject: self.subject(Subject::Tool(key)).await?, moderation });
+            let moderation = Moderation::read(&row)?.ok_or(Error::Corrupt { what: "rule" })?;
+            rules.push(Rule { subject: self.subject(Subject::Tool(ToolKey::from_row(&row)?)).await?, moderation });
         }
         for row in self.database().fetch(RESOURCE_RULES, &limit).await? {
-            let moderation = Moderation::read(&row, 1)?.ok_or(Error::Corrupt { what: "rule" })?;
-            rules.push(Rule { subject: self.subject(Subject::Resource(identity(&row, 0)?)).await?, moderation });
+            let moderation = Moderation::read(&row)?.ok_or(Error::Corrupt { what: "rule" })?;
+            rules.push(Rule { subject: self.subject(Subject::Resource(row.get("identity")?)).await?, moderation });
         }
         Ok(rules)
     }
@@ -404,19 +435,11 @@ impl Index {
     /// Decisions before a number, the newest first.
     pub async fn moderation_log(&self, before: Option<i64>, limit: i64) -> Result<Vec<LogEntry>, Error> {
         let values = [before.unwrap_or(i64::MAX), limit.clamp(1, MAX_PAGE)].map(Value::Integer);
-        let read = |row: &Row| {
-            let text = |column: usize| row.text(column).map(str::to_owned);
-            Ok(LogEntry {
-                number: row.integer(0)?,
-                at: UnixTime::from_seconds(row.integer(1)?),
-                actor: text(2)?,
-                action: text(3)?,
-                subject: text(4)?,
-                reason: text(5)?,
-                notice: text(6)?,
-            })
+        let read = |row: LogRow| {
+            let LogRow { number, at, actor, action, subject, reason, notice } = row;
+            LogEntry { number, at, actor, action, subject, reason, notice }
         };
-        self.database().fetch(ENTRIES, &values).await?.iter().map(read).collect()
+        LogRow::from_rows(&self.database().fetch(ENTRIES, &values).await?).map(|row| Ok(read(row?))).collect()
     }
 
     /// Takes a report of abuse, and gives its number. `None` when there are enough about this tool already.
@@ -440,13 +463,13 @@ impl Index {
         let (registry, tool) = (Value::Integer(key.registry.0), Value::Bytes(&id));
         let mut transaction = self.database().begin().await?;
         let open = transaction.fetch_optional(OPEN_REPORTS, &[registry, tool]).await?;
-        if open.ok_or(Error::Corrupt { what: "count" })?.integer(0)? >= MAX_OPEN_REPORTS {
+        if open.ok_or(Error::Corrupt { what: "count" })?.scalar::<i64>()? >= MAX_OPEN_REPORTS {
             transaction.rollback().await?;
             return Ok(None);
         }
         let values = [registry, tool, Value::Integer(now.seconds()), Value::Text(reason), Value::Text(details)];
         let row = transaction.fetch_optional(ADD_REPORT, &values).await?.ok_or(Error::Corrupt { what: "report" })?;
-        let number = row.integer(0)?;
+        let number = row.scalar()?;
         transaction.commit().await?;
         Ok(Some(number))
     }
@@ -456,15 +479,16 @@ impl Index {
         let limit = Value::Integer(limit.clamp(1, MAX_PAGE));
         let values = [Value::Integer(before.unwrap_or(i64::MAX)), Value::Boolean(is_closed), limit];
         let mut reports = Vec::new();
-        for row in self.database().fetch(REPORTS, &values).await? {
-            let key = ToolKey::from_columns(row.integer(1)?, row.bytes(2)?)?;
+        for row in ReportRow::from_rows(&self.database().fetch(REPORTS, &values).await?) {
+            let row = row?;
+            let key = ToolKey::from_columns(row.registry, row.tool)?;
             reports.push(AbuseReport {
-                number: row.integer(0)?,
+                number: row.number,
                 tool: self.subject(subject_of_report(key)).await?,
-                at: UnixTime::from_seconds(row.integer(3)?),
-                reason: row.text(4)?.to_owned(),
-                details: row.text(5)?.to_owned(),
-                closed_at: row.optional_integer(6)?.map(UnixTime::from_seconds),
+                at: row.at,
+                reason: row.reason,
+                details: row.details,
+                closed_at: row.closed_at,
             });
         }
         Ok(reports)

@@ -2,7 +2,8 @@
 
 use alloy_primitives::{Address, B256};
 use toolcrib_store::Migration;
-use toolcrib_store::database::{Row, Value};
+use toolcrib_store::database::{FromRow as _, Value};
+use toolcrib_store::{row, sql};
 
 use crate::model::RegistryId;
 use crate::{Error, Index};
@@ -46,40 +47,51 @@ pub struct RegistryState {
     pub code_changed_at: Option<i64>,
 }
 
-const ALL: &str =
-    "SELECT id, chain, address, first_block, checkpoint, checkpoint_hash, finalized, head, code_hash, code_changed_at
-    FROM index_registry ORDER BY id";
+row! {
+    /// The columns of a registry.
+    struct Columns {
+        id: i64,
+        chain: u64,
+        address: Address,
+        first_block: u64,
+        checkpoint: i64,
+        checkpoint_hash: Option<B256>,
+        finalized: i64,
+        head: i64,
+        code_hash: Option<B256>,
+        code_changed_at: Option<i64>,
+    }
+}
+
+const ALL: &str = sql!("SELECT ", Columns::COLUMNS, " FROM index_registry ORDER BY id");
 const ADD: &str = "INSERT INTO index_registry (id, chain, address, first_block, checkpoint, finalized, head)
     SELECT COALESCE(MAX(id), 0) + 1, $1, $2, $3, $4, -1, -1 FROM index_registry WHERE true
     ON CONFLICT DO NOTHING";
 
-impl RegistryRow {
-    fn read(row: &Row) -> Result<Self, Error> {
-        let hash = |column: usize| -> Result<Option<B256>, Error> {
-            let bytes = row.optional_bytes(column)?;
-            bytes.map(B256::try_from).transpose().map_err(|_| Error::Corrupt { what: "hash of a registry" })
-        };
-        Ok(Self {
-            id: RegistryId(row.integer(0)?),
-            chain: u64::try_from(row.integer(1)?).map_err(|_| Error::Corrupt { what: "chain" })?,
-            address: Address::try_from(row.bytes(2)?).map_err(|_| Error::Corrupt { what: "address of a registry" })?,
-            first_block: u64::try_from(row.integer(3)?).map_err(|_| Error::Corrupt { what: "first block" })?,
+impl From<Columns> for RegistryRow {
+    fn from(row: Columns) -> Self {
+        Self {
+            id: RegistryId(row.id),
+            chain: row.chain,
+            address: row.address,
+            first_block: row.first_block,
             state: RegistryState {
-                checkpoint: row.integer(4)?,
-                checkpoint_hash: hash(5)?,
-                finalized: row.integer(6)?,
-                head: row.integer(7)?,
-                code_hash: hash(8)?,
-                code_changed_at: row.optional_integer(9)?,
+                checkpoint: row.checkpoint,
+                checkpoint_hash: row.checkpoint_hash,
+                finalized: row.finalized,
+                head: row.head,
+                code_hash: row.code_hash,
+                code_changed_at: row.code_changed_at,
             },
-        })
+        }
     }
 }
 
 impl Index {
     /// All registries, in the order in which they were added.
     pub async fn registries(&self) -> Result<Vec<RegistryRow>, Error> {
-        self.database().fetch(ALL, &[]).await?.iter().map(RegistryRow::read).collect()
+        let rows = self.database().fetch(ALL, &[]).await?;
+        Columns::from_rows(&rows).map(|row| Ok(row?.into())).collect()
     }
 
     /// The registry at an address, if it is in the index.

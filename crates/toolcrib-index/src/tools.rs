@@ -6,7 +6,8 @@ use alloy_primitives::{Address, B256, U256};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{Row, Transaction, Value};
+use toolcrib_store::database::{FromRow as _, Row, Transaction, Value};
+use toolcrib_store::{row, sql};
 
 use crate::listing::{AccessKind, Listing};
 use crate::model::{At, IdBytes, RegistryId, ToolKey, ToolRow, ToolView, UsageTotals};
@@ -141,11 +142,48 @@ pub struct Page {
 /// Most tools that are read at once.
 pub const MAX_TOOLS: usize = 200;
 
+row! {
+    /// What the chain says about a tool.
+    struct ChainColumns<'r> from "t" {
+        registry: i64,
+        tool: &'r [u8],
+        creator: Address,
+        uri: String,
+        hash: B256,
+        predicate: Option<Address>,
+        registered_block: u64,
+        registered_at: UnixTime,
+        updated_block: u64,
+        updated_at: UnixTime,
+        deregistered_block: Option<u64>,
+        deregistered_at: Option<UnixTime>,
+        events: u64,
+    }
+}
+
+row! {
+    /// Its listing, and sums of its use.
+    struct DerivedColumns<'r> from "u" {
+        document: Option<&'r str> = "l.document",
+        paid_calls: Option<u64>,
+        payers: Option<u64>,
+        ranking_payers: Option<u64>,
+        volume: Option<u64>,
+        signed_calls: Option<u64>,
+        last_at: Option<UnixTime>,
+        creator_payers: Option<u64> = "cp.payers",
+    }
+}
+
 /// The columns of everything that is known about a tool, and the tables that they come from beside `index_tool t`.
-const VIEW: &str = "SELECT t.registry, t.tool, t.creator, t.uri, t.hash, t.predicate, t.registered_block, t.registered_at, t.updated_block,
-    t.updated_at, t.deregistered_block, t.deregistered_at, t.events, l.document, u.paid_calls, u.payers, u.ranking_payers, u.volume,
-    u.signed_calls, u.last_at, COALESCE(m.action, c.action), COALESCE(m.reason, c.reason), COALESCE(m.notice, c.notice),
-    COALESCE(m.at, c.at), cp.payers";
+const VIEW: &str = sql!(
+    "SELECT ",
+    ChainColumns::COLUMNS,
+    ", ",
+    DerivedColumns::COLUMNS,
+    ", COALESCE(m.action, c.action) AS action, COALESCE(m.reason, c.reason) AS reason, COALESCE(m.notice, c.notice) AS notice,
+    COALESCE(m.at, c.at) AS at"
+);
 const TABLES: &str = "LEFT JOIN index_listing l ON l.registry = t.registry AND l.tool = t.tool
     LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool
     LEFT JOIN index_moderation_tool m ON m.registry = t.registry AND m.tool = t.tool
@@ -253,7 +291,7 @@ impl Index {
                 tools.extend(self.unreadable().skip("index_tool", row, view)?);
             }
             match rows.last() {
-                Some(last) if tools.is_empty() => after = Some((last.integer(0)?, last.bytes(1)?.to_vec())),
+                Some(last) if tools.is_empty() => after = Some((last.get("registry")?, last.get("tool")?)),
                 _ => return Ok(tools),
             }
         }
@@ -275,7 +313,7 @@ impl Index {
         let sql = format!("{VIEW} FROM index_tool t {TABLES}{condition} ORDER BY t.registry, t.tool LIMIT {MAX_TOOLS}");
         let rows = transaction.fetch_made(sql, &values).await?;
         let Some(last) = rows.last() else { return Ok(None) };
-        let last = ToolKey::from_columns(last.integer(0)?, last.bytes(1)?)?;
+        let last = ToolKey::from_row(last)?;
         let mut tools = Vec::with_capacity(rows.len());
         for row in &rows {
             let view = self.view(row).await;
@@ -286,34 +324,31 @@ impl Index {
 
     /// A tool whose listing cannot be read has none: what the chain says about it is right all the same.
     async fn view(&self, row: &Row) -> Result<ToolView, Error> {
-        let tool_row = read_row(row)?;
+        let tool_row = tool_row(ChainColumns::from_row(row)?)?;
         let tool = self.reference(tool_row.key).await?;
-        let listing = row.optional_text(13).map_err(Error::from).and_then(|document| document.map(Listing::read).transpose());
-        let listing = self.unreadable().skip("index_listing", row, listing)?.flatten();
-        let count = |column: usize| -> Result<u64, Error> { number(row.optional_integer(column)?.unwrap_or_default()) };
+        let derived = DerivedColumns::from_row(row)?;
+        let listing = self.unreadable().skip("index_listing", row, derived.document.map(Listing::read).transpose())?.flatten();
         let usage = UsageTotals {
-            paid_calls: count(14)?,
-            payers: count(15)?,
-            ranking_payers: count(16)?,
-            creator_payers: count(24)?,
-            volume: count(17)?,
-            signed_calls: count(18)?,
-            last_at: row.optional_integer(19)?.map(UnixTime::from_seconds),
+            paid_calls: derived.paid_calls.unwrap_or_default(),
+            payers: derived.payers.unwrap_or_default(),
+            ranking_payers: derived.ranking_payers.unwrap_or_default(),
+            creator_payers: derived.creator_payers.unwrap_or_default(),
+            volume: derived.volume.unwrap_or_default(),
+            signed_calls: derived.signed_calls.unwrap_or_default(),
+            last_at: derived.last_at,
         };
-        let moderation = Moderation::read(row, 20)?;
+        let moderation = Moderation::read(row)?;
         Ok(ToolView { tool, row: tool_row, listing, usage, moderation })
     }
 }
 
 /// What the chain says about some tools of a registry, as far as they exist.
 pub(crate) async fn rows(transaction: &mut Transaction, registry: RegistryId, ids: &[U256]) -> Result<Vec<ToolRow>, Error> {
-    const ROWS: &str =
-        "SELECT registry, tool, creator, uri, hash, predicate, registered_block, registered_at, updated_block, updated_at,
-        deregistered_block, deregistered_at, events FROM index_tool WHERE registry = $1 AND tool";
+    const ROWS: &str = sql!("SELECT ", ChainColumns::COLUMNS, " FROM index_tool t WHERE t.registry = $1 AND t.tool");
     let ids: Vec<IdBytes> = ids.iter().map(|id| IdBytes::of(*id)).collect();
     let ids: Vec<&[u8]> = ids.iter().map(|id| &**id).collect();
     let found = transaction.fetch_among(ROWS, &[Value::Integer(registry.0)], &ids).await?;
-    found.iter().map(read_row).collect()
+    ChainColumns::from_rows(&found).map(|row| tool_row(row?)).collect()
 }
 
 /// A value of a condition, kept until the statement is made.
@@ -349,35 +384,23 @@ impl Select {
     }
 }
 
-/// The first thirteen columns of [`VIEW`].
-fn read_row(row: &Row) -> Result<ToolRow, Error> {
-    let at = |block: i64, time: i64| Ok::<_, Error>(At { block: number(block)?, time: UnixTime::from_seconds(time) });
-    let predicate = row.optional_bytes(5)?.map(Address::try_from).transpose();
-    let deregistered = match (row.optional_integer(10)?, row.optional_integer(11)?) {
-        (Some(block), Some(time)) => Some(at(block, time)?),
-        _ => None,
-    };
+fn tool_row(row: ChainColumns<'_>) -> Result<ToolRow, Error> {
     Ok(ToolRow {
-        key: ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?,
-        creator: Address::try_from(row.bytes(2)?).map_err(|_| Error::Corrupt { what: "creator" })?,
-        metadata_uri: row.text(3)?.to_owned(),
-        manifest_hash: B256::try_from(row.bytes(4)?).map_err(|_| Error::Corrupt { what: "manifest hash" })?,
-        predicate: predicate.map_err(|_| Error::Corrupt { what: "predicate" })?,
-        registered: at(row.integer(6)?, row.integer(7)?)?,
-        updated: at(row.integer(8)?, row.integer(9)?)?,
-        deregistered,
-        events: number(row.integer(12)?)?,
+        key: ToolKey::from_columns(row.registry, row.tool)?,
+        creator: row.creator,
+        metadata_uri: row.uri,
+        manifest_hash: row.hash,
+        predicate: row.predicate,
+        registered: At { block: row.registered_block, time: row.registered_at },
+        updated: At { block: row.updated_block, time: row.updated_at },
+        deregistered: row.deregistered_block.zip(row.deregistered_at).map(|(block, time)| At { block, time }),
+        events: row.events,
     })
 }
 
 /// The place of a row of [`VIEW`] in a list.
 fn place(row: &Row) -> Result<Place, Error> {
-    let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;
-    Ok(Place { registered_at: UnixTime::from_seconds(row.integer(7)?), key })
-}
-
-fn number(value: i64) -> Result<u64, Error> {
-    u64::try_from(value).map_err(|_| Error::Corrupt { what: "count" })
+    Ok(Place { registered_at: row.get("registered_at")?, key: ToolKey::from_row(row)? })
 }
 
 /// The start of the hash of a text that is too long for a database's index.
@@ -402,7 +425,7 @@ mod tests {
         let (sql, kept) = list.statement(21);
         let values: Vec<Value<'_>> = kept.iter().map(Kept::value).collect();
         let rows = index.database().fetch_made(format!("EXPLAIN QUERY PLAN {sql}"), &values).await.expect("a plan");
-        rows.iter().map(|row| row.text(3).expect("a step").to_owned()).collect::<Vec<_>>().join("; ")
+        rows.iter().map(|row| row.get::<String>("detail").expect("a step")).collect::<Vec<_>>().join("; ")
     }
 
     #[tokio::test]

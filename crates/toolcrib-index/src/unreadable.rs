@@ -32,7 +32,7 @@ impl Unreadable {
         self.skip_named(table, || name(row), read)
     }
 
-    /// The same for a row whose first columns do not name it.
+    /// The same for a row that is not of a tool.
     pub(crate) fn skip_named<T>(
         &self,
         table: &'static str,
@@ -63,12 +63,9 @@ impl Unreadable {
     }
 }
 
-/// The first two columns, as far as they are a registry and a tool or a text.
+/// The registry and the tool, as far as they can be read.
 fn name(row: &Row) -> String {
-    if let Ok(text) = row.text(0) {
-        return text.to_owned();
-    }
-    let registry = row.integer(0).map_or_else(|_| "?".to_owned(), |registry| registry.to_string());
-    let tool = row.bytes(1).map_or_else(|_| "?".to_owned(), alloy_primitives::hex::encode);
+    let registry = row.get("registry").map_or_else(|_| "?".to_owned(), |registry: i64| registry.to_string());
+    let tool = row.get::<&[u8]>("tool").map_or_else(|_| "?".to_owned(), alloy_primitives::hex::encode);
     format!("{registry}/{tool}")
 }

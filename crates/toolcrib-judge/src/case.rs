@@ -1,4 +1,4 @@
-//! A case under judgement: the steps, one method each, and what they found.
+//! The steps of judging evidence, one method each, and their findings.
 
 use alloy_primitives::Address;
 use toolcrib_core::checked::Outcome;
@@ -24,21 +24,21 @@ use crate::evidence::AttestationFetch;
 use crate::evidence::{Evidence, Exchange, FORMAT, Method, PredicateFacts, Proxy, Requirements, ToolConfig, ToolState};
 use crate::signals;
 
-/// The chain id of the development world.
+/// The chain id of the development environment.
 const DEV_CHAIN: u64 = 31_337;
 
-/// Findings so far, and how far the checks got.
+/// Findings so far, and the progress of the checks.
 #[derive(Default)]
 pub(super) struct Case {
-    /// What was found, with the step it fails.
+    /// The findings, each with the step that fails by it.
     findings: Vec<(Option<Step>, Finding)>,
     /// The first failing step.
     pub(super) failed: Option<Failed>,
-    /// Which of the four checks were made to their end.
+    /// Which of the four checks were completed.
     made: [bool; 4],
 }
 
-/// What was served, read.
+/// The served manifest, parsed.
 pub(super) struct Served {
     pub(super) outcome: Outcome<ToolManifest>,
     pub(super) hash: Option<alloy_primitives::B256>,
@@ -47,7 +47,7 @@ pub(super) struct Served {
     pub(super) max_age: Option<u64>,
 }
 
-/// How far the claims of a verified manifest about its environment go.
+/// The trust in the environment claims of a verified manifest.
 #[derive(Default)]
 pub(super) struct Trust {
     pub(super) tier: TierReport,
@@ -56,7 +56,7 @@ pub(super) struct Trust {
 }
 
 impl Case {
-    /// The evidence is of this version and not from the future.
+    /// Checks that the evidence is of this version and not from the future.
     pub(super) fn evidence(&mut self, evidence: &Evidence, now: UnixTime) {
         if evidence.format != FORMAT {
             let finding = Finding::new(codes::verify::FORMAT).expected(FORMAT.to_string()).got(evidence.format.to_string());
@@ -70,7 +70,7 @@ impl Case {
         }
     }
 
-    /// The tool is registered, in a registry whose code is the pinned one.
+    /// Checks that the tool is registered, in a registry whose code is the pinned one.
     pub(super) fn registration<'e>(&mut self, evidence: &'e Evidence, policy: &Policy) -> Option<&'e ToolConfig> {
         let Some(chain) = &evidence.chain else {
             if evidence.tool.is_none() {
@@ -118,7 +118,7 @@ impl Case {
         }
     }
 
-    /// The metadata URI follows grammar and path. Without a chain, the URL that was asked for takes its place.
+    /// Checks grammar and path of the metadata URI. Without a chain, the requested URL is used instead.
     pub(super) fn metadata_uri(&mut self, evidence: &Evidence) -> Option<WellKnown> {
         let uri = evidence.metadata_uri()?;
         match WellKnown::parse(uri) {
@@ -140,7 +140,7 @@ impl Case {
         }
     }
 
-    /// The manifest was fetched from where it should be. Gives the bytes.
+    /// Checks that the manifest was fetched from the metadata URI. Returns the bytes.
     pub(super) fn fetch<'e>(&mut self, evidence: &'e Evidence, well_known: Option<&WellKnown>) -> Option<&'e [u8]> {
         let Some(exchange) = &evidence.manifest else {
             if well_known.is_some() {
@@ -148,7 +148,7 @@ impl Case {
             }
             return None;
         };
-        // Whoever fetched wrote down what it fetched; a bad URI has no normal form to compare with.
+        // The fetcher recorded the URL that it fetched; an invalid URI has no normal form to compare with.
         if let Some(reason) = contradiction(evidence, exchange, well_known) {
             self.inconsistent(reason);
             return None;
@@ -170,7 +170,7 @@ impl Case {
         Some(response.body.as_bytes())
     }
 
-    /// The bytes are strict JSON, NFC and lowercase hex; every other rule makes the manifest not conformant.
+    /// Checks that the bytes are strict JSON, NFC and lowercase hex; any other violation only makes the manifest not conformant.
     pub(super) fn manifest(&mut self, bytes: &[u8]) -> Served {
         let checked = ToolManifest::parse(bytes, Mode::Consumer);
         for finding in checked.findings {
@@ -204,21 +204,21 @@ impl Case {
         }
     }
 
-    /// The endpoint and the metadata URI share their origin.
+    /// Checks that the endpoint and the metadata URI have the same origin.
     pub(super) fn origin(&mut self, evidence: &Evidence, served: Option<&Served>) {
         let (Some(uri), Some(endpoint)) = (evidence.metadata_uri(), served.and_then(|served| served.endpoint.as_ref())) else {
             return;
         };
         self.made[1] = true;
         for finding in check_origin_binding(uri, endpoint).err().into_iter().flatten() {
-            // The faults of the URI alone were reported before the fetch.
+            // Faults of the URI alone were reported before the fetch.
             if finding.code == codes::url::ORIGIN_HOST || finding.code == codes::url::ORIGIN_PORT {
                 self.fail(Step::Origin, finding);
             }
         }
     }
 
-    /// The hash is the committed one. A second read of the configuration counts, if it still names the place of the fetch.
+    /// Checks that the hash is the committed one. A second read of the configuration counts if it still has the fetched URL.
     pub(super) fn hash(&mut self, evidence: &Evidence, hash: Hashes) {
         let (Some(committed), Some(served)) = (hash.committed, hash.served) else { return };
         self.made[2] = true;
@@ -240,7 +240,7 @@ impl Case {
         }
     }
 
-    /// The creator in the manifest is the one who registered.
+    /// Checks that the creator in the manifest is the registering account.
     pub(super) fn creator(&mut self, creator: Creators) {
         let (Some(onchain), Some(declared)) = (creator.onchain, creator.declared) else { return };
         self.made[3] = true;
@@ -255,7 +255,7 @@ impl Case {
         }
     }
 
-    /// For how long the answer holds.
+    /// Checks for how long the result is valid.
     pub(super) fn freshness(&mut self, evidence: &Evidence, policy: &Policy, max_age: Option<u64>, now: UnixTime) -> Freshness {
         let own = policy.window();
         let window = max_age.map_or(own, |max_age| max_age.min(own));
@@ -280,13 +280,13 @@ impl Case {
         Freshness { gathered_at: evidence.gathered_at, window, expires_at: UnixTime::from_seconds(expires_at), fresh }
     }
 
-    /// Who may use the tool, and what is odd about whoever decides.
+    /// Reports who may use the tool, and the findings about its predicate.
     pub(super) fn access(&mut self, evidence: &Evidence, config: &ToolConfig, served: Option<&Served>) -> AccessReport {
         let facts = evidence
             .chain
             .as_ref()
             .and_then(|chain| chain.predicate.as_ref())
-            // Facts about another contract are no facts about this tool.
+            // Facts about another contract do not apply to this tool.
             .filter(|facts| Some(facts.address) == config.access_predicate);
         if let Some(facts) = facts {
             self.predicate(facts);
@@ -309,13 +309,13 @@ impl Case {
         }
     }
 
-    /// The manifest's own words about access, held against the chain, which decides.
+    /// Compares the manifest's access block with the chain, which decides.
     fn access_block(&mut self, manifest: &ToolManifest, config: &ToolConfig, facts: Option<&PredicateFacts>) {
         let Some(block) = manifest.access() else { return };
         let listed = match (config.access_predicate, facts.map(|facts| &facts.requirements)) {
             (None, _) => None,
             (Some(_), Some(listed @ Requirements::Listed { .. })) => Some(listed),
-            // A list that was not read is no difference.
+            // A list that could not be read is not a difference.
             (Some(_), _) => return,
         };
         if let Some(finding) = signals::access(Some(&Requirements::stated(block)), listed) {
@@ -352,7 +352,7 @@ impl Case {
         }
     }
 
-    /// What may be believed about the environment of a verified tool. Without a verified report, nothing.
+    /// Returns the trust in the environment of a verified tool: none without a verified report.
     #[cfg(feature = "attestation")]
     pub(super) fn trust(&mut self, evidence: &Evidence, manifest: &ToolManifest, policy: &Policy, now: UnixTime) -> Trust {
         let Some(claims) = manifest.verifiability() else { return Trust::default() };
@@ -361,7 +361,7 @@ impl Case {
             _ => None,
         };
         for finding in attested.iter().flat_map(Attested::findings) {
-            // What it says about the environment says nothing about the four checks.
+            // Findings about the environment do not affect the four checks.
             self.add(finding.clone().severity(finding.severity.min(Severity::Warning)));
         }
         let effective = attestation::effective_tier(claims, attested.as_ref());
@@ -372,7 +372,7 @@ impl Case {
         Trust { tier, attested }
     }
 
-    /// Verifies the report that was fetched, if it came from where the manifest says.
+    /// Verifies the fetched report, if it came from the URL in the manifest.
     #[cfg(feature = "attestation")]
     fn report(
         &mut self,
@@ -397,7 +397,7 @@ impl Case {
         Some(attestation::verify(&report, &claim, &policy.attestation, now, fetch.nonce.as_ref().map(|nonce| &nonce[..])))
     }
 
-    /// What may be believed about the environment of a verified tool: nothing, where reports cannot be checked.
+    /// Returns no trust in the environment of a verified tool: this build cannot verify reports.
     #[cfg(not(feature = "attestation"))]
     pub(super) fn trust(&mut self, _: &Evidence, manifest: &ToolManifest, _: &Policy, _: UnixTime) -> Trust {
         let Some(claims) = manifest.verifiability() else { return Trust::default() };
@@ -405,7 +405,7 @@ impl Case {
         Trust { tier: TierReport { declared, claimed, ..TierReport::default() } }
     }
 
-    /// Signals of a takeover in the server's certificate.
+    /// Reports signs of a takeover in the server's certificate.
     #[cfg(feature = "attestation")]
     pub(super) fn certificate(&mut self, evidence: &Evidence) {
         let registration = evidence.chain.as_ref().and_then(|chain| chain.registration);
@@ -417,11 +417,11 @@ impl Case {
         }
     }
 
-    /// Certificates are not read in this build.
+    /// This build does not parse certificates.
     #[cfg(not(feature = "attestation"))]
     pub(super) const fn certificate(&self, _: &Evidence) {}
 
-    /// How the four checks went.
+    /// The results of the four checks.
     pub(super) fn checks(&self) -> [Check; 4] {
         std::array::from_fn(|index| {
             let number = index + 1;
@@ -434,13 +434,13 @@ impl Case {
         })
     }
 
-    /// Everything that was found: failing steps in their order, then the rest from the worst to the mildest.
+    /// All findings: failing steps in their order, then the rest, most severe first.
     pub(super) fn into_findings(mut self) -> Vec<Finding> {
         self.findings.sort_by_key(|(step, finding)| (step.is_none(), *step, std::cmp::Reverse(finding.severity)));
         self.findings.into_iter().map(|(_, finding)| finding).collect()
     }
 
-    /// A finding that fails no step.
+    /// Adds a finding that fails no step.
     pub(super) fn add(&mut self, finding: Finding) {
         self.findings.push((None, finding));
     }
@@ -457,12 +457,12 @@ impl Case {
     }
 }
 
-/// In what an exchange contradicts the rest of the evidence.
+/// Returns how an exchange contradicts the rest of the evidence.
 fn contradiction(evidence: &Evidence, exchange: &Exchange, well_known: Option<&WellKnown>) -> Option<&'static str> {
     if exchange.method != Method::Get {
         return Some("a manifest must be fetched with GET");
     }
-    // Two reads may name two places; what was fetched belongs to the first.
+    // Two reads may have different URIs; the fetch used the first.
     let first = evidence.chain.as_ref().and_then(|chain| chain.config.first());
     let asked = match first.map(|read| &read.state) {
         Some(ToolState::Present(config)) => WellKnown::parse(&config.metadata_uri).ok(),
@@ -497,7 +497,7 @@ fn is_json(value: &str) -> bool {
         || (essence.len() > 5 && essence.get(essence.len() - 5..).is_some_and(|end| end.eq_ignore_ascii_case("+json")))
 }
 
-/// An address in the only spelling that manifests may use.
+/// Parses an address in the only spelling that manifests may use.
 fn lowercase_address(text: &str) -> Option<Address> {
     match Hex::of(text) {
         Hex::Lower(digits) if digits.len() == 40 => Address::try_from(hex::decode(digits)?.as_slice()).ok(),

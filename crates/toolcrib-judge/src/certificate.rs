@@ -1,6 +1,6 @@
-//! The facts of a server's certificate that say something about a takeover.
+//! The properties of a server's certificate that may indicate a takeover.
 //!
-//! The certificate was checked by whoever fetched. Here it is only read, as a record of who vouched for the host and since when.
+//! The fetcher has verified the certificate. Here it is only parsed, as a record of its issuer, names and validity.
 
 use toolcrib_core::clock::UnixTime;
 use x509_cert::Certificate as Parsed;
@@ -15,7 +15,7 @@ use crate::signals::Certificate;
 /// Most names that are kept. Shared hosting puts about a hundred on one certificate.
 pub const MAX_NAMES: usize = 256;
 
-/// Reads a certificate in DER; `None` when it is none.
+/// Parses a DER certificate; `None` if it is not one.
 pub fn read(der: &[u8]) -> Option<Certificate> {
     let parsed = Parsed::from_der(der).ok()?;
     let body = &parsed.tbs_certificate;
@@ -36,7 +36,7 @@ pub fn read(der: &[u8]) -> Option<Certificate> {
     Some(Certificate { not_before: UnixTime::from_seconds(i64::try_from(seconds).ok()?), issuer: issuer(&parsed), names })
 }
 
-/// The organisation that issued it; its common name when it names none.
+/// The organisation of the issuer, or its common name if there is none.
 fn issuer(parsed: &Parsed) -> String {
     [ORGANIZATION_NAME, COMMON_NAME]
         .into_iter()

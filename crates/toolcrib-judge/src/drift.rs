@@ -1,10 +1,10 @@
-//! Drift: what changed between two looks at a tool.
+//! Drift: changes between two verifications of a tool.
 //!
-//! A [`Snapshot`] is what one look found, small enough to keep for every watched tool; [`drift`] compares two. Values
-//! that a look could not learn are `None` or unknown and are never taken for a change: an outage is not drift. Keep
-//! [`Snapshot::carry`] of the newest look, so that an outage cannot hide a change that happened meanwhile either.
+//! A [`Snapshot`] is the result of one verification, small enough to store for every watched tool; [`drift`] compares two. Values that
+//! could not be determined are `None` or unknown and never count as a change: an outage is not drift. Store [`Snapshot::carry`] of the
+//! newest snapshot, so that an outage cannot hide a change either.
 //!
-//! Taking snapshots, waiting and telling people are the watcher's work.
+//! The watcher takes snapshots, schedules them and sends notifications.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,17 +15,17 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes::{Code, drift as code};
 use toolcrib_core::finding::Severity;
 
-/// What one look at a tool found.
+/// The result of one verification of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The tool.
     #[serde(with = "tool_as_text")]
     pub tool: ToolRef,
-    /// The block that the chain was read at.
+    /// The block at which the chain was read.
     pub block: Option<u64>,
-    /// Whether the tool is registered. A look that could not read the registry makes no snapshot.
+    /// Whether the tool is registered. If the registry could not be read, there is no snapshot.
     pub registered: bool,
-    /// Where the manifest is.
+    /// The metadata URI.
     pub metadata_uri: Option<String>,
     /// The hash that the registration commits to.
     #[serde(with = "as_text")]
@@ -39,73 +39,73 @@ pub struct Snapshot {
     /// The hash of its code; zero when it has none.
     #[serde(with = "as_text")]
     pub predicate_code: Option<B256>,
-    /// What stands behind it when it is a proxy; the zero address when it is none.
+    /// Its implementation if it is a proxy; the zero address if it is not.
     #[serde(with = "as_text")]
     pub implementation: Option<Address>,
-    /// A digest of what it asks for.
+    /// A digest of its requirements.
     #[serde(with = "as_text")]
     pub requirements: Option<B256>,
-    /// What the server serves.
+    /// The served content.
     pub served: Served,
-    /// How the tool was judged.
+    /// The verdict on the tool.
     pub verdict: Verdict,
-    /// The endpoint of the manifest. Foreign text.
+    /// The endpoint of the manifest. Untrusted text.
     pub endpoint: Option<String>,
-    /// The price list as one text; empty when there is none. Foreign text.
+    /// The prices as one text; empty if there are none. Untrusted text.
     pub prices: Option<String>,
     /// The fingerprint of the server's certificate.
     #[serde(with = "as_text")]
     pub certificate: Option<B256>,
 }
 
-/// What the server answered.
+/// The content that the server returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Served {
-    /// Nobody asked, or the fault was on our side.
+    /// There was no request, or it failed for local reasons.
     Unknown,
-    /// No answer, or none that counts as a success.
+    /// No response, or an unsuccessful one.
     Unreachable,
-    /// Bytes without a canonical form, so that they have no hash.
+    /// Bytes without a canonical form, and so without a hash.
     Unreadable,
     /// A manifest with this hash.
     #[serde(with = "hash_as_text")]
     Manifest(B256),
 }
 
-/// How a tool was judged.
+/// The verdict on a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// We could not tell.
+    /// It could not be determined.
     Unknown,
     /// All four checks passed.
     Verified,
-    /// One did not.
+    /// A check failed.
     Failed {
-        /// Which of the four checks of ERC-8257 §7 was the first to fail.
+        /// The first of the four checks of ERC-8257 §7 that failed.
         check: Option<u8>,
-        /// The code of the first fault.
+        /// The code of the first error.
         code: String,
     },
 }
 
-/// One difference between two looks.
+/// One difference between two snapshots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What changed.
+    /// The code of the change.
     #[serde(serialize_with = "code_as_id")]
     pub code: Code,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
-    /// What was there. Foreign text.
+    /// The old value. Untrusted text.
     pub before: String,
-    /// What is there now. Foreign text.
+    /// The new value. Untrusted text.
     pub after: String,
 }
 
 impl Snapshot {
-    /// A look at a registered tool that learnt nothing else.
+    /// A snapshot of a registered tool with only unknown values.
     pub const fn new(tool: ToolRef) -> Self {
         Self {
             tool,
@@ -126,9 +126,9 @@ impl Snapshot {
         }
     }
 
-    /// This look, with what it did not learn taken from an earlier one: the state to keep.
+    /// Returns this snapshot with unknown values filled in from an earlier one: the state to store.
     ///
-    /// What is known about a predicate is not carried over to another one.
+    /// Values about one predicate are not used for another.
     #[must_use]
     pub fn carry(mut self, earlier: &Self) -> Self {
         if self.tool != earlier.tool {
@@ -162,10 +162,10 @@ impl Snapshot {
     }
 }
 
-/// What changed from one look to the next, in the order of the fields: chain, server, verdict.
+/// Returns the changes between two snapshots, in the order of the fields: chain, server, verdict.
 ///
-/// Nothing is compared when the looks are at different tools, when the second is at an older block, or when the tool
-/// was removed: what is left of a removed tool concerns nobody.
+/// Nothing is compared if the snapshots are of different tools, if the second is at an older block, or if the tool was removed: the other
+/// changes of a removed tool are irrelevant.
 pub fn drift(before: &Snapshot, after: &Snapshot) -> Vec<Change> {
     if before.tool != after.tool {
         return vec![Change::new(code::OTHER_TOOL, before.tool, after.tool)];
@@ -187,7 +187,7 @@ pub fn drift(before: &Snapshot, after: &Snapshot) -> Vec<Change> {
     compare.values(code::HASH_COMMITTED_CHANGED, &before.manifest_hash, &after.manifest_hash);
     compare.values(code::CREATOR_CHANGED, &before.creator, &after.creator);
     if !compare.values(code::PREDICATE_CHANGED, &before.predicate, &after.predicate) {
-        // A proxy keeps its own code when what stands behind it changes.
+        // The code of a proxy stays the same when its implementation changes.
         compare.values(code::PREDICATE_UPGRADED, &before.implementation, &after.implementation);
         compare.values(code::PREDICATE_CODE_CHANGED, &before.predicate_code, &after.predicate_code);
         compare.values(code::REQUIREMENTS_CHANGED, &before.requirements, &after.requirements);
@@ -203,7 +203,7 @@ pub fn drift(before: &Snapshot, after: &Snapshot) -> Vec<Change> {
 struct Compare<'a>(&'a mut Vec<Change>);
 
 impl Compare<'_> {
-    /// Compares two values of which either may be unknown; gives whether they differ.
+    /// Compares two values that may both be unknown; returns whether they differ.
     fn values<T: PartialEq + fmt::Display>(&mut self, code: Code, before: &Option<T>, after: &Option<T>) -> bool {
         match (before, after) {
             (Some(before), Some(after)) if before != after => {
@@ -221,7 +221,7 @@ impl Compare<'_> {
             _ if was == is => return,
             (_, Served::Unreachable) => code::UNREACHABLE,
             (Served::Unreachable, _) => code::REACHABLE,
-            // What is served now is what the registration commits to: an update, or a repair.
+            // The served manifest is now the committed one: an update, or a fix.
             (_, Served::Manifest(hash)) if after.manifest_hash == Some(hash) => return,
             _ => code::SERVED_CHANGED,
         };
@@ -272,7 +272,7 @@ fn code_as_id<S: Serializer>(code: &Code, serializer: S) -> Result<S::Ok, S::Err
     serializer.serialize_str(code.id())
 }
 
-/// Optional addresses and hashes as text. The types themselves come without serde here.
+/// Optional addresses and hashes as text. The types have no serde support in this build.
 mod as_text {
     use super::*;
 
@@ -373,7 +373,7 @@ mod tests {
         check(same, |s| s.certificate = Some(B256::ZERO), &["drift.certificate_changed"]);
         let changes = check(same, |s| s.prices = Some("1 USDC".to_owned()), &["drift.price_changed"]);
         assert_eq!((changes[0].before.as_str(), changes[0].after.as_str()), ("", "1 USDC"));
-        // Another predicate has other code; that goes without saying.
+        // Another predicate has other code, which is not reported separately.
         let other = |s: &mut Snapshot| {
             s.predicate = Some(Address::ZERO);
             s.predicate_code = Some(B256::ZERO);
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(kept, Snapshot { block: Some(101), ..first.clone() });
         let later = Snapshot { block: Some(102), verdict: failed(4, "x.y"), ..snapshot() };
         assert_eq!(drift(&kept, &later)[0].code, code::BECAME_UNVERIFIED);
-        // What was known about one predicate says nothing about the next.
+        // What is known about one predicate does not apply to the next.
         let other = Snapshot { predicate: Some(Address::ZERO), ..Snapshot::new(first.tool) }.carry(&first);
         assert_eq!((other.predicate_code, other.requirements), (None, None));
         let stranger = Snapshot::new(ToolRef { chain: 1, ..first.tool });

@@ -32,24 +32,24 @@ pub use report::{
 pub use step::Step;
 pub use untrusted::Untrusted;
 
-/// The freshness window where nobody chose another: what ERC-8257 §7 gives interactive surfaces.
+/// The default freshness window: the one of ERC-8257 §7 for interactive surfaces.
 pub const DEFAULT_WINDOW: u64 = 300;
 
 /// The longest freshness window on any surface that can lead to a call: ERC-8257 §7.
 pub const MAX_WINDOW: u64 = 86_400;
 
-/// How far a clock may be ahead of ours.
+/// Accepted clock skew of clocks that are ahead of ours.
 pub const CLOCK_SKEW: i64 = 60;
 
-/// What the reader asks for beyond the standard.
+/// The reader's requirements beyond the standard.
 #[derive(Clone, Debug)]
 pub struct Policy {
     window: u64,
     /// The hash that the reader pinned for this tool.
     pub pinned_manifest: Option<B256>,
-    /// The hash of the registry's code that the reader trusts.
+    /// The trusted hash of the registry's code.
     pub pinned_registry_code: Option<B256>,
-    /// How attestation reports are judged. By itself it trusts no root, so that every claim stays one.
+    /// The policy for attestation reports. By default it trusts no root, so that every claim remains one.
     #[cfg(feature = "attestation")]
     pub attestation: crate::attestation::Policy,
 }
@@ -67,12 +67,12 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// For paths that pay or sign: evidence is used in the second it was gathered, or not at all.
+    /// For code that pays or signs: evidence is used in the second in which it was gathered, or not at all.
     pub fn pay() -> Self {
         Self { window: 0, ..Self::default() }
     }
 
-    /// With another freshness window. `None` when it is longer than [`MAX_WINDOW`].
+    /// The policy with another freshness window. `None` if it is longer than [`MAX_WINDOW`].
     pub fn with_window(mut self, seconds: u64) -> Option<Self> {
         self.window = seconds;
         (seconds <= MAX_WINDOW).then_some(self)
@@ -89,7 +89,7 @@ pub fn judge(evidence: &Evidence, policy: &Policy, now: UnixTime) -> Report {
     judge_whole(evidence, policy, now).0
 }
 
-/// Judges evidence, and hands out the manifest when all four checks passed and it is conformant.
+/// Judges evidence, and returns the manifest if all four checks passed and it is conformant.
 pub fn judge_whole(evidence: &Evidence, policy: &Policy, now: UnixTime) -> (Report, Option<Sealed<ToolManifest>>) {
     let mut case = Case::default();
     case.evidence(evidence, now);
@@ -114,7 +114,7 @@ pub fn judge_whole(evidence: &Evidence, policy: &Policy, now: UnixTime) -> (Repo
     let verified = case.failed.is_none() && checks == [Check::Passed; 4];
     let conformant = served.as_ref().is_some_and(|served| matches!(served.outcome, Outcome::Conformant(_)));
     let trust = match served.as_ref().map(|served| &served.outcome) {
-        // Claims of a manifest that nobody vouches for are not even looked at.
+        // Claims of an unverified manifest are not evaluated.
         Some(Outcome::Conformant(sealed)) if verified => case.trust(evidence, sealed, policy, now),
         _ => Trust::default(),
     };
@@ -155,7 +155,7 @@ pub fn judge_whole(evidence: &Evidence, policy: &Policy, now: UnixTime) -> (Repo
     (report, manifest)
 }
 
-/// Whether a failure leaves open what the tool is: our network may be at fault, or a clock.
+/// Whether a failure leaves the verdict open: our network or a clock may be the reason.
 fn is_unclear(code: Code) -> bool {
     codes::fetch::is_transient(code) || code == codes::verify::NO_MANIFEST || code == codes::verify::FROM_THE_FUTURE
 }

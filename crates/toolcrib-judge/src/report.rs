@@ -1,4 +1,4 @@
-//! The report: what evidence amounts to.
+//! The report about evidence.
 
 use alloy_primitives::{Address, B256};
 use serde::{Serialize, Serializer};
@@ -11,58 +11,58 @@ use toolcrib_core::tool::{Price, Tier, ToolManifest};
 use super::{Step, Untrusted};
 use crate::evidence::Requirements;
 
-/// What evidence amounts to. It can be written down and not read back: a report is an answer, not a permission.
+/// The report about evidence. It can be serialised, but not deserialised: a report is an answer, not a permission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// The tool, unless only a URL was given.
     pub tool: Option<String>,
     /// The metadata URI.
     pub metadata_uri: Option<Untrusted>,
-    /// The answer in a word.
+    /// The verdict.
     pub verdict: Verdict,
     /// Whether all four checks of ERC-8257 §7 passed.
     pub verified: bool,
-    /// Whether the manifest also keeps every rule and limit of its schema.
+    /// Whether the manifest also follows every rule and limit of its schema.
     pub conformant: bool,
-    /// Where verification failed first.
+    /// The first failure of verification.
     pub failed: Option<Failed>,
     /// The four checks, in the order of their numbers.
     pub checks: [Check; 4],
-    /// Everything that was found, the reason of the failure first.
+    /// All findings, the reason of the failure first.
     pub findings: Vec<Finding>,
-    /// The two hashes.
+    /// The committed and the served hash.
     pub hash: Hashes,
-    /// The two creators.
+    /// The onchain and the declared creator.
     pub creator: Creators,
-    /// What the manifest says, once all four checks passed and it is conformant.
+    /// The contents of the manifest, if all four checks passed and it is conformant.
     pub about: Option<About>,
-    /// What an unverified manifest calls itself: for people, never for an agent.
+    /// The claims of an unverified manifest: for people, never for an agent.
     pub claims: Option<Claims>,
     /// The trust tier.
     pub tier: TierReport,
-    /// What became of the attestation report, where the manifest names one.
+    /// The result for the attestation report, if the manifest has one.
     #[cfg(feature = "attestation")]
     pub attestation: Option<crate::attestation::Attested>,
-    /// For how long this answer holds.
+    /// For how long this report is valid.
     pub freshness: Freshness,
-    /// Whether the committed hash is the pinned one; `None` when none is pinned.
+    /// Whether the committed hash is the pinned one; `None` if none is pinned.
     pub pinned: Option<bool>,
-    /// Who may use the tool.
+    /// The access to the tool.
     pub access: Option<AccessReport>,
     /// The block of the last read.
     pub block: Option<u64>,
-    /// Whether the development world was involved.
+    /// Whether the development environment was involved.
     pub dev: bool,
 }
 
 impl Report {
-    /// Whether the tool may be shown to an agent or called: verified, conformant, fresh, and not other than what was pinned.
+    /// Whether the tool may be shown to an agent or called: verified, conformant, fresh, and equal to the pinned values.
     pub const fn is_usable(&self) -> bool {
         self.verified && self.conformant && self.freshness.fresh && !matches!(self.pinned, Some(false))
     }
 }
 
-/// The answer in a word.
+/// The verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -70,13 +70,13 @@ pub enum Verdict {
     Verified,
     /// A check failed.
     Refused,
-    /// It could not be told: the network, a node or a clock was in the way. Not verified.
+    /// It could not be determined because of the network, a node or a clock. Not verified.
     Unknown,
-    /// No chain was asked; what could be checked without one passed. Not verified.
+    /// The chain was not read; all checks that do not need it passed. Not verified.
     Partial,
 }
 
-/// Where verification failed first.
+/// The first failure of verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
     /// The step.
@@ -104,48 +104,48 @@ impl Serialize for Failed {
     }
 }
 
-/// How one of the four checks went.
+/// The result of one of the four checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
-    /// Everything it asks for was seen to hold.
+    /// All its conditions are met.
     Passed,
-    /// Something it asks for does not hold.
+    /// One of its conditions is not met.
     Failed,
-    /// It could not be made.
+    /// It could not be completed.
     NotReached,
 }
 
 /// The hashes that check 3 compares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Hashes {
-    /// The one in the registry.
+    /// The hash in the registry.
     pub committed: Option<B256>,
-    /// That of what was served.
+    /// The hash of the served manifest.
     pub served: Option<B256>,
 }
 
 /// The creators that check 4 compares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Creators {
-    /// The one in the registry.
+    /// The creator in the registry.
     #[serde(serialize_with = "lower")]
     pub onchain: Option<Address>,
-    /// The one in the manifest.
+    /// The creator in the manifest.
     #[serde(serialize_with = "lower")]
     pub declared: Option<Address>,
 }
 
-/// What a verified manifest says.
+/// The contents of a verified manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct About {
-    /// The tool's name. Vouched for by its creator, and still foreign text.
+    /// The tool's name. Verified to be its creator's, and still untrusted text.
     pub name: String,
-    /// What it does, in its creator's words.
+    /// The description, by its creator.
     pub description: String,
-    /// Where it is called.
+    /// The URL at which it is called.
     pub endpoint: String,
-    /// The payment options, the preferred one first; empty when nothing is said about a price.
+    /// The payment options, the preferred one first; empty if no price is stated.
     pub pricing: Vec<PriceText>,
 }
 
@@ -185,7 +185,7 @@ impl PriceText {
     }
 }
 
-/// What an unverified manifest calls itself.
+/// The claims of an unverified manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claims {
     /// Its name.
@@ -201,16 +201,16 @@ impl Claims {
     }
 }
 
-/// How far a tool's claims about its environment can be relied on.
+/// The trust in a tool's claims about its environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TierReport {
-    /// What the manifest declares.
+    /// The tier that the manifest declares.
     #[serde(serialize_with = "tier")]
     pub declared: Tier,
-    /// What its other fields support. Still a claim.
+    /// The tier that its other fields support. A claim.
     #[serde(serialize_with = "tier")]
     pub claimed: Tier,
-    /// What was verified here: the tier to act on.
+    /// The verified tier, which decisions use.
     #[serde(serialize_with = "tier")]
     pub effective: Tier,
 }
@@ -221,12 +221,12 @@ impl Default for TierReport {
     }
 }
 
-/// For how long an answer holds.
+/// For how long a report is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Freshness {
-    /// When the evidence was gathered.
+    /// The time at which the evidence was gathered.
     pub gathered_at: UnixTime,
-    /// Seconds that it may be used for: the policy's window, or the manifest's `maxAge` if that is less.
+    /// Seconds for which it may be used: the policy's window, or the manifest's `maxAge` if that is shorter.
     pub window: u64,
     /// The first moment at which it may no longer be used.
     pub expires_at: UnixTime,
@@ -234,17 +234,17 @@ pub struct Freshness {
     pub fresh: bool,
 }
 
-/// Who may use a tool.
+/// The access to a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AccessReport {
-    /// The predicate; `None` means that everybody may.
+    /// The predicate; `None` means open access.
     #[serde(serialize_with = "lower")]
     pub predicate: Option<Address>,
     /// Whether the predicate's code can be replaced.
     pub predicate_is_proxy: bool,
     /// The predicate's name.
     pub predicate_name: Option<Untrusted>,
-    /// What it asks for, if it was asked. A hint: access is decided by asking for access.
+    /// Its requirements, if they were read. A hint: the access check itself decides.
     pub requirements: Option<Requirements>,
 }
 

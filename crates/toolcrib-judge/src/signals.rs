@@ -1,10 +1,10 @@
-//! Signals: signs that an origin, a registration or a predicate came into other hands, or never was what it seems.
+//! Signals: signs that an origin, a registration or a predicate was taken over, or is not what it seems.
 //!
-//! Every function takes plain facts and gives findings. A signal is no verdict: none of them fails one of the four
-//! checks, and severities say how often the sign is innocent. Where an earlier look is needed and there is none, or a
-//! fact is unknown, there is no finding.
+//! Every function takes plain facts and returns findings. A signal is not a verdict: none of them fails one of the four checks, and the
+//! severity reflects how often the sign is harmless. If an earlier snapshot is needed but missing, or a fact is unknown, there is no
+//! finding.
 //!
-//! Gathering the facts (chain, name servers, TLS) is other crates' work; comparing whole looks is [`crate::drift`]'s.
+//! Other crates gather the facts (chain, name servers, TLS); [`crate::drift`] compares complete snapshots.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -19,28 +19,28 @@ use toolcrib_core::time::format_rfc3339;
 use toolcrib_core::tool::Logic;
 use toolcrib_core::url::HttpsUrl;
 
-/// How long nothing must have happened for a change to stand out: half a year. Active tools change more often, and
-/// domains are registered by the year.
+/// How long nothing must have happened for a change to be suspicious: half a year. Active tools change more often, and domains are
+/// registered by the year.
 pub(crate) const QUIET_SECONDS: i64 = 180 * 86_400;
 
-/// Most other registrations that a finding names. The rest is counted.
+/// Most other registrations in a finding. The rest is counted.
 pub const MAX_NAMED: usize = 5;
 
-/// What matters about a server's certificate.
+/// The relevant properties of a server's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// From when it is valid.
+    /// The start of its validity.
     pub not_before: UnixTime,
-    /// The organisation that issued it. Not the name of the intermediate, which changes with every renewal.
+    /// The organisation of the issuer. Not the name of the intermediate, which changes with every renewal.
     pub issuer: String,
-    /// The names it is for.
+    /// The names in it.
     pub names: Vec<String>,
 }
 
-/// A certificate held against the time of the registration and against the one seen earlier.
+/// Compares a certificate with the time of the registration and with the earlier one.
 ///
-/// Certificates live for 90 days or less at most issuers, so one that is younger than the registration is a hint. It
-/// becomes a warning when issuer or names changed too.
+/// Certificates are valid for 90 days or less at most issuers, so one that is newer than the registration is a hint. It becomes a warning
+/// if issuer or names changed too.
 pub fn certificate(registered: UnixTime, now: &Certificate, earlier: Option<&Certificate>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let changed = earlier.map(|earlier| certificate_changes(earlier, now)).unwrap_or_default();
@@ -61,7 +61,7 @@ pub fn certificate(registered: UnixTime, now: &Certificate, earlier: Option<&Cer
     findings
 }
 
-/// Name servers of the domain, earlier and now. Servers that partly stay are a hint: a provider renamed some of its own.
+/// Compares the name servers of the domain, earlier and now. If some of them stayed, it is a hint: providers rename their servers.
 pub fn name_servers(earlier: &[String], now: &[String]) -> Option<Finding> {
     let (before, after) = (names(earlier), names(now));
     if before.is_empty() || after.is_empty() || before == after {
@@ -71,7 +71,7 @@ pub fn name_servers(earlier: &[String], now: &[String]) -> Option<Finding> {
     Some(Finding::new(codes::takeover::NAME_SERVERS_CHANGED).severity(severity).expected(joined(&before)).got(joined(&after)))
 }
 
-/// Addresses of the host, earlier and now. Reported only when none stayed.
+/// Compares the addresses of the host, earlier and now. Reported only if none stayed.
 pub fn addresses(earlier: &[IpAddr], now: &[IpAddr]) -> Option<Finding> {
     let before: BTreeSet<_> = earlier.iter().map(|address| address.to_canonical().to_string()).collect();
     let after: BTreeSet<_> = now.iter().map(|address| address.to_canonical().to_string()).collect();
@@ -79,8 +79,8 @@ pub fn addresses(earlier: &[IpAddr], now: &[IpAddr]) -> Option<Finding> {
         .then(|| Finding::new(codes::takeover::ADDRESSES_CHANGED).expected(joined(&before)).got(joined(&after)))
 }
 
-/// The metadata URI, earlier and now: whether the tool moved to another origin. Texts that are no `https` URL have no
-/// origin and are other rules' concern.
+/// Compares the metadata URI, earlier and now: whether the tool moved to another origin. Texts that are not `https` URLs have no origin and
+/// are reported by other rules.
 pub fn origin(earlier: &str, now: &str) -> Option<Finding> {
     let (before, after) = (HttpsUrl::parse(earlier).ok()?, HttpsUrl::parse(now).ok()?);
     (!before.same_origin(&after)).then(|| {
@@ -88,7 +88,7 @@ pub fn origin(earlier: &str, now: &str) -> Option<Finding> {
     })
 }
 
-/// A change of the registration, held against the one before it (or the registration itself).
+/// Compares the time of an update with that of the previous one (or of the registration).
 pub fn update_after_quiet(previous: UnixTime, update: UnixTime) -> Option<Finding> {
     let quiet = update.since(previous);
     (quiet >= QUIET_SECONDS).then(|| {
@@ -100,21 +100,21 @@ pub fn update_after_quiet(previous: UnixTime, update: UnixTime) -> Option<Findin
     })
 }
 
-/// Another registration, as an index knows it.
+/// Another registration in an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
     /// The tool.
     pub tool: ToolRef,
-    /// Who registered it.
+    /// The account that registered it.
     pub creator: Address,
-    /// Where its manifest is.
+    /// Its metadata URI.
     pub metadata_uri: String,
-    /// The endpoint of its manifest, when that could be read.
+    /// The endpoint of its manifest, if it could be read.
     pub endpoint: Option<String>,
 }
 
-/// Other registrations of the same metadata URI or endpoint. A warning when somebody else made one of them, a hint
-/// when all are the creator's own.
+/// Reports other registrations of the same metadata URI or endpoint. A warning if another account made one of them, a hint if all are of
+/// the same creator.
 pub fn duplicates<'a>(tool: &Registered, others: impl IntoIterator<Item = &'a Registered>) -> Option<Finding> {
     let (uri, endpoint) = (comparable(&tool.metadata_uri), tool.endpoint.as_deref().map(comparable));
     let mut named: Vec<String> = Vec::new();
@@ -142,13 +142,13 @@ pub fn duplicates<'a>(tool: &Registered, others: impl IntoIterator<Item = &'a Re
     )
 }
 
-/// The manifest hash that a user pinned, and the one that the registration commits to.
+/// Compares the manifest hash that a user pinned with the committed one.
 pub fn pinned_manifest(pinned: B256, committed: B256) -> Option<Finding> {
     (pinned != committed)
         .then(|| Finding::new(codes::pin::MANIFEST_HASH_CHANGED).expected(pinned.to_string()).got(committed.to_string()))
 }
 
-/// The hash of the registry's code that was pinned, and the one that is there; `None` when there is no code.
+/// Compares the pinned hash of the registry's code with the current one; `None` if there is no code.
 pub fn registry_code(pinned: B256, now: Option<B256>) -> Option<Finding> {
     match now {
         Some(now) if now == pinned => None,
@@ -157,21 +157,21 @@ pub fn registry_code(pinned: B256, now: Option<B256>) -> Option<Finding> {
     }
 }
 
-/// What is known about an access predicate.
+/// Facts about an access predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Predicate {
     /// Its address; zero means open access.
     pub address: Address,
-    /// The hash of its code; `None` when there is none.
+    /// The hash of its code; `None` if it has none.
     pub code_hash: Option<B256>,
-    /// What stands behind it, when it is a proxy whose code can be replaced.
+    /// Its implementation, if it is a proxy whose code can be replaced.
     pub implementation: Option<Address>,
-    /// What it says about itself by ERC-165.
+    /// Its ERC-165 answer.
     pub advertised: Erc165,
 }
 
-/// A predicate, held against the same one as it was at an earlier look. A tool that changed its predicate gets another
-/// address, and nothing to compare.
+/// Compares a predicate with an earlier snapshot of the same one. If a tool's predicate was replaced, the address differs, and nothing is
+/// compared.
 pub fn predicate(now: &Predicate, earlier: Option<&Predicate>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if now.address.is_zero() {
@@ -183,7 +183,7 @@ pub fn predicate(now: &Predicate, earlier: Option<&Predicate>) -> Vec<Finding> {
         (Some(_), Erc165::Predicate) => {}
         (Some(_), Erc165::Other) => findings.push(about(codes::predicate::NOT_A_PREDICATE)),
         (Some(_), Erc165::NotAdvertised) => {
-            // The words that ERC-8257 asks indexers to use.
+            // The words that ERC-8257 prescribes for indexers.
             findings.push(about(codes::predicate::NOT_ADVERTISED).message("predicate does not advertise IAccessPredicate"));
         }
     }
@@ -204,10 +204,10 @@ pub fn predicate(now: &Predicate, earlier: Option<&Predicate>) -> Vec<Finding> {
     findings
 }
 
-/// The access block of a manifest, held against what the predicate lists (`None`: open access, no predicate). Only
-/// for lists that were read: an unknown list is no difference.
+/// Compares the access block of a manifest with the requirements of the predicate (`None`: open access, no predicate). Pass only lists that
+/// were read: an unknown list is not a difference.
 ///
-/// A manifest may leave the block out. Order does not count, nor does the logic of fewer than two requirements.
+/// A manifest may omit the block. Order does not count, nor does the logic of fewer than two requirements.
 pub fn access(manifest: Option<&Requirements>, onchain: Option<&Requirements>) -> Option<Finding> {
     let Requirements::Listed { logic: stated_logic, .. } = manifest? else { return None };
     let differs = |message: String| Some(Finding::new(codes::access::DIFFERS_FROM_CHAIN).message(message));
@@ -218,7 +218,7 @@ pub fn access(manifest: Option<&Requirements>, onchain: Option<&Requirements>) -
     if onchain.has_unread() {
         return None;
     }
-    // Labels are text for people and do not count.
+    // Labels are text for people and are not compared.
     let sorted = |list: &Requirements| {
         let mut entries: Vec<_> = list.entries().iter().map(|entry| (entry.kind, entry.data.clone())).collect();
         entries.sort_unstable();
@@ -243,7 +243,7 @@ pub fn access(manifest: Option<&Requirements>, onchain: Option<&Requirements>) -
     None
 }
 
-/// Contracts that requirements name, each with whether it has code on the predicate's chain.
+/// Reports contracts of requirements without code on the predicate's chain; each is given with whether it has code.
 pub fn collections(chain: u64, contracts: impl IntoIterator<Item = (Address, bool)>) -> Vec<Finding> {
     contracts
         .into_iter()
@@ -256,7 +256,7 @@ pub fn collections(chain: u64, contracts: impl IntoIterator<Item = (Address, boo
         .collect()
 }
 
-/// What differs between two certificates; empty when it is a plain renewal.
+/// The differences between two certificates; empty for a plain renewal.
 fn certificate_changes(earlier: &Certificate, now: &Certificate) -> String {
     let mut changes = Vec::new();
     if !earlier.issuer.trim().eq_ignore_ascii_case(now.issuer.trim()) {
@@ -269,7 +269,7 @@ fn certificate_changes(earlier: &Certificate, now: &Certificate) -> String {
     changes.join("; ")
 }
 
-/// Host names in lower case, without the final dot, each once.
+/// Host names in lower case, without the final dot and without duplicates.
 fn names(list: &[String]) -> BTreeSet<String> {
     list.iter().map(|name| name.trim().trim_end_matches('.').to_ascii_lowercase()).filter(|name| !name.is_empty()).collect()
 }
@@ -282,7 +282,7 @@ fn joined(list: &BTreeSet<String>) -> String {
     text
 }
 
-/// A URL as it is compared: normalised if it is one.
+/// A URL in the form that is compared: normalised if it is valid.
 fn comparable(url: &str) -> String {
     HttpsUrl::parse(url).map_or_else(|_| url.to_owned(), |url| url.normalized().to_owned())
 }

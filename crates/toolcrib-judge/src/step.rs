@@ -1,4 +1,4 @@
-//! The steps of verification, their order, and which finding belongs to which.
+//! The steps of verification, their order, and the step of each finding.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use serde::{Serialize, Serializer};
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Severity};
 
-/// A step of verification. The order is the order in which steps are taken, so the least failing one is the reason.
+/// A step of verification. The variants are in the order of the steps, so the smallest failing one is the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
-    /// The evidence is whole and agrees with itself.
+    /// The evidence is complete and consistent.
     Evidence,
-    /// The tool is registered, in the registry that is meant.
+    /// The tool is registered, in the right registry.
     Registration,
     /// The metadata URI follows the grammar and the well-known path.
     MetadataUri,
-    /// The host may be connected to.
+    /// Connecting to the host is permitted.
     Egress,
-    /// The manifest was fetched: status 200, no redirect, whole.
+    /// The manifest was fetched: status 200, no redirect, complete.
     Fetch,
     /// The bytes are strict JSON.
     Json,
@@ -29,12 +29,12 @@ pub enum Step {
     Canonical,
     /// The hash is the committed one.
     Hash,
-    /// The creator is the one who registered.
+    /// The creator is the registering account.
     Creator,
 }
 
 impl Step {
-    /// The check of ERC-8257 §7 that the step belongs to. None for what comes before the four.
+    /// The check of ERC-8257 §7 that the step belongs to. `None` for the steps before the four.
     pub const fn check(self) -> Option<u8> {
         match self {
             Self::Evidence | Self::Registration => None,
@@ -45,7 +45,7 @@ impl Step {
         }
     }
 
-    /// The word for it in every output.
+    /// The name in all output formats.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Evidence => "evidence",
@@ -62,13 +62,13 @@ impl Step {
         }
     }
 
-    /// The step that an error found in a manifest fails. `None` for errors that make it not conformant and leave it verified.
+    /// Returns the step that fails by an error in a manifest. `None` for errors that make it not conformant but still verified.
     pub(super) fn of_manifest(finding: &Finding) -> Option<Self> {
         if finding.severity != Severity::Error {
             return None;
         }
         let code = finding.code;
-        // These two are about a field that a check needs, whatever is wrong with it.
+        // These two are about a field that a check needs, regardless of what is wrong with it.
         if finding.pointer == "/endpoint" {
             return Some(Self::Endpoint);
         }

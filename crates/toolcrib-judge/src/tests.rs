@@ -1,4 +1,4 @@
-//! `Tool` is an honest tool; each row spoils one thing and names the step and code that must follow.
+//! `Tool` is a valid tool; each row breaks one thing and names the resulting step and code.
 
 use alloy_primitives::{Address, B256, address};
 use serde_json::{Value as Json, json};
@@ -41,7 +41,7 @@ fn without(key: &str) -> Json {
     manifest
 }
 
-/// Evidence of a tool whose server gives these bytes, registered with their hash where they have one.
+/// Evidence of a tool whose server returns these bytes, registered with their hash if they have one.
 fn serving(bytes: &[u8]) -> Evidence {
     let hash =
         ToolManifest::parse(bytes, toolcrib_core::finding::Mode::Consumer).canonical().map_or(B256::repeat_byte(7), |c| c.hash());
@@ -81,7 +81,7 @@ fn exchange(evidence: &mut Evidence) -> &mut Exchange {
     evidence.manifest.as_mut().expect("a fetch")
 }
 
-/// The report, after a trip through a file: what is saved is judged alike.
+/// The report after serialising the evidence and parsing it again: saved evidence gives the same report.
 #[track_caller]
 fn report(evidence: &Evidence) -> Report {
     let direct = judge(evidence, &Policy::default(), NOW);
@@ -443,7 +443,7 @@ fn neither_id_nor_neighbours_nor_age_decide() {
             (plain.findings.clone(), plain.checks, plain.tier),
             "{chain} {id}"
         );
-        // And a tool that fails a check fails it under every number.
+        // A tool that fails a check fails it on every chain and under every id.
         config(&mut evidence).manifest_hash = B256::ZERO;
         refused(&evidence, Step::Hash, codes::verify::HASH_MISMATCH);
     }
@@ -495,7 +495,7 @@ fn only_status_200_from_the_named_place_is_a_report() {
 // req: VERIFY-007
 #[test]
 fn only_status_200_is_a_manifest() {
-    // Evidence may come from a file, so that a fetcher's own rules are no reason to believe it.
+    // Evidence may come from a file, so the judge must not rely on the fetcher's rules.
     for status in [0, 100, 199, 201, 202, 203, 204, 206, 299, 301, 304, 400, 404, 500, 65_535] {
         let mut evidence = honest();
         exchange(&mut evidence).response.as_mut().expect("an answer").status = status;

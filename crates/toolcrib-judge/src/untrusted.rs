@@ -1,4 +1,4 @@
-//! Text of strangers that nobody has vouched for.
+//! Unverified text of third parties.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use toolcrib_core::text::escape_for_display;
 
 /// A text from a manifest or a contract that did not pass every check.
 ///
-/// It can be shown to a person, escaped; that is all. It has no accessor that gives the raw text, so it cannot reach an agent,
-/// a shell or a prompt by mistake.
+/// It may be shown to a person, escaped, and used for nothing else. It has no accessor for the raw text, so it cannot reach an agent, a
+/// shell or a prompt by mistake.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Untrusted(String);
 
 impl Untrusted {
-    /// Longest text kept. A report is no place for the rest.
+    /// Longest text that is kept.
     pub const MAX_CHARS: usize = 200;
 
-    /// Wraps a text, cut at [`Self::MAX_CHARS`] characters.
+    /// Wraps a text, truncated to [`Self::MAX_CHARS`] characters.
     pub fn new(text: &str) -> Self {
         match text.char_indices().nth(Self::MAX_CHARS) {
             Some((end, _)) => Self(format!("{}…", &text[..end])),

@@ -1,4 +1,4 @@
-//! Measures what starting a program costs: alone, with a supervisor, sandboxed, and inside bubblewrap.
+//! Measures the cost of starting a program: directly, with a supervisor, sandboxed, and inside bubblewrap.
 //!
 //! `cargo run --release -p toolcrib-process --example spawn_cost -- target/release/toolcrib-launch`
 #![expect(clippy::print_stdout, reason = "the numbers are the result")]
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use toolcrib_process::{Bubblewrap, Launcher, Limits, Policy, ProgramSpec, SandboxMode, spawn};
 
-/// Starts of each kind. Enough for a median on a machine that does something else as well.
+/// Starts of each kind. Enough for a median on a machine that is busy with other work as well.
 const STARTS: usize = 40;
 
 #[tokio::main(flavor = "current_thread")]

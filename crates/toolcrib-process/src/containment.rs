@@ -1,11 +1,11 @@
-//! What a running program is kept from, and by what.
+//! How a running program is contained, and by which mechanisms.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a program can do damage with.
+/// A resource that a program can damage or exhaust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -20,11 +20,11 @@ pub enum Surface {
     Udp,
     /// Services that listen on Unix sockets, by path or by abstract name.
     UnixSockets,
-    /// Signals to processes outside the sandbox.
+    /// Memory, environment and file descriptors of other processes.
     Signals,
     /// Memory, environment and descriptors of other processes.
     ProcessMemory,
-    /// Descriptors that this process has inherited.
+    /// File descriptors that this process has inherited.
     Descriptors,
     /// Capabilities and set-user-ID programs.
     Privileges,
@@ -34,7 +34,7 @@ pub enum Surface {
     Processes,
     /// Sizes of written files.
     FileSize,
-    /// Processes that stay behind, also after this process was killed.
+    /// Processes that outlive the program, also after this process was killed.
     Orphans,
 }
 
@@ -56,7 +56,7 @@ impl Surface {
         Self::Orphans,
     ];
 
-    /// Whether this is about what a program reaches. The others are about how much it uses.
+    /// Whether this is about access. The others are about resource use.
     const fn is_reach(self) -> bool {
         !matches!(self, Self::Memory | Self::Processes | Self::FileSize | Self::Orphans)
     }
@@ -82,40 +82,40 @@ impl fmt::Display for Surface {
     }
 }
 
-/// What contains a program.
+/// A mechanism that contains a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Mechanism {
-    /// Landlock, with the version of its interface in this kernel.
+    /// Landlock, with the ABI version of this kernel.
     Landlock {
-        /// The version.
+        /// The ABI version.
         abi: i32,
     },
-    /// A filter of system calls.
+    /// A seccomp filter of system calls.
     Seccomp,
-    /// Namespaces made by bubblewrap.
+    /// Namespaces created by bubblewrap.
     Bubblewrap,
-    /// A control group.
+    /// A control group (cgroup).
     Cgroup {
-        /// 1 or 2.
+        /// The cgroup version, 1 or 2.
         version: u8,
     },
     /// A resource limit of the process.
     Rlimit,
-    /// The supervisor looks every few milliseconds and kills what is above the limit.
+    /// The supervisor checks every few milliseconds and kills a program above the limit.
     Watchdog,
-    /// The supervisor, which adopts what the program leaves behind and kills it, also when the host dies.
+    /// The supervisor, which adopts and kills processes that the program leaves behind, also when the host dies.
     Supervisor,
-    /// This process adopts what programs leave behind, as long as it lives.
+    /// This process adopts processes that programs leave behind, as long as it runs.
     Subreaper,
     /// The process group.
     ProcessGroup,
-    /// Descriptors are closed when the program is executed.
+    /// File descriptors are closed on exec.
     CloseOnExec,
-    /// All capabilities are dropped, and no program can give new ones.
+    /// All capabilities are dropped, and `no_new_privs` prevents regaining them.
     NoNewPrivileges,
-    /// Code of a WebAssembly component, which reaches nothing but what it is given.
+    /// A WebAssembly component can only access what it is given.
     WebAssembly,
 }
 
@@ -138,25 +138,25 @@ impl fmt::Display for Mechanism {
     }
 }
 
-/// How far one surface is contained.
+/// How far a surface is contained.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "level")]
 pub enum Level {
     /// Contained as the policy and the limits say.
     Contained {
-        /// By each of these.
+        /// The mechanisms.
         by: Vec<Mechanism>,
     },
     /// The policy or the limits permit it without restriction.
     Permitted,
-    /// Not contained, although the policy or the limits ask for it.
+    /// Not contained, although the policy or the limits require it.
     Open {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// The effective level of containment of one program.
+/// The effective containment of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Containment {
@@ -169,7 +169,7 @@ impl Containment {
         Self { sandboxed, surfaces: BTreeMap::new() }
     }
 
-    /// Sets one surface: contained by the mechanisms that are there, or open for the reason.
+    /// Sets one surface: contained by the available mechanisms, or open for the reason.
     pub(crate) fn set(&mut self, surface: Surface, by: impl IntoIterator<Item = Option<Mechanism>>, otherwise: &str) {
         let by: Vec<_> = by.into_iter().flatten().collect();
         let level = if by.is_empty() { Level::Open { reason: otherwise.to_owned() } } else { Level::Contained { by } };
@@ -180,9 +180,9 @@ impl Containment {
         self.surfaces.insert(surface, Level::Permitted);
     }
 
-    /// The containment of a WebAssembly component that is given folders and no network.
+    /// The containment of a WebAssembly component with some folders and no network.
     ///
-    /// It has no processes, signals, descriptors or privileges to begin with. Its folders have no quota.
+    /// It has no processes, signals, file descriptors or privileges. Its folders have no quota.
     pub fn web_assembly() -> Self {
         let mut containment = Self::new(true);
         for surface in Surface::ALL {
@@ -197,13 +197,13 @@ impl Containment {
         self.sandboxed
     }
 
-    /// The level of one surface.
+    /// The containment of one surface.
     pub fn level(&self, surface: Surface) -> &Level {
         const UNKNOWN: &Level = &Level::Open { reason: String::new() };
         self.surfaces.get(&surface).unwrap_or(UNKNOWN)
     }
 
-    /// Whether one surface is contained as the policy and the limits say.
+    /// Whether one surface is contained as the policy and the limits require.
     pub fn contains(&self, surface: Surface) -> bool {
         matches!(self.level(surface), Level::Contained { .. })
     }
@@ -216,7 +216,7 @@ impl Containment {
         })
     }
 
-    /// One line for lists, prompts and log lines. It begins with `sandboxed` or, loudly, with `UNSANDBOXED`.
+    /// One line for lists, prompts and log lines. It starts with `sandboxed` or with `UNSANDBOXED`, in capitals as a warning.
     pub fn summary(&self) -> String {
         let join = |surfaces: Vec<Surface>| surfaces.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let with = |is: fn(&Level) -> bool| {

@@ -5,39 +5,39 @@ use std::path::PathBuf;
 
 use toolcrib_core::codes::{self, Code};
 
-/// A program that was not started.
+/// Why a program was not started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("cannot start {}: {source}", program.display())]
     Start {
-        /// What was to be started: the program, or the launcher.
+        /// The program or the launcher.
         program: PathBuf,
         /// The reason.
         source: io::Error,
     },
-    /// The program is not given by an absolute path.
+    /// The path of the program is not absolute.
     #[error("cannot start {}: the path is not absolute", program.display())]
     Program {
         /// The path.
         program: PathBuf,
     },
-    /// A sandbox was asked for without a launcher that applies it.
+    /// A sandbox is required, but there is no launcher to apply it.
     #[error("cannot start a sandboxed program without a launcher")]
     Launcher,
-    /// The system has no means to restrict a program.
+    /// The system cannot restrict programs.
     #[error("cannot sandbox {}: {reason}", program.display())]
     Unavailable {
         /// The program.
         program: PathBuf,
-        /// What is missing.
+        /// The missing feature.
         reason: &'static str,
     },
-    /// The policy asks for bubblewrap.
+    /// The policy requires bubblewrap, which was not found.
     #[error("the policy asks for bubblewrap, and {} is not an executable file", program.display())]
     Bubblewrap {
-        /// Where it was looked for.
+        /// The path that was tried.
         program: PathBuf,
     },
     /// A path of the policy.
@@ -45,15 +45,15 @@ pub enum SpawnError {
     Path {
         /// The path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// A variable or an argument. Neither is repeated: both may hold a secret.
+    /// An environment variable or an argument. Neither is quoted: both may hold a secret.
     #[error("cannot pass {what} to a program: {reason}")]
     Environment {
-        /// Which one, without its value.
+        /// The variable or argument, without its value.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: &'static str,
     },
 }
@@ -73,7 +73,7 @@ impl SpawnError {
     }
 }
 
-/// A program whose end is not that of the program itself.
+/// Why a program has no exit status of its own.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
@@ -83,7 +83,7 @@ pub enum WaitError {
     /// The launcher could not execute the program. The program did not run.
     #[error("the launcher could not execute the program; its standard error says why")]
     NotStarted,
-    /// The operating system did not tell.
+    /// The operating system returned an error.
     #[error("cannot wait for the program: {source}")]
     Wait {
         /// The reason.

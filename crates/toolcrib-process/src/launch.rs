@@ -1,12 +1,12 @@
-//! The launcher: the process between the host and a program, which restricts the program and outlives it.
+//! The launcher: the process between the host and a program. It restricts the program and outlives it.
 //!
-//! The host starts the launcher, which becomes the supervisor of one program. It enters the control groups, sets the limits, restricts a
-//! thread of its own with Landlock and seccomp, and starts the program from this thread, so that the program inherits the restrictions.
-//! The supervisor itself stays unrestricted and outside the reach of the program. It adopts all descendants of the program, ends them when
-//! the program ends, and ends everything when the host dies. A plain `exec` could not do this: a parent-death signal reaches the program
-//! alone and not what it has started.
+//! The host starts the launcher, which becomes the supervisor of one program. It enters the control groups, sets the limits, restricts one
+//! of its threads with Landlock and seccomp, and starts the program from this thread, so that the program inherits the restrictions. The
+//! supervisor itself stays unrestricted, and the program cannot access it. It adopts all descendants of the program, kills them when the
+//! program ends, and kills everything when the host dies. A plain `exec` could not do this: a parent-death signal is sent to the program
+//! only and not to its descendants.
 //!
-//! Under bubblewrap the program is started through a second launcher inside the namespaces, which restricts itself and executes the program:
+//! With bubblewrap the program is started through a second launcher inside the namespaces, which restricts itself and executes the program:
 //! bubblewrap cannot set up namespaces under Landlock.
 
 use std::ffi::{OsStr, OsString};
@@ -18,18 +18,18 @@ use serde::{Deserialize, Serialize};
 use crate::policy::Policy;
 use crate::spec::Limits;
 
-/// The exit code of a launcher that could not apply the sandbox, and did not start the program. High enough that few programs use it, and
+/// The exit code of a launcher that could not apply the sandbox and did not start the program. High enough that few programs use it, and
 /// below the codes that shells use.
 pub const EXIT_REFUSED: u8 = 121;
 
 /// The exit code of a launcher that could not execute the program.
 pub const EXIT_NOT_STARTED: u8 = 122;
 
-/// Variables of the program have this prefix in the environment of the launcher: `LD_PRELOAD` and its like must not act on the launcher,
-/// which is not restricted. They are not arguments, since all users of a machine can read those.
+/// The prefix of the program's variables in the environment of the launcher: `LD_PRELOAD` and similar ones must not affect the launcher,
+/// which is not restricted. They are not arguments, because all users of a machine can read those.
 pub(crate) const VARIABLE_PREFIX: &str = "PROGRAM_ENV_";
 
-/// The program that restricts and supervises programs: its path and the arguments that come first.
+/// The program that restricts and supervises programs: its path and its leading arguments.
 ///
 /// It must call [`launcher_main`] with the arguments after those, before it starts a thread or opens a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,18 +44,18 @@ impl Launcher {
         Self { program: program.into(), leading_arguments: leading_arguments.into_iter().map(Into::into).collect() }
     }
 
-    /// Its path.
+    /// The path.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Arguments that come first.
+    /// The leading arguments.
     pub fn leading_arguments(&self) -> &[String] {
         &self.leading_arguments
     }
 }
 
-/// What the host asks a launcher to do.
+/// The host's instructions for a launcher.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Order {
@@ -65,28 +65,28 @@ pub(crate) struct Order {
     /// The launcher itself, for the second stage.
     pub(crate) launcher: PathBuf,
     pub(crate) leading_arguments: Vec<String>,
-    /// Absent: the program is supervised and limited, but not restricted.
+    /// `None`: the program is supervised and limited, but not restricted.
     pub(crate) policy: Option<Policy>,
-    /// What the host has measured and reports. A launcher that cannot keep it refuses.
+    /// The Landlock ABI that the host has measured and reported. A launcher that cannot apply it refuses.
     pub(crate) landlock_abi: i32,
     pub(crate) seccomp: bool,
     pub(crate) limits: Limits,
     /// Control groups to enter.
     pub(crate) groups: Vec<PathBuf>,
-    /// The one of them that can be killed as a whole.
+    /// The control group that can be killed with all its processes.
     pub(crate) kill_group: Option<PathBuf>,
-    /// Limits that no control group keeps.
+    /// Whether the watchdog must enforce the memory limit, because no control group does.
     pub(crate) watch_memory: bool,
     pub(crate) watch_processes: bool,
 }
 
-/// Which of the two launchers this is.
+/// The role of a launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Stage {
     /// The child of the host.
     Supervise,
-    /// The one inside the namespaces of bubblewrap.
+    /// The launcher inside the namespaces of bubblewrap.
     Restrict,
 }
 
@@ -97,12 +97,12 @@ pub(crate) fn prefixed(name: &OsStr) -> OsString {
     prefixed
 }
 
-/// Runs the launcher with the arguments that follow the [leading ones](Launcher::leading_arguments).
+/// Runs the launcher with the arguments after the [leading ones](Launcher::leading_arguments).
 ///
-/// It returns when the program has ended. A policy that cannot be applied as a whole ends with [`EXIT_REFUSED`], and a program that cannot
-/// be executed with [`EXIT_NOT_STARTED`], each with a message on standard error. The program never runs unrestricted instead.
+/// Returns when the program has ended. If the policy cannot be applied completely, it returns [`EXIT_REFUSED`], and if the program cannot
+/// be executed, [`EXIT_NOT_STARTED`], each with a message on standard error. The program never runs unrestricted instead.
 ///
-/// Call it first thing in `main`, on the main thread.
+/// Call it at the start of `main`, on the main thread.
 pub fn launcher_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     #[cfg(target_os = "linux")]
     return crate::linux::launcher(arguments);
@@ -110,7 +110,7 @@ pub fn launcher_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     {
         use std::io::Write as _;
         drop(arguments);
-        // A closed standard error changes nothing about the refusal.
+        // If standard error is closed, the launcher refuses all the same.
         let _ = writeln!(std::io::stderr(), "sandbox: this system has no sandbox");
         ExitCode::from(EXIT_REFUSED)
     }

@@ -1,4 +1,4 @@
-//! What this machine can do.
+//! The containment mechanisms of this machine.
 
 use std::sync::OnceLock;
 
@@ -8,19 +8,19 @@ use crate::linux::{cgroup, landlock, processes, seccomp};
 use crate::policy::{Network, Policy};
 use crate::spec::{Limits, SandboxMode};
 
-/// Measures what this machine contains a program by, under the default policy and limits and with a launcher.
+/// Measures how this machine contains a program, with the default policy and limits and a launcher.
 ///
-/// Every mechanism is tried and not looked up: a thread is restricted by Landlock, another by a filter of system calls, and a control group
-/// is made. The first call takes some milliseconds; later ones repeat what was found.
+/// Every mechanism is tried out: a thread is restricted by Landlock, another by a seccomp filter, and a control group is created. The first
+/// call takes some milliseconds; later ones return the same result.
 pub fn probe() -> Containment {
     let setup = Setup { is_supervised: true, group: Machine::get().group, ..Setup::default() };
     containment(&SandboxMode::On(Policy::default()), &Limits::default(), &setup)
 }
 
-/// What was measured.
+/// The result of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
-    /// The version of Landlock, 0 for none.
+    /// The ABI version of Landlock, 0 for none.
     pub(crate) landlock_abi: i32,
     pub(crate) seccomp: bool,
     pub(crate) group: Group,
@@ -28,7 +28,7 @@ pub(crate) struct Machine {
     lists_children: bool,
 }
 
-/// What control groups do: for one program, or for any.
+/// The abilities of control groups: for one program, or for any.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Group {
     pub(crate) kill: bool,
@@ -66,14 +66,14 @@ impl From<cgroup::Abilities> for Group {
     }
 }
 
-/// How a program is run.
+/// The way in which a program is run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Setup {
     /// Whether a launcher supervises it.
     pub(crate) is_supervised: bool,
     /// Whether this process adopts orphans.
     pub(crate) is_adopting: bool,
-    /// What its control group does.
+    /// The abilities of its control group.
     pub(crate) group: Group,
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn containment(sandbox: &SandboxMode, limits: &Limits, setup: &Setup)
     containment
 }
 
-/// What a program reaches.
+/// Sets the surfaces about access.
 fn reach(containment: &mut Containment, policy: &Policy, machine: &Machine) {
     let landlock = |from: i32| (machine.landlock_abi >= from.max(1)).then_some(Mechanism::Landlock { abi: machine.landlock_abi });
     let seccomp = machine.seccomp.then_some(Mechanism::Seccomp);
@@ -145,7 +145,7 @@ fn reach(containment: &mut Containment, policy: &Policy, machine: &Machine) {
     containment.set(Surface::Privileges, [Some(Mechanism::NoNewPrivileges)], "");
 }
 
-/// How much a program uses, and what it leaves behind.
+/// Sets the surfaces about resource use and processes left behind.
 fn usage(containment: &mut Containment, limits: &Limits, setup: &Setup) {
     let cgroup = |version: Option<u8>| version.map(|version| Mechanism::Cgroup { version });
     let watches = setup.is_supervised && Machine::get().lists_children;
@@ -177,7 +177,7 @@ fn usage(containment: &mut Containment, limits: &Limits, setup: &Setup) {
     } else if setup.is_adopting {
         containment.set(Surface::Orphans, [Some(Mechanism::Subreaper), kill], "");
     } else {
-        // A group of processes can be left by any of them, and a control group is not killed when this process is killed.
+        // Any process can leave a process group, and a control group is not killed when this process is killed.
         containment.set(Surface::Orphans, [None], "without a launcher, processes stay behind when this process is killed");
     }
 }
@@ -204,7 +204,7 @@ mod tests {
         let probed = probe();
         assert_eq!(probed, probe());
         assert!(probed.is_sandboxed());
-        // This kernel may lack something; what it has is named.
+        // This kernel may lack some mechanisms; the available ones are named.
         if Machine::get().landlock_abi >= landlock::SCOPE_ABI && Machine::get().seccomp {
             assert_eq!(probed.open().count(), 0, "{probed:?}");
         } else {

@@ -1,13 +1,13 @@
-//! What a sandboxed program may reach.
+//! The permissions of a sandboxed program.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What a sandboxed program may reach. Everything that is not listed is denied.
+/// The permissions of a sandboxed program. Everything that is not listed is denied.
 ///
-/// The default grants the program itself, its interpreter and the [system paths](crate::SYSTEM_PATHS), and nothing else: no file of the
-/// user, no place to write, no network, no Unix sockets.
+/// The default grants the program itself, its interpreter and the [system paths](crate::SYSTEM_PATHS), and nothing else: no files of the
+/// user, no writable folder, no network, no Unix sockets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Policy {
@@ -17,19 +17,20 @@ pub struct Policy {
     pub write: Vec<PathBuf>,
     /// Files and folders that may be read and executed: helpers of the program, an interpreter outside the system paths.
     ///
-    /// It does not protect against code: an interpreter that may be executed runs any script that it may read.
+    /// It does not protect against other code: an allowed interpreter runs any script that it may read.
     pub execute: Vec<PathBuf>,
     /// Network access.
     pub network: Network,
-    /// Whether the program may create Unix sockets, and so reach every service of the user that listens on one, such as D-Bus and
+    /// Whether the program may create Unix sockets, and so connect to every service of the user that listens on one, such as D-Bus and
     /// Docker. `socketpair` for streams works without it.
     pub unix_sockets: bool,
-    /// Whether the program may change modes, owners, times and attributes of files by their paths. Landlock cannot restrict this, so that it
-    /// is all files of the user or none. Without it a program sets them on files that it has opened, which is how most programs do it.
+    /// Whether the program may change modes, owners, times and attributes of files by their paths. Landlock cannot restrict this, so it
+    /// applies to all files of the user or none. Without it a program can set them on files that it has opened, which is how most programs
+    /// do it.
     pub file_modes: bool,
     /// Whether the [system paths](crate::SYSTEM_PATHS) are granted. Few programs start without them.
     pub system_paths: bool,
-    /// Namespaces around the program, in addition to the rest.
+    /// Namespaces around the program, in addition to the other restrictions.
     pub isolation: Option<Bubblewrap>,
 }
 
@@ -59,22 +60,22 @@ impl Policy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Network {
-    /// None: sockets of the Internet families cannot be created.
+    /// No network: sockets of the Internet families cannot be created.
     #[default]
     None,
     /// TCP connections to these ports of any host. No UDP, no listening.
     ///
-    /// Name resolution usually takes UDP. With port 53 in the list the resolver of glibc is told to use TCP (`RES_OPTIONS=use-vc`).
+    /// Name resolution usually uses UDP. With port 53 in the list the resolver of glibc is configured to use TCP (`RES_OPTIONS=use-vc`).
     Ports(Vec<u16>),
     /// TCP and UDP without restriction. Raw sockets need privileges, which no sandboxed program has.
     Any,
 }
 
-/// Asks for bubblewrap around the program: its own mount, process, IPC, UTS and user namespaces, and without network an own, empty network
+/// Requires bubblewrap around the program: separate mount, process, IPC, UTS and user namespaces, and without network an empty network
 /// namespace.
 ///
-/// The system paths, the paths of the policy and the program are mounted at the same places; `/tmp` and the home folder are absent.
-/// `/proc` shows the processes of the program alone, and may be read.
+/// The system paths, the paths of the policy and the program are mounted at the same paths; `/tmp` and the home folder are missing. `/proc`
+/// shows the processes of the program only, and is readable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Bubblewrap {
@@ -83,7 +84,7 @@ pub struct Bubblewrap {
 }
 
 impl Bubblewrap {
-    /// Finds `bwrap` in folders such as those of `PATH`.
+    /// Searches for `bwrap` in folders such as those of `PATH`.
     pub fn find(folders: impl IntoIterator<Item = PathBuf>) -> Option<Self> {
         folders
             .into_iter()

@@ -1,4 +1,4 @@
-//! A program that runs.
+//! A running program.
 
 use std::fmt;
 use std::process::ExitStatus;
@@ -14,33 +14,33 @@ use crate::error::WaitError;
 #[cfg(target_os = "linux")]
 use crate::linux::{cgroup, orphans, phase, processes};
 
-/// Asks a supervisor to forward the request to end to its program.
+/// Makes a supervisor forward SIGTERM to its program.
 #[cfg(unix)]
 pub(crate) const TERMINATE_SIGNAL: Signal = Signal::TERM;
 
-/// Asks a supervisor to kill its program and all descendants.
+/// Makes a supervisor kill its program and all descendants.
 #[cfg(unix)]
 pub(crate) const KILL_SIGNAL: Signal = Signal::USR1;
 
-/// How long a supervisor may take to kill everything. After that it is killed itself, and then whatever is left of its session.
+/// How long a supervisor may take to kill everything. Then it is killed itself, together with the rest of its session.
 const KILL_TIME: Duration = Duration::from_secs(6);
 
-/// How a program has ended.
+/// The result of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Its exit status.
     pub status: ExitStatus,
-    /// The limit that it was killed for, where that is known.
+    /// The limit for which it was killed, if known.
     pub exceeded: Option<Exceeded>,
 }
 
-/// A limit that a program was killed for.
+/// A limit for which a program was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Exceeded {
     /// [`Limits::memory`](crate::Limits::memory).
     Memory,
-    /// [`Limits::processes`](crate::Limits::processes), where a watchdog counts them. A control group makes `fork` fail instead.
+    /// [`Limits::processes`](crate::Limits::processes), if a watchdog counts them. A control group makes `fork` fail instead.
     Processes,
     /// [`Limits::file_size`](crate::Limits::file_size).
     FileSize,
@@ -59,13 +59,13 @@ impl fmt::Display for Exceeded {
     }
 }
 
-/// A program that runs. Dropping it kills the program and everything that it started, without waiting for their end.
+/// A running program. Dropping it kills the program and everything that it started, without waiting for their end.
 pub struct Running {
-    /// Where the program reads from. Drop it to let the program see the end of its input.
+    /// The program's standard input. Drop it to close it.
     pub stdin: Option<ChildStdin>,
-    /// What the program writes.
+    /// The program's standard output.
     pub stdout: Option<ChildStdout>,
-    /// What the program, and the launcher before it, complains about.
+    /// The standard error of the program, and before of the launcher.
     pub stderr: Option<ChildStderr>,
     child: Child,
     id: u32,
@@ -82,7 +82,7 @@ impl Running {
             stdin: child.stdin.take(),
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),
-            // Present until the process was waited for.
+            // Present until the process is waited for.
             id: child.id().unwrap_or_default(),
             child,
             containment,
@@ -104,24 +104,24 @@ impl Running {
         self.id
     }
 
-    /// What the program is kept from.
+    /// The containment of the program.
     pub const fn containment(&self) -> &Containment {
         &self.containment
     }
 
     /// Waits until the program has ended, and kills what it left behind.
     ///
-    /// It may be cancelled and called again. Take [`stdout`](Self::stdout) and [`stderr`](Self::stderr) and read them meanwhile: a
-    /// program that writes into a full pipe waits.
+    /// It may be cancelled and called again. Read [`stdout`](Self::stdout) and [`stderr`](Self::stderr) in the meantime: a program that
+    /// writes into a full pipe blocks.
     ///
     /// # Errors
     ///
-    /// If the program did not run because its sandbox could not be applied, or because it could not be executed.
+    /// Fails if the program did not run because its sandbox could not be applied, or because it could not be executed.
     pub async fn wait(&mut self) -> Result<Ended, WaitError> {
         if let Some(ended) = self.ended {
             return Ok(ended);
         }
-        // Seen but not yet waited for, the process keeps its number: no signal can meet another process, and its name can be read.
+        // Until the ended process is waited for, its PID is not reused: no signal can reach another process, and its name can be read.
         #[cfg(unix)]
         exited(self.process()).await;
         #[cfg(target_os = "linux")]
@@ -146,7 +146,7 @@ impl Running {
     pub async fn terminate(&mut self, grace: Duration) -> Result<Ended, WaitError> {
         #[cfg(unix)]
         if let Some(process) = self.process() {
-            // A process that is gone needs no signal.
+            // A process that has ended needs no signal.
             let _ = if self.is_supervised {
                 rustix::process::kill_process(process, TERMINATE_SIGNAL)
             } else {
@@ -160,18 +160,18 @@ impl Running {
         if let Ok(ended) = timeout(KILL_TIME, self.wait()).await {
             return ended;
         }
-        // A supervisor that was stopped. Killed, it leaves its session.
+        // The supervisor was stopped. When it is killed, its session remains.
         let _ = self.child.start_kill();
         self.wait().await
     }
 
-    /// Kills the program and everything that it started. Returns before they are gone.
+    /// Kills the program and everything that it started, without waiting for their end.
     pub fn kill(&self) {
         #[cfg(target_os = "linux")]
         if let Some(group) = &self.group {
             group.kill();
         }
-        // Nothing left to kill is what we want.
+        // If there is nothing left to kill, the goal is reached.
         #[cfg(unix)]
         if let Some(process) = self.process() {
             let _ = if self.is_supervised {
@@ -182,13 +182,13 @@ impl Running {
         }
     }
 
-    /// The process, unless it was waited for: its number may be that of another by now.
+    /// The process, unless it was waited for: its PID may have been reused.
     #[cfg(unix)]
     fn process(&self) -> Option<Pid> {
         Pid::from_raw(i32::try_from(self.child.id()?).ok()?)
     }
 
-    /// The end of the program, from the end of its supervisor.
+    /// How the program has ended, derived from how its supervisor ended.
     #[cfg(target_os = "linux")]
     fn interpreted(&mut self, ended: Ended, phase: Option<phase::Phase>, ran_out_of_memory: bool) -> Result<Ended, WaitError> {
         use std::os::unix::process::ExitStatusExt as _;
@@ -204,7 +204,7 @@ impl Running {
         let (status, exceeded) = match phase {
             Some(Phase::Ended(status, exceeded)) => (phase::exit_status(status), exceeded),
             Some(Phase::Refused | Phase::NotStarted) => (ended.status, None),
-            // Killed by the host, or by another. Its session may be left.
+            // Killed by the host, or by another process. Its session may remain.
             _ => {
                 let session = self.id.cast_signed();
                 if self.group.as_ref().is_none_or(|group| group.kill_folder().is_none()) {
@@ -231,20 +231,20 @@ impl Running {
         Ok(ended)
     }
 
-    /// Whether the policy was applied by a second launcher, inside bubblewrap, whose only word is its exit code.
+    /// Whether a second launcher inside bubblewrap applied the policy; it reports only by its exit code.
     #[cfg(target_os = "linux")]
     fn is_isolated(&self) -> bool {
         use crate::containment::{Level, Mechanism, Surface};
         matches!(self.containment.level(Surface::Files), Level::Contained { by } if by.contains(&Mechanism::Bubblewrap))
     }
 
-    /// Removes the control group and kills orphans, both of which wait for processes that are ending.
+    /// Removes the control group and kills orphans; both wait for processes that are ending.
     fn clean_up(&mut self) {
         #[cfg(target_os = "linux")]
         {
             let group = self.group.take();
             let process = Pid::from_raw(self.id.cast_signed());
-            // One that was not waited for is killing its descendants. It still has its number, and its time.
+            // A supervisor that was not waited for is killing its descendants. It still has its PID and its start time.
             let supervisor = self.process().filter(|_| self.is_supervised);
             let supervisor = supervisor.and_then(|_| processes::stat(self.id.cast_signed()));
             in_background(move || {
@@ -270,14 +270,14 @@ impl Drop for Running {
     }
 }
 
-/// Neither streams nor anything that the program was given.
+/// Omits the streams and everything that was passed to the program.
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Running").field("id", &self.id).field("ended", &self.ended).finish_non_exhaustive()
     }
 }
 
-/// Waits until a process has ended, without waiting for it as a parent does.
+/// Waits until a process has ended, without reaping it.
 #[cfg(unix)]
 async fn exited(process: Option<Pid>) {
     let Some(process) = process else { return };
@@ -294,18 +294,18 @@ async fn exited(process: Option<Pid>) {
     }
     let seen = tokio::task::spawn_blocking(move || {
         use rustix::process::{WaitId, WaitIdOptions, waitid};
-        // Interrupted by a signal, the wait has not ended.
+        // The wait was interrupted by a signal, not completed.
         let is_interrupted = || {
             let seen = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
             matches!(seen, Err(rustix::io::Errno::INTR))
         };
         while is_interrupted() {}
     });
-    // It fails only when the runtime ends, and then nothing is waited for.
+    // It fails only when the runtime shuts down, and then this function is not awaited either.
     let _ = seen.await;
 }
 
-/// Runs what may take some milliseconds, without blocking the runtime.
+/// Runs work that may take some milliseconds, without blocking the runtime.
 #[cfg(target_os = "linux")]
 fn in_background(work: impl FnOnce() + Send + 'static) {
     match tokio::runtime::Handle::try_current() {

@@ -1,4 +1,4 @@
-//! Starting a program.
+//! Starts programs.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -22,15 +22,15 @@ use crate::spec::{ProgramSpec, SandboxMode};
 
 /// Starts a program, with pipes for its standard streams.
 ///
-/// With a launcher, the program is supervised: its descendants end with it, and everything ends when this process ends, however it ends.
-/// Without one it gets a process group, a control group where the system allows it, and what [`adopt_orphans`] gives.
+/// With a launcher, the program is supervised: its descendants end with it, and everything ends when this process ends, for any reason.
+/// Without one it gets a process group, a control group if the system permits it, and the effect of [`adopt_orphans`].
 ///
 /// Call it inside a Tokio runtime.
 ///
 /// # Errors
 ///
-/// If the specification cannot be met on this system, or the process cannot be created. A program is never started with less containment
-/// than [`plan`] says.
+/// Fails if the specification cannot be met on this system, or the process cannot be created. A program is never started with less
+/// containment than [`plan`] reports.
 pub fn spawn(spec: &ProgramSpec, launcher: Option<&Launcher>) -> Result<Running, SpawnError> {
     check(spec, launcher)?;
     #[cfg(target_os = "linux")]
@@ -40,7 +40,7 @@ pub fn spawn(spec: &ProgramSpec, launcher: Option<&Launcher>) -> Result<Running,
     direct(spec)
 }
 
-/// Tells how a program would be contained, without starting it. For lists and prompts.
+/// Returns how a program would be contained, without starting it. For lists and prompts.
 ///
 /// # Errors
 ///
@@ -51,9 +51,9 @@ pub fn plan(spec: &ProgramSpec, launcher: Option<&Launcher>) -> Result<Containme
     Ok(machine::containment(&spec.sandbox, &spec.limits, &setup))
 }
 
-/// Makes this process adopt what programs without a launcher leave behind, and kill it.
+/// Makes this process adopt and kill processes that programs without a launcher leave behind.
 ///
-/// Call it only in a process that starts all its child processes with [`spawn`]: other children are taken for orphans and killed.
+/// Call it only in a process that starts all its child processes with [`spawn`]: other children are treated as orphans and killed.
 pub fn adopt_orphans() {
     #[cfg(target_os = "linux")]
     orphans::adopt();
@@ -66,7 +66,7 @@ fn is_adopting() -> bool {
     false
 }
 
-/// Checks what can be checked before a process is created.
+/// Checks everything that can be checked before a process is created.
 fn check(spec: &ProgramSpec, launcher: Option<&Launcher>) -> Result<(), SpawnError> {
     if !spec.program.is_absolute() {
         return Err(SpawnError::Program { program: spec.program.clone() });
@@ -192,7 +192,7 @@ fn command(program: &Path, spec: &ProgramSpec) -> Command {
     command
 }
 
-/// Starts a process, known to be no orphan.
+/// Starts a process and registers it, so that it is not taken for an orphan.
 fn started(command: &mut Command) -> std::io::Result<tokio::process::Child> {
     #[cfg(target_os = "linux")]
     return orphans::start(|| {
@@ -205,17 +205,17 @@ fn started(command: &mut Command) -> std::io::Result<tokio::process::Child> {
     command.spawn()
 }
 
-/// A control group with the limits that it can keep.
+/// A control group with the limits that it can enforce.
 #[cfg(target_os = "linux")]
 fn group(limits: &Limits) -> Option<cgroup::Group> {
     cgroup::Groups::shared()?.create(limits)
 }
 
-/// Limits a process that runs already. What it did before that moment was not limited.
+/// Limits a process that is already running. Its use before that is not limited.
 #[cfg(target_os = "linux")]
 fn limit(process: rustix::process::Pid, limits: &Limits) {
     use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
-    // The program may raise this one again: it is there since some programs fail with descriptors above the usual number.
+    // The program may raise this limit again: it exists because some programs fail with file descriptors above the usual number.
     let now = getrlimit(Resource::Nofile);
     if now.current.is_none_or(|current| current > limits.open_files) {
         let _ = prlimit(Some(process), Resource::Nofile, Rlimit { current: Some(limits.open_files), maximum: now.maximum });

@@ -1,4 +1,4 @@
-//! What to run, and how much of the machine it may use.
+//! The program to run, and its limits.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::policy::Policy;
 
-/// Memory of a program and everything that it starts, in bytes. Node starts with 40 to 60 MiB and a Python program with the usual
-/// libraries with 100 MiB; half a gibibyte leaves room for data and still lets eight programs run side by side on a small machine.
+/// Memory of a program and everything that it starts, in bytes. Node starts with 40 to 60 MiB and a Python program with common libraries
+/// with 100 MiB; half a gibibyte leaves room for data and still permits eight programs side by side on a small machine.
 pub const DEFAULT_MEMORY: u64 = 512 * 1024 * 1024;
 
 /// Processes and threads of a program. Node alone has about eleven threads; a shell pipeline with a compiler stays far below.
@@ -19,7 +19,7 @@ pub const DEFAULT_PROCESSES: u64 = 64;
 /// The largest file that a program may write, in bytes. Larger than a document or an image, smaller than a disk.
 pub const DEFAULT_FILE_SIZE: u64 = 64 * 1024 * 1024;
 
-/// Open descriptors of each process: what most systems give, and what `select` can handle.
+/// Open file descriptors of each process: the default of most systems, and the limit of `select`.
 pub const DEFAULT_OPEN_FILES: u64 = 1_024;
 
 /// A program to run.
@@ -29,18 +29,18 @@ pub struct ProgramSpec {
     pub program: PathBuf,
     /// Its arguments, without the name of the program.
     pub arguments: Vec<OsString>,
-    /// Its whole environment. Nothing of this process's environment is inherited.
+    /// Its complete environment. Nothing of this process's environment is inherited.
     pub environment: Vec<(OsString, OsString)>,
-    /// Its working folder. That of this process if absent.
+    /// Its working directory; that of this process if absent.
     pub folder: Option<PathBuf>,
-    /// What it may reach.
+    /// Its restrictions.
     pub sandbox: SandboxMode,
-    /// How much it may use.
+    /// Its limits.
     pub limits: Limits,
 }
 
 impl ProgramSpec {
-    /// A program without arguments and environment, under the default policy and limits.
+    /// A program without arguments and environment, with the default policy and limits.
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -53,7 +53,7 @@ impl ProgramSpec {
     }
 }
 
-/// Neither arguments nor variables: either may hold a secret.
+/// Omits arguments and variables: either may hold a secret.
 impl fmt::Debug for ProgramSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = (&self.program, &self.folder, &self.sandbox, &self.limits);
@@ -85,7 +85,7 @@ impl SandboxMode {
     }
 }
 
-/// How much of the machine a program may use.
+/// Limits on the resources of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Limits {
@@ -95,21 +95,21 @@ pub struct Limits {
     pub processes: Option<u64>,
     /// The largest file that each process may write, in bytes.
     pub file_size: Option<u64>,
-    /// Open descriptors of each process.
+    /// Open file descriptors of each process.
     pub open_files: u64,
     /// CPU time of each process.
     pub cpu: Option<Duration>,
 }
 
 impl Limits {
-    /// No limits but the usual number of descriptors.
+    /// No limits except for the usual number of file descriptors.
     pub const UNLIMITED: Self =
         Self { memory: None, processes: None, file_size: None, open_files: DEFAULT_OPEN_FILES, cpu: None };
 }
 
 impl Default for Limits {
-    /// Memory, processes and file sizes are limited. CPU time is not: a call has a time limit of its own, and a process that is kept
-    /// for many calls uses up any sum.
+    /// Memory, processes and file sizes are limited. CPU time is not: a call has its own time limit, and a process that serves many calls
+    /// exceeds any total.
     fn default() -> Self {
         Self {
             memory: Some(DEFAULT_MEMORY),

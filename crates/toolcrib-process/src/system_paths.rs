@@ -1,4 +1,4 @@
-//! Paths that most programs need to start, and that hold nothing of the user.
+//! Paths that most programs need to start, and that contain no user data.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,20 +11,20 @@ use crate::policy::{Network, Policy};
 /// Bytes of a script's first line that the kernel reads.
 const INTERPRETER_LINE: u64 = 256;
 
-/// A path that sandboxed programs get beside those of their policy.
+/// A path that sandboxed programs get in addition to those of their policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemPath {
-    /// The path. Granted if it exists.
+    /// The path. It is granted if it exists.
     pub path: &'static str,
-    /// What may be done with it.
+    /// The permitted use.
     pub usage: Use,
     /// Whether only programs with network access get it.
     pub needs_network: bool,
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
 }
 
-/// What may be done with a [system path](SystemPath).
+/// The permitted use of a [system path](SystemPath).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Reading.
@@ -43,10 +43,10 @@ const fn network(path: &'static str, reason: &'static str) -> SystemPath {
     SystemPath { path, usage: Use::Read, needs_network: true, reason }
 }
 
-/// The paths. Nothing of a home folder, `/tmp`, `/var`, `/run`, and of `/etc` only single files.
+/// The paths. Nothing in a home folder, `/tmp`, `/var` or `/run`, and only single files in `/etc`.
 ///
-/// `/proc` is not among them: it shows the command lines of all processes. A program can still resolve the links in `/proc/self`, such as
-/// `/proc/self/exe` and `/dev/stdin`, since Landlock does not restrict links. `/etc/passwd` is not among them either: it names the users.
+/// `/proc` is missing: it shows the command lines of all processes. A program can still resolve the links in `/proc/self`, such as
+/// `/proc/self/exe` and `/dev/stdin`, because Landlock does not restrict links. `/etc/passwd` is missing too: it contains the user names.
 pub const SYSTEM_PATHS: &[SystemPath] = &[
     path("/usr", Use::Execute, "programs and libraries of the distribution"),
     path("/bin", Use::Execute, "programs, where not a link into /usr"),
@@ -99,12 +99,12 @@ pub(crate) fn granted(policy: &Policy) -> impl Iterator<Item = &'static SystemPa
     SYSTEM_PATHS.iter().filter(move |path| has_network || !path.needs_network)
 }
 
-/// The interpreters of a script, from its first line: that which is named, and for `env` that which `env` finds in `search`.
+/// The interpreters of a script, from its first line: the named one, and for `env` the one that `env` finds in `search`.
 ///
-/// The line comes from the script, which may be hostile. It grants executable files only, and those only to read and execute.
+/// The line comes from the script, which may be hostile. It only grants executable files, and only to read and execute them.
 pub(crate) fn interpreters(program: &Path, search: &[PathBuf]) -> Vec<PathBuf> {
     let mut line = Vec::new();
-    // A program that cannot be read may still be executed, and is not a script then.
+    // A program that cannot be read may still be executed; it is not a script then.
     let read = File::open(program).and_then(|file| file.take(INTERPRETER_LINE).read_to_end(&mut line));
     if read.is_err() {
         return Vec::new();

@@ -55,6 +55,20 @@ pub enum Error {
         /// What cannot be read.
         what: &'static str,
     },
+    /// The result of a statement lacks a column. Nothing in the database causes this: it is a defect of the program.
+    #[error("the result of a statement has no column {column}")]
+    MissingColumn {
+        /// The name of the column.
+        column: &'static str,
+    },
+    /// A column holds a value of another type than this program writes.
+    #[error("the column {column} does not hold {expected}")]
+    Column {
+        /// The name of the column.
+        column: &'static str,
+        /// What this program reads from it.
+        expected: &'static str,
+    },
     /// A migration that was applied is not the one that this program has.
     #[error("migration {version} of {module} differs from the one applied to this database")]
     MigrationChanged {
@@ -129,7 +143,8 @@ impl Error {
             Self::Lost { .. } => codes::store::LOST,
             Self::Disk { .. } => codes::store::DISK,
             Self::Database { .. } => codes::store::DATABASE,
-            Self::Corrupt { .. } => codes::store::CORRUPT,
+            Self::Corrupt { .. } | Self::Column { .. } => codes::store::CORRUPT,
+            Self::MissingColumn { .. } => codes::store::COLUMN,
             Self::MigrationChanged { .. } => codes::store::MIGRATION_CHANGED,
             Self::MigrationNotAdditive { .. } => codes::store::MIGRATION_NOT_ADDITIVE,
             Self::Transition { .. } => codes::store::TRANSITION,

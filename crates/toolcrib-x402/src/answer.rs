@@ -1,4 +1,4 @@
-//! An HTTP answer, and the challenges in it.
+//! An HTTP response to a probe, and the challenges in it.
 
 use serde::Serialize;
 use toolcrib_core::codes::{probe, x402 as code};
@@ -11,14 +11,14 @@ use super::{Challenge, EXACT, MAX_BODY_BYTES, Offer, Reading, Version, header, n
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Method {
-    /// How tools are called.
+    /// The method with which tools are called.
     Post,
-    /// How some are called nevertheless.
+    /// The method with which a few tools are called nevertheless.
     Get,
 }
 
 impl Method {
-    /// The word in a request line.
+    /// The method in a request line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Post => "POST",
@@ -27,28 +27,28 @@ impl Method {
     }
 }
 
-/// What came back for one request without payment.
+/// The response to one request without payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeAnswer {
     /// The method of the request.
     pub method: Method,
     /// The status code.
     pub status: u16,
-    /// Names and values in the order of arrival, repeated ones each time. Bytes that are not UTF-8 may be replaced: no
-    /// header that matters here has any.
+    /// Names and values in the order of arrival, including duplicates. Bytes that are not UTF-8 may be replaced: no relevant header has
+    /// any.
     pub headers: Vec<(String, String)>,
-    /// The body, capped by whoever fetched it.
+    /// The body; the fetcher limits its size.
     pub body: Vec<u8>,
 }
 
 impl ProbeAnswer {
-    /// The values of a header, blanks around them removed.
+    /// The values of a header, without surrounding whitespace.
     pub fn header<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let same = move |(other, _): &&(String, String)| other.eq_ignore_ascii_case(name);
         self.headers.iter().filter(same).map(|(_, value)| value.trim_matches([' ', '\t']))
     }
 
-    /// Whether the answer says that it is JSON.
+    /// Whether the content type is JSON.
     pub fn is_json(&self) -> bool {
         self.header("content-type").next().is_some_and(|value| {
             let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -56,25 +56,25 @@ impl ProbeAnswer {
         })
     }
 
-    /// The content type for a finding.
+    /// The content type, for a finding.
     pub(super) fn shown_content_type(&self) -> &str {
         self.header("content-type").next().unwrap_or("no Content-Type")
     }
 }
 
-/// What an answer asks for, and what is wrong with how it asks.
+/// The challenges of a response, and the findings about them.
 #[derive(Clone, Debug)]
 pub struct ChallengeReading {
-    /// What stands in the `PAYMENT-REQUIRED` header.
+    /// The challenge in the `PAYMENT-REQUIRED` header.
     pub header: Option<Reading>,
-    /// What stands in the body, if that is meant as a challenge.
+    /// The challenge in the body, if the body is meant as one.
     pub body: Option<Reading>,
-    /// Findings about the answer as a whole. Those about each text are in its reading.
+    /// Findings about the whole response. Those about each challenge are in its reading.
     pub findings: Vec<Finding>,
 }
 
 impl ChallengeReading {
-    /// The versions that clients find where they look for them.
+    /// The versions whose challenge is where clients expect it.
     pub fn versions(&self) -> Vec<Version> {
         let mut versions = Vec::new();
         versions.extend(challenge(self.body.as_ref(), Version::V1).map(|challenge| challenge.version));
@@ -82,15 +82,15 @@ impl ChallengeReading {
         versions
     }
 
-    /// The challenge that counts: current clients look at the header first.
+    /// The challenge that counts: current clients prefer the header.
     pub fn challenge(&self) -> Option<&Challenge> {
         let of = |reading: &'_ Option<Reading>| reading.as_ref().is_some_and(|reading| reading.challenge.is_some());
         let reading = if of(&self.header) { &self.header } else { &self.body };
         reading.as_ref()?.challenge.as_ref()
     }
 
-    /// All findings in one list. Those about one of the texts say which in their message, and lose their spans: the texts
-    /// are no file that somebody could open.
+    /// All findings in one list. Messages about a challenge say where it was, and lose their spans: there is no file that a user could
+    /// open.
     pub fn all_findings(&self) -> Vec<Finding> {
         let mut all = self.findings.clone();
         for (place, reading) in [("PAYMENT-REQUIRED header", &self.header), ("402 body", &self.body)] {
@@ -105,13 +105,13 @@ impl ChallengeReading {
     }
 }
 
-/// Reads whatever challenge an answer holds.
+/// Reads the challenges of a response.
 pub fn read_answer(answer: &ProbeAnswer) -> ChallengeReading {
     let mut findings = Vec::new();
     let header = header_reading(answer, &mut findings);
     let mut body = body_reading(answer, header.is_some());
     if let (None, Some(body)) = (&header, &mut body) {
-        // Without a header, nobody finds it there.
+        // Without a header, clients do not find it in the body.
         let misplaced = body.findings.iter_mut().filter(|finding| finding.code == code::V2_IN_BODY);
         misplaced.for_each(|finding| finding.severity = Severity::Error);
     }
@@ -145,8 +145,8 @@ fn header_reading(answer: &ProbeAnswer, findings: &mut Vec<Finding>) -> Option<R
     Some(read_header(value))
 }
 
-/// Reads the body if it is meant as a challenge. Servers that send version 2 in the header put anything into the body, and
-/// with another status the body is the tool's own.
+/// Reads the body if it is meant as a challenge. Servers that send version 2 in the header put anything into the body, and with another
+/// status the body is the tool's output.
 fn body_reading(answer: &ProbeAnswer, has_header: bool) -> Option<Reading> {
     let limits = Limits { max_bytes: MAX_BODY_BYTES, max_depth: json::MAX_DEPTH };
     let document = json::read(&answer.body, limits).document;
@@ -160,7 +160,7 @@ fn body_reading(answer: &ProbeAnswer, has_header: bool) -> Option<Reading> {
     is_meant.then(|| read_body(&answer.body))
 }
 
-/// Which versions are there, and whether they say the same.
+/// Checks which versions are present, and whether they agree.
 fn versions(header: Option<&Reading>, body: Option<&Reading>, findings: &mut Vec<Finding>) {
     match (challenge(body, Version::V1), challenge(header, Version::V2)) {
         (Some(v1), Some(v2)) => disagreements(v1, v2, findings),
@@ -175,12 +175,12 @@ fn versions(header: Option<&Reading>, body: Option<&Reading>, findings: &mut Vec
     }
 }
 
-/// The challenge of a version where clients of that version look for it.
+/// Returns the challenge of a version if it is where clients of that version expect it.
 fn challenge(reading: Option<&Reading>, version: Version) -> Option<&Challenge> {
     reading?.challenge.as_ref().filter(|challenge| challenge.version == version)
 }
 
-/// Version 1 cannot say all that version 2 can, so it may offer less, but nothing else.
+/// Version 1 cannot express everything that version 2 can, so it may offer less, but nothing else.
 fn disagreements(v1: &Challenge, v2: &Challenge, findings: &mut Vec<Finding>) {
     for (at, offer) in v1.accepts.iter().enumerate() {
         if v2.accepts.iter().any(|other| other.is_same_demand(offer)) {

@@ -1,12 +1,11 @@
-//! Tokens that take EIP-3009 authorizations, and the EIP-712 domains they sign under.
+//! Tokens with EIP-3009 authorizations, and their EIP-712 domains.
 //!
-//! The table is pinned: what somebody signs is never decided by what a server or a token says about itself. The names are
-//! not the same on every chain, which has made published tables wrong before; whoever has a node compares the domain
-//! separator with the contract's.
+//! The table is pinned: what a user signs is never decided by what a server or a token claims about itself. The names differ between
+//! chains, and published tables have been wrong about them; a client with an RPC node compares the domain separator with that of the
+//! contract.
 //!
-//! A program may [`extend`] the table once with entries of its user's own settings, before it reads anything. There is one table for the
-//! process, because an amount that one part shows with other decimals than another part signs would be a lie; what is pinned cannot be
-//! changed.
+//! A program may [`extend`] the table once with entries of its user's settings, before it reads any message. There is one table for the
+//! process, because an amount must be displayed with the same decimals as it is signed; pinned entries cannot be changed.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -17,7 +16,7 @@ use alloy_primitives::{Address, address};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Token {
-    /// The number of the EVM chain.
+    /// The EVM chain id.
     pub chain: u64,
     /// The contract.
     pub address: Address,
@@ -25,16 +24,16 @@ pub struct Token {
     pub name: &'static str,
     /// The version in its EIP-712 domain.
     pub version: &'static str,
-    /// What people call it.
+    /// The ticker symbol.
     pub symbol: &'static str,
-    /// Digits after the point.
+    /// The number of decimals.
     pub decimals: u8,
-    /// Whether it is test money: on a test network, or on the development chain.
+    /// Whether it is test money: on a testnet or on the development chain.
     pub is_test: bool,
 }
 
 impl Token {
-    /// A token that is not in the pinned table, for [`extend`], which decides whether it is test money.
+    /// A token outside the pinned table, for [`extend`], which decides whether it is test money.
     pub const fn added(
         chain: u64,
         address: Address,
@@ -47,8 +46,8 @@ impl Token {
     }
 }
 
-/// Every token of the table: USDC, one on each chain. On the development chain it is the test token, which everybody can mint; its
-/// address follows from its code.
+/// All pinned tokens: USDC, one on each chain. On the development chain it is the test token, which anyone can mint; its address is derived
+/// from its code.
 pub const ALL: &[Token] = &[
     usdc_token(1, address!("A0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"), "USD Coin"),
     usdc_token(8453, address!("833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"), "USD Coin"),
@@ -70,7 +69,7 @@ pub const ALL: &[Token] = &[
     test_usdc(31_337, address!("e13f0dd2C6752c4A0708d086cf8eaA5cc401216D"), "USD Coin"),
 ];
 
-/// What a program adds to the table.
+/// Additions to the table.
 #[derive(Clone, Debug, Default)]
 pub struct Extension {
     /// Tokens, in order of preference for each chain.
@@ -88,7 +87,7 @@ pub enum ExtendError {
         /// The chain.
         chain: u64,
     },
-    /// The table was extended before.
+    /// The table was already extended.
     Twice,
 }
 
@@ -105,7 +104,7 @@ impl std::error::Error for ExtendError {}
 
 static EXTENSION: OnceLock<Extension> = OnceLock::new();
 
-/// Extends the table of this process, once. Refuses to change what is pinned: a token of the table, or which chains have test money.
+/// Extends the table of this process, once. It is an error to change what is pinned: a token of the table, or which chains have test money.
 pub fn extend(mut extension: Extension) -> Result<(), ExtendError> {
     for token in &mut extension.tokens {
         if ALL.iter().any(|pinned| pinned.chain == token.chain && pinned.address == token.address) {
@@ -122,7 +121,7 @@ pub fn extend(mut extension: Extension) -> Result<(), ExtendError> {
     EXTENSION.set(extension).map_err(|_| ExtendError::Twice)
 }
 
-/// Every token: the pinned ones first.
+/// All tokens, the pinned ones first.
 fn all() -> impl Iterator<Item = &'static Token> {
     ALL.iter().chain(EXTENSION.get().into_iter().flat_map(|extension| &extension.tokens))
 }
@@ -132,12 +131,12 @@ pub fn find(chain: u64, address: Address) -> Option<&'static Token> {
     all().find(|token| token.chain == chain && token.address == address)
 }
 
-/// The token that payments and proofs of identity use on a chain: the pinned USDC, or the first that was added.
+/// The token for payments and proofs of identity on a chain: the pinned USDC, or the first added token.
 pub fn preferred(chain: u64) -> Option<Token> {
     all().find(|token| token.chain == chain).copied()
 }
 
-/// Pinned USDC on a chain. Usable in constants.
+/// The pinned USDC of a chain. Usable in constants.
 pub const fn usdc(chain: u64) -> Option<Token> {
     let mut at = 0;
     while at < ALL.len() {
@@ -149,7 +148,7 @@ pub const fn usdc(chain: u64) -> Option<Token> {
     None
 }
 
-/// Returns whether what is paid on a chain is test money. Chains outside the table count as real ones.
+/// Returns whether money on a chain is test money. Chains outside the table count as real.
 pub fn is_test_chain(chain: u64) -> bool {
     match usdc(chain) {
         Some(token) => token.is_test,
@@ -157,7 +156,7 @@ pub fn is_test_chain(chain: u64) -> bool {
     }
 }
 
-/// Every chain whose money is test money, in ascending order.
+/// All chains with test money, in ascending order.
 pub fn test_chains() -> Vec<u64> {
     let pinned = ALL.iter().filter(|token| token.is_test).map(|token| token.chain);
     let added = EXTENSION.get().into_iter().flat_map(|extension| extension.test_chains.iter().copied());
@@ -194,7 +193,7 @@ mod tests {
         assert_eq!(find(1, usdc(8453).expect("listed").address), None, "an address means nothing on another chain");
     }
 
-    /// The only test of this process that extends the table; the others name no chain that it adds.
+    /// The only test of this process that extends the table; no other test uses a chain that it adds.
     #[test]
     fn the_table_is_extended_once_and_what_is_pinned_stays() {
         let (chain, test_chain) = (900_001, 900_002);
@@ -219,7 +218,7 @@ mod tests {
 
     #[test]
     fn addresses_were_copied_right() {
-        // The source of this file spells them with their checksums, which a mistyped digit breaks.
+        // The source of this file has the addresses with their checksums, which a mistyped digit breaks.
         let source = include_str!("asset.rs");
         for token in ALL {
             let spelt = &token.address.to_checksum(None)[2..];

@@ -1,7 +1,7 @@
-//! A page of what a facilitator lists at `GET /discovery/resources` (the Bazaar), in the item forms of both versions.
+//! A page of a facilitator's catalogue at `GET /discovery/resources` (the Bazaar), with items of both versions.
 //!
-//! A catalogue is written by any seller that was paid once through the facilitator, so every item is read by itself, strictly and under limits: a
-//! bad one is skipped and the rest of the page is read. What an item says is a claim; nothing here is a basis for signing.
+//! Any seller that was paid once through the facilitator can write to a catalogue, so every item is parsed separately, strictly and under
+//! limits: an invalid one is skipped and the rest of the page is used. Items are claims; nothing here may decide what is signed.
 
 use alloy_primitives::{B256, keccak256};
 use toolcrib_core::clock::UnixTime;
@@ -13,83 +13,83 @@ use toolcrib_core::url::HttpsUrl;
 use super::read::read_offers;
 use super::{Offer, Raw};
 
-/// Largest page. A hundred items of ordinary size take half a megabyte; a client that gets more asks for fewer items.
+/// Largest page. A hundred items of ordinary size take half a megabyte; a client that gets more requests fewer items.
 pub const MAX_CATALOGUE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Most items of a page: what the specification lets a client ask for. What is beyond is not looked at.
+/// Most items of a page: the limit of the specification. Further items are ignored.
 pub const MAX_CATALOGUE_ITEMS: usize = 100;
 
 /// Largest item: a dozen offers, two schemas of a few kilobytes, and room to spare.
 pub(crate) const MAX_ITEM_BYTES: usize = 64 * 1024;
 
-/// Longest example or schema of an input or output that is kept. Longer ones are left out: they do not help to choose.
+/// Longest example or schema of an input or output that is kept. Longer ones are dropped: they do not help to choose.
 const MAX_SHAPE_BYTES: usize = 16 * 1024;
 
-/// Longest description that is kept, in characters. Manifests are held to the same.
+/// Longest description that is kept, in characters. Manifests have the same limit.
 const MAX_DESCRIPTION_CHARS: usize = 2_000;
 
-/// Longest name, media type, tag or tool name that is kept, in characters. The extension allows 32 for most of them.
+/// Longest name, media type, tag or tool name that is kept, in characters. The extension permits 32 for most of them.
 const MAX_NAME_CHARS: usize = 128;
 
-/// Most tags that are kept. The extension allows five.
+/// Most tags that are kept. The extension permits five.
 const MAX_TAGS: usize = 16;
 
-/// The format of seconds in `lastUpdated` ends here: what is larger counts milliseconds.
+/// Larger values of `lastUpdated` are milliseconds, smaller ones seconds.
 const FIRST_MILLISECONDS: u64 = 100_000_000_000;
 
 /// A page of a catalogue.
 #[derive(Clone, Debug)]
 pub struct CataloguePage {
-    /// Its items, the bad ones too, in their order.
+    /// Its items, including invalid ones, in their order.
     pub items: Vec<Result<CatalogueItem, BadItem>>,
-    /// How many items the catalogue has in all, as the facilitator says.
+    /// The total number of items, as the facilitator reports it.
     pub total: Option<u64>,
 }
 
 /// An item that is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadItem {
-    /// Why.
+    /// The reason.
     pub code: Code,
-    /// The hash of its text, so that the same item is recognised.
+    /// The hash of its text, which identifies the same item later.
     pub hash: B256,
 }
 
-/// What a facilitator says about a resource.
+/// A facilitator's description of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogueItem {
-    /// Where it is called, normalised and without a fragment.
+    /// The URL at which it is called, normalised and without a fragment.
     pub url: HttpsUrl,
-    /// How it is called.
+    /// The way in which it is called.
     pub access: ItemAccess,
-    /// What the service is called. Untrusted text, like all that follows.
+    /// The name of the service. Untrusted text, like all that follows.
     pub name: Option<String>,
-    /// What it does.
+    /// The description.
     pub description: Option<String>,
-    /// The media type of its answer.
+    /// The media type of its response.
     pub mime_type: Option<String>,
     /// Topics.
     pub tags: Vec<String>,
     /// Its icon.
     pub icon: Option<String>,
-    /// What it asks for: at least one offer.
+    /// The offers, at least one.
     pub offers: Vec<Offer>,
-    /// When the facilitator last heard of it, as it says.
+    /// The time at which the facilitator last received it, as it reports.
     pub last_updated: Option<UnixTime>,
     /// Its path with parameters, such as `/items/:id`.
     pub route_template: Option<String>,
     /// The input as the resource describes it: a schema or an example.
     pub input: Option<Raw>,
-    /// The output likewise.
+    /// The output as the resource describes it.
     pub output: Option<Raw>,
 }
 
 /// How a resource is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemAccess {
-    /// By a plain request.
+    /// By an HTTP request.
     Http {
-        /// The method, if it is said and one of those that the extension knows.
+        /// The method, if it is specified and the extension knows it.
         method: Option<&'static str>,
     },
     /// As a tool of an MCP server.
@@ -103,7 +103,7 @@ pub enum ItemAccess {
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 impl CatalogueItem {
-    /// What makes it this resource and no other: the URL, and the tool's name behind it.
+    /// The identity of the resource: a hash of its URL and, for MCP, the tool's name.
     pub fn identity(&self) -> B256 {
         let tool = match &self.access {
             ItemAccess::Http { .. } => "",
@@ -114,9 +114,9 @@ impl CatalogueItem {
     }
 }
 
-/// Reads a page. An error when it is not one; items are judged one by one.
+/// Parses a page. Fails if it is not a page; items are checked separately.
 pub fn read_catalogue(bytes: &[u8]) -> Result<CataloguePage, Code> {
-    // Depth and number of values are limited item by item: one hostile item must not cost the page.
+    // Depth and number of values are limited for each item: one hostile item must not invalidate the page.
     let limits = Limits { max_bytes: MAX_CATALOGUE_BYTES, max_depth: json::MAX_DEPTH };
     let document = json::read_foreign(bytes, limits, json::MAX_VALUES).document.ok_or(code::PAGE)?;
     let root = document.root();
@@ -143,7 +143,7 @@ fn read_item(source: &str) -> Result<CatalogueItem, Code> {
     if offers.is_empty() {
         return Err(code::ITEM_OFFERS);
     }
-    // Version 1 says in every offer what version 2 says once, and puts the rest into `metadata`.
+    // Version 1 repeats in every offer what version 2 states once, and puts the rest into `metadata`.
     let metadata = item.get("metadata").and_then(Value::as_object);
     let said = |key: &str, most: usize| {
         let places = [Some(item), metadata, first];
@@ -170,21 +170,21 @@ fn read_item(source: &str) -> Result<CatalogueItem, Code> {
     })
 }
 
-/// The URL, which older catalogues have in an object.
+/// The URL; older catalogues have it in an object.
 fn url(item: Object<'_>) -> Option<HttpsUrl> {
     let resource = item.get("resource")?;
     let text = resource.as_str().or_else(|| resource.get("url")?.as_str())?;
     let url = HttpsUrl::parse(text).ok()?;
     let text = url.normalized();
     let end = url.fragment().map_or(text.len(), |fragment| text.len() - fragment.len() - 1);
-    // The same resource is written with and without the slash of the root.
+    // The same resource is written with and without the root slash.
     match (url.path(), url.query()) {
         ("", None) => HttpsUrl::parse(&format!("{}/", &text[..end])).ok(),
         _ => HttpsUrl::parse(&text[..end]).ok(),
     }
 }
 
-/// Where an item describes its input and output.
+/// The places where an item describes its input and output.
 #[derive(Clone, Copy)]
 struct Shape<'d> {
     /// Version 2: the extension.
@@ -201,7 +201,7 @@ impl<'d> Shape<'d> {
         }
     }
 
-    /// The object that says how the resource is called.
+    /// The object that describes how the resource is called.
     fn call(self) -> Option<Value<'d>> {
         self.extension.and_then(|extension| extension.get("info")?.get("input")).or_else(|| self.schema?.get("input"))
     }
@@ -213,7 +213,7 @@ impl<'d> Shape<'d> {
         (is_route && !text.contains("..")).then(|| text.to_owned())
     }
 
-    /// A JSON Schema where there is one, and the example otherwise.
+    /// The JSON Schema if there is one, otherwise the example.
     fn input(self, access: &ItemAccess) -> Option<Value<'d>> {
         if let ItemAccess::Mcp { .. } = access {
             return self.call()?.get("inputSchema");
@@ -244,7 +244,7 @@ fn access(item: Object<'_>, shape: Shape<'_>) -> Option<ItemAccess> {
     }
 }
 
-/// Seconds since 1970, milliseconds, or a timestamp of RFC 3339: catalogues write all three.
+/// Seconds since 1970, milliseconds, or an RFC 3339 timestamp: catalogues contain all three.
 fn last_updated(value: Value<'_>) -> Option<UnixTime> {
     if let Some(text) = value.as_str() {
         return parse_rfc3339(text).ok();
@@ -254,7 +254,7 @@ fn last_updated(value: Value<'_>) -> Option<UnixTime> {
     i64::try_from(seconds).ok().map(UnixTime::from_seconds)
 }
 
-/// A text that is not empty, cut.
+/// A non-empty text, truncated.
 fn text(object: Object<'_>, key: &str, most: usize) -> Option<String> {
     let text = object.get(key)?.as_str()?.trim();
     (!text.is_empty()).then(|| text.chars().take(most).collect())

@@ -1,7 +1,7 @@
-//! A payment beside an offer, as far as neither keys nor a chain are needed.
+//! Checks a payment against an offer, as far as neither keys nor a chain are needed.
 //!
-//! What is not checked here: who signed (recovery or ERC-1271), whether the nonce was used before (a store of
-//! [`ReplayKey`]s), and whether the payer has the money.
+//! Not checked here: the signer (recovery or ERC-1271), whether the nonce was used before (a store of [`ReplayKey`]s), and whether the
+//! payer has the money.
 
 use std::fmt;
 
@@ -13,15 +13,15 @@ use toolcrib_core::finding::Finding;
 use super::read::EIP3009;
 use super::{Authorization, EXACT, Extra, Offer, Payment, Version};
 
-/// How long authorizations may be valid, and how far clocks may be apart.
+/// Limits on the validity of authorizations, and on clock skew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimePolicy {
-    /// Longest time from now to `validBefore`, beside the skew. Public clients sign for ten minutes whatever the challenge
-    /// says, so less than 600 turns them away; more means remembering every nonce for longer.
+    /// Longest time from now to `validBefore`, without the skew. Public clients sign for ten minutes regardless of the challenge, so less
+    /// than 600 rejects them; a larger value means that every nonce must be stored for longer.
     pub max_seconds: u64,
-    /// How far the caller's clock may be ahead of ours.
+    /// Accepted clock skew of a caller that is ahead.
     pub skew_seconds: u64,
-    /// How long a payment must still be valid, so that there is time to settle it: three blocks of two seconds.
+    /// Remaining validity that a payment needs, so that there is time to settle it: three blocks of two seconds.
     pub settle_seconds: u64,
 }
 
@@ -32,8 +32,8 @@ impl Default for TimePolicy {
 }
 
 impl TimePolicy {
-    /// The second from which on a nonce need not be remembered: nobody accepts the authorization any more, not even a
-    /// replica whose clock is behind by the skew.
+    /// Returns the second from which a nonce need not be stored: the authorization is no longer accepted, not even by a replica whose clock
+    /// is behind by the skew.
     pub const fn forget_after(&self, authorization: &Authorization) -> u64 {
         authorization.valid_before.saturating_add(self.skew_seconds)
     }
@@ -42,8 +42,8 @@ impl TimePolicy {
         let now = u64::try_from(now.seconds()).unwrap_or(0);
         let Authorization { valid_after, valid_before, .. } = *authorization;
         let is_paid = !authorization.value.is_zero();
-        // A token takes an authorization strictly after validAfter, so leniency about clocks would only move the refusal
-        // of a payment to its settlement, behind the tool's work. What is never settled can wait out a clock's error.
+        // A token accepts an authorization strictly after validAfter, so tolerance for clock skew would only move the rejection of a
+        // payment to its settlement, after the tool has done its work. An authorization that is never settled can tolerate the skew.
         let latest_start = if is_paid { now } else { now.saturating_add(self.skew_seconds) };
         let earliest_end = if is_paid { now.saturating_add(self.settle_seconds) } else { now };
         let latest_end = now.saturating_add(self.max_seconds).saturating_add(self.skew_seconds);
@@ -65,10 +65,10 @@ impl TimePolicy {
     }
 }
 
-/// Checks a payment against the offer that it should meet: network, asset, payee, value, time, and the shape of the
-/// signature. No finding means that it is worth finding out who signed.
+/// Checks a payment against the offer that it should meet: network, asset, recipient, value, time, and the format of the signature. No
+/// finding means that the signer can be recovered next.
 ///
-/// Every finding is an error. The offer is one of ours, and nothing that the caller says about it is believed.
+/// Every finding is an error. The offer is the server's own, and the caller's copy of it is never trusted.
 pub fn check_payment(payment: &Payment, offer: &Offer, now: UnixTime, policy: &TimePolicy) -> Vec<Finding> {
     let mut findings = differences(payment, offer);
     policy.check(&payment.authorization, now, &mut findings);
@@ -78,8 +78,8 @@ pub fn check_payment(payment: &Payment, offer: &Offer, now: UnixTime, policy: &T
     findings
 }
 
-/// The offers that a payment may be for. Usually one; version 1 does not say which asset it pays in, so offers that differ
-/// in nothing else all remain, and the signature decides.
+/// Returns the offers that a payment may be for. Usually one; version 1 does not name the asset, so offers that differ in nothing else all
+/// remain, and the signature decides.
 pub fn match_offers<'o>(payment: &Payment, offers: &'o [Offer]) -> Result<Vec<&'o Offer>, Vec<Finding>> {
     let (mut met, mut nearest) = (Vec::new(), None::<Vec<Finding>>);
     for offer in offers {
@@ -98,7 +98,7 @@ pub fn match_offers<'o>(payment: &Payment, offers: &'o [Offer]) -> Result<Vec<&'
     Ok(met)
 }
 
-/// What keeps a payment from being the one that an offer asks for, time and signature aside.
+/// The differences between a payment and an offer, except for time and signature.
 fn differences(payment: &Payment, offer: &Offer) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut differ = |code: Code, expected: &str, got: &str| findings.push(Finding::new(code).expected(expected).got(got));
@@ -139,8 +139,8 @@ fn differences(payment: &Payment, offer: &Offer) -> Vec<Finding> {
     findings
 }
 
-/// How the offer that a caller repeats differs from ours. Amount and payee are signed, so a difference there beside a right
-/// authorization is still a lie to somebody.
+/// The differences between the caller's copy of the offer and ours. Amount and recipient are signed, but a copy that differs is still wrong
+/// for anyone who reads it.
 fn accepted_differences(accepted: &Offer, offer: &Offer) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut differ = |key: &str, code: Code, expected: &str, got: &str| {
@@ -168,7 +168,7 @@ fn accepted_differences(accepted: &Offer, offer: &Offer) -> Vec<Finding> {
     findings
 }
 
-/// Whether the caller's `extra` has all of ours. It may have more.
+/// Whether the caller's `extra` has all members of ours. It may have more.
 fn has_extra(theirs: Option<&Extra>, ours: Option<&Extra>) -> bool {
     let none = Extra::default();
     let (theirs, ours) = (theirs.unwrap_or(&none), ours.unwrap_or(&none));
@@ -184,14 +184,14 @@ fn transfer_method(extra: Option<&Extra>) -> &str {
     extra.and_then(|extra| extra.transfer_method.as_deref()).unwrap_or(EIP3009)
 }
 
-/// What makes a payment the same payment, whatever its version, header and spelling: used once, used for good.
+/// The identity of a payment in the replay store, independent of version, header and spelling: each is used once.
 ///
-/// Signatures are no part of it, since one authorization can have several encodings of the same.
+/// Signatures are not part of it, because one authorization can have several encodings of the same signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplayKey {
-    /// The number of the EVM chain.
+    /// The EVM chain id.
     pub chain: u64,
-    /// The token, as we offered it.
+    /// The token of our offer.
     pub asset: Address,
     /// The payer.
     pub from: Address,
@@ -200,16 +200,16 @@ pub struct ReplayKey {
 }
 
 impl ReplayKey {
-    /// Bytes of [`to_bytes`](Self::to_bytes).
+    /// The number of bytes of [`to_bytes`](Self::to_bytes).
     pub const BYTES: usize = 8 + 20 + 20 + 32;
 
-    /// The key of an authorization under an offer of ours. `None` when the offer is on no EVM chain.
+    /// The key of an authorization under an offer of ours. `None` if the offer is not on an EVM chain.
     pub fn of(authorization: &Authorization, offer: &Offer) -> Option<Self> {
         let (chain, asset) = (offer.network.evm_id()?, offer.asset.evm_address()?);
         Some(Self { chain, asset, from: authorization.from, nonce: authorization.nonce })
     }
 
-    /// One fixed form for stores; the chain comes first, big-endian.
+    /// The canonical form for stores; the chain comes first, big-endian.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.chain.to_be_bytes());

@@ -1,8 +1,7 @@
-//! A challenge beside the prices of a manifest: what differs, field by field.
+//! Compares a challenge with the prices of a manifest, field by field.
 //!
-//! Entries and offers are paired by how much they have in common, so that one wrong field is named as that field and not
-//! as an offer that is missing and another that is too many. Findings point into the manifest, at the entry that is
-//! contradicted; "expected" is what the manifest says, "got" what the endpoint asks for.
+//! Entries and offers are paired by similarity, so that one wrong field is reported as that field and not as a missing and an additional
+//! offer. Findings point to the contradicted entry of the manifest; "expected" is the manifest's value, "got" the endpoint's.
 
 use toolcrib_core::codes::{Code, probe};
 use toolcrib_core::finding::Finding;
@@ -10,7 +9,7 @@ use toolcrib_core::tool::Price;
 
 use super::{Challenge, EXACT, Offer, PROTOCOL};
 
-/// Compares a challenge with the `pricing` of a manifest. An empty list stands for a manifest without prices.
+/// Compares a challenge with the `pricing` of a manifest. An empty list means a manifest without prices.
 ///
 /// Only entries whose protocol is x402 can be contradicted. A challenge is compared even if it is flawed elsewhere.
 pub fn compare(challenge: &Challenge, pricing: &[Price]) -> Vec<Finding> {
@@ -28,7 +27,7 @@ pub fn compare(challenge: &Challenge, pricing: &[Price]) -> Vec<Finding> {
     }
     for (at, offer) in challenge.accepts.iter().enumerate() {
         let is_paired = pairs.iter().any(|pair| std::ptr::eq(pair.offer, offer));
-        // The same demand may be there twice, for two ways of moving the token.
+        // The same demand may be present twice, for two methods of moving the token.
         if is_paired || entries.iter().any(|(_, price)| Likeness::of(price, offer).is_whole()) {
             continue;
         }
@@ -56,7 +55,7 @@ struct Pair<'c> {
     offer: &'c Offer,
 }
 
-/// What an entry and an offer have in common.
+/// The fields in which an entry and an offer agree.
 #[derive(Clone, Copy)]
 struct Likeness {
     network: bool,
@@ -86,12 +85,12 @@ impl Likeness {
         self.network && self.asset && self.amount && self.pay_to
     }
 
-    /// Whether there is enough in common to say that the one stands for the other.
+    /// Whether they agree enough to be paired.
     const fn is_related(self) -> bool {
         self.network || self.pay_to
     }
 
-    /// Higher is closer. The network weighs most, because an asset means nothing without it.
+    /// Higher is closer. The network has the most weight, because an asset means nothing without it.
     const fn score(self) -> u8 {
         (self.network as u8) << 4
             | (self.asset as u8) << 3
@@ -101,9 +100,9 @@ impl Likeness {
     }
 }
 
-/// Pairs each entry with at most one offer, the closest pairs first. At most 32 of each, so trying all is cheap.
+/// Pairs each entry with at most one offer, the closest pairs first. There are at most 32 of each, so trying all is cheap.
 fn pair<'c>(entries: &[(usize, &Price)], offers: &'c [Offer]) -> Vec<Pair<'c>> {
-    // When there is one of each there is no doubt which is meant.
+    // If there is one of each, they belong together.
     let is_single = entries.len() == 1 && offers.len() == 1;
     let mut candidates = Vec::new();
     for &(entry, price) in entries {
@@ -114,7 +113,7 @@ fn pair<'c>(entries: &[(usize, &Price)], offers: &'c [Offer]) -> Vec<Pair<'c>> {
             }
         }
     }
-    // The sort is stable: among equals the order of the manifest, then that of the challenge, decides.
+    // The sort is stable: ties are in the order of the manifest, then of the challenge.
     candidates.sort_by_key(|&(score, ..)| std::cmp::Reverse(score));
     let mut pairs: Vec<(usize, Pair<'c>)> = Vec::new();
     for (_, entry, at, offer) in candidates {
@@ -131,7 +130,7 @@ fn differences(at: usize, price: &Price, offer: &Offer, findings: &mut Vec<Findi
         let finding = entry_finding(probe::NETWORK_DIFFERS, at, "asset");
         findings.push(finding.expected(price.asset.chain()).got(offer.network.as_str()));
     } else if !likeness.asset {
-        // On another network the token has another address anyway.
+        // On another network the token has a different address anyway.
         let finding = entry_finding(probe::ASSET_DIFFERS, at, "asset");
         findings.push(finding.expected(price.asset.asset_reference()).got(offer.asset.as_str()));
     }
@@ -165,7 +164,7 @@ fn entry_finding(code: Code, at: usize, field: &str) -> Finding {
     finding
 }
 
-/// The amount of an entry for people.
+/// The amount of an entry, for display.
 fn shown(price: &Price) -> String {
     let token = price.asset.evm_chain_id().zip(price.asset.evm_address()).and_then(|(chain, at)| super::asset::find(chain, at));
     match token {

@@ -1,11 +1,11 @@
-//! Signatures of accounts that are not deployed yet (ERC-6492): the wrapper around them.
+//! Signatures of accounts that are not deployed yet: the ERC-6492 wrapper.
 //!
 //! ```text
 //! abi.encode(address factory, bytes factoryCalldata, bytes signature) ‖ 0x6492…6492
 //! ```
 //!
-//! The reader takes exactly the encoding that ABI encoders write. Other encodings of the same three values are refused, and so is a
-//! wrapper inside a wrapper: each signature has one spelling and one meaning.
+//! The parser accepts exactly the encoding that ABI encoders write. Other encodings of the same three values are rejected, and so is a
+//! nested wrapper: each signature has one encoding and one meaning.
 
 use std::fmt;
 
@@ -26,32 +26,32 @@ pub const MAGIC_SUFFIX: [u8; 32] = {
 /// Bytes of a word of the ABI.
 const WORD: usize = 32;
 
-/// Bytes of a signature by a key; nothing that short is wrapped.
+/// Bytes of a key's signature; a wrapper is longer.
 const KEY_SIGNATURE_BYTES: usize = 65;
 
-/// A signature with the call that deploys the account which made it.
+/// A signature with the call that deploys its account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wrapped<'s> {
-    /// The contract that deploys the account. Chosen by whoever wrote the signature.
+    /// The contract that deploys the account. Chosen by the author of the signature: untrusted.
     pub factory: Address,
-    /// What the factory is called with. Chosen by whoever wrote the signature.
+    /// The calldata for the factory. Chosen by the author of the signature: untrusted.
     pub calldata: &'s [u8],
     /// The signature for the account itself (ERC-1271).
     pub signature: &'s [u8],
 }
 
-/// Why a wrapper cannot be read.
+/// Why a wrapper cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WrapperFault {
     /// The bytes before the suffix are not the canonical encoding of an address and two byte strings.
     Encoding,
-    /// The signature inside is wrapped itself.
+    /// The inner signature is wrapped too.
     Nested,
 }
 
 impl WrapperFault {
-    /// The code of the vocabulary.
+    /// The code of this error.
     pub const fn code(self) -> Code {
         chain::SIGNATURE_WRAPPER
     }
@@ -68,12 +68,12 @@ impl fmt::Display for WrapperFault {
 
 impl std::error::Error for WrapperFault {}
 
-/// Whether a signature claims to be wrapped.
+/// Whether a signature has the suffix of wrapped ones.
 pub fn is_wrapped(signature: &[u8]) -> bool {
     signature.len() > KEY_SIGNATURE_BYTES && signature.ends_with(&MAGIC_SUFFIX)
 }
 
-/// Takes the wrapper off. `None` when there is none.
+/// Unwraps a signature. `None` if it is not wrapped.
 pub fn unwrap(signature: &[u8]) -> Result<Option<Wrapped<'_>>, WrapperFault> {
     if !is_wrapped(signature) {
         return Ok(None);
@@ -116,11 +116,11 @@ fn decode(encoded: &[u8]) -> Option<Wrapped<'_>> {
     is_canonical.then(|| Wrapped { factory: Address::from_slice(&factory[12..]), calldata, signature })
 }
 
-/// A byte string at an offset, and the offset after its padding.
+/// Returns the byte string at an offset, and the offset after its padding.
 fn bytes_at(encoded: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let start = at.checked_add(WORD)?;
     let length = number(encoded.get(at..start)?)?;
-    // No more than the whole, so that nothing below overflows.
+    // At most the total length, so that nothing below overflows.
     if length > encoded.len() {
         return None;
     }
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(MAGIC_SUFFIX.to_vec(), [0x64, 0x92].repeat(16));
     }
 
-    /// As viem's `serializeErc6492Signature` writes it.
+    /// A wrapper as viem's `serializeErc6492Signature` writes it.
     #[test]
     fn a_wrapper_of_viem() {
         let text = concat!(
@@ -188,7 +188,7 @@ mod tests {
         let nested = wrap(Address::repeat_byte(7), &[1; 40], &good);
         assert_eq!(unwrap(&nested), Err(WrapperFault::Nested));
         assert_eq!(unwrap(&[1; 65]), Ok(None));
-        // Too short to be wrapped, though its end looks like it.
+        // Too short to be wrapped, although it ends in the suffix.
         assert_eq!(unwrap(&[vec![1; 33], MAGIC_SUFFIX.to_vec()].concat()), Ok(None));
     }
 

@@ -1,7 +1,7 @@
-//! Facilitators: services that check and settle payments for servers. What is sent to them and what they answer.
+//! Facilitators: services that verify and settle payments for servers. Their requests and responses.
 //!
-//! Requests are written from what was understood of a payment and from our own offer, never from the bytes of a caller. The
-//! answer's body decides, not its status alone; and an answer that does not say that nothing happened leaves it open.
+//! Requests are serialised from the parsed payment and our own offer, never from the caller's bytes. The body of the response decides, not
+//! only its status; and unless a response says that nothing happened, the outcome is unknown.
 
 use alloy_primitives::{Address, B256};
 use toolcrib_core::caip::ChainId;
@@ -15,38 +15,37 @@ use super::receipt::{SettleResponse, WORDS, check_settlement, read_account, read
 use super::settle_reason::{SettleReason, named_transaction};
 use super::{ChainAddress, ObjectWriter, Offer, Raw, Resource, Version, network, payment_id, v1, v2};
 
-/// Longest answer of a facilitator, and longest request to one. `/supported` lists a few dozen kinds; everything else is a
-/// few KiB.
+/// Longest response of a facilitator, and longest request to one. `/supported` lists a few dozen kinds; everything else is a few KiB.
 pub const MAX_FACILITATOR_BYTES: usize = 64 * 1024;
 
-/// What a request takes if its extensions are small.
+/// The usual size of a request with small extensions.
 const USUAL_BYTES: usize = 2_048;
 
-/// Most kinds of payment that are looked at: two versions on more networks than facilitators serve.
+/// Most kinds of payment that are read: two versions on more networks than facilitators serve.
 pub(crate) const MAX_KINDS: usize = 256;
 
-/// Most signers that are read, of all networks together: facilitators name between one and some dozens for each.
+/// Most signers that are read, over all networks: facilitators list between one and some dozens for each.
 pub const MAX_SIGNERS: usize = 512;
 
-/// The pattern of signers for every EVM chain.
+/// The CAIP-2 pattern of signers for all EVM chains.
 const EVERY_EVM_CHAIN: &str = "eip155:*";
 
-/// A request to `/verify` or `/settle`; both take the same.
+/// A request to `/verify` or `/settle`; both have the same format.
 #[derive(Clone, Copy, Debug)]
 pub struct FacilitatorRequest<'r> {
     /// The payment.
     pub payment: &'r Payment,
-    /// The offer of ours that it meets.
+    /// Our offer that it meets.
     pub offer: &'r Offer,
-    /// What is sold, as we say it.
+    /// Our description of the resource.
     pub resource: Option<&'r Resource>,
-    /// The extensions of our challenge (version 2). Payment identifiers stay with us: they are what a payer gets its result with.
+    /// The extensions of our challenge (version 2). Payment identifiers are not sent: with them a payer fetches its result.
     pub extensions: &'r [(String, Raw)],
 }
 
 impl FacilitatorRequest<'_> {
-    /// The body, in the version of the payment. What the caller said about offer, resource and extensions is not repeated; ours are.
-    /// `None` when version 1 has no name for the network.
+    /// The body, in the version of the payment. It has our offer, resource and extensions, not the caller's copies. `None` if version 1 has
+    /// no name for the network.
     pub fn to_json(&self) -> Option<String> {
         let Self { payment, offer, resource, extensions } = *self;
         let extensions = extensions.iter().filter(|(name, _)| name != payment_id::EXTENSION);
@@ -67,14 +66,13 @@ impl FacilitatorRequest<'_> {
     }
 }
 
-/// Reads a request to `/verify` or `/settle`. Only when payment and requirements are of one version and sound is there
-/// anything.
+/// Parses a request to `/verify` or `/settle`. Returns both parts only if payment and requirements are valid and of the same version.
 pub fn read_facilitator_request(bytes: &[u8]) -> Result<(Payment, Offer), Vec<Finding>> {
     let (request, mut findings) = read_message(bytes, MAX_FACILITATOR_BYTES, &WORDS, |reader, object| {
         let value = reader.required(object, "paymentPayload", Need::Must)?;
         let payload = reader.typed(value, Kind::Object, value.as_object())?;
         let payment = payment::read_object(reader, payload, None)?;
-        // Some servers leave the outer version out, and the payload says it anyway.
+        // Some servers omit the outer version; the payload has it anyway.
         if let Some(version) = object.get("x402Version")
             && version.source() != payment.version.number().to_string()
         {
@@ -94,16 +92,16 @@ pub fn read_facilitator_request(bytes: &[u8]) -> Result<(Payment, Offer), Vec<Fi
     request.ok_or(findings)
 }
 
-/// What `/verify` answers.
+/// The response of `/verify`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyResponse {
     /// Whether the payment would settle.
     pub is_valid: bool,
-    /// Why not, as a word. Foreign text.
+    /// The reason in machine-readable form. Untrusted text.
     pub reason: Option<String>,
-    /// Why not, for people. Foreign text.
+    /// The reason for people. Untrusted text.
     pub message: Option<String>,
-    /// Who pays.
+    /// The payer.
     pub payer: Option<ChainAddress>,
 }
 
@@ -126,7 +124,7 @@ impl VerifyResponse {
     }
 }
 
-/// Reads what `/verify` answers. The response is there when no finding is an error.
+/// Parses the response of `/verify`. It is returned if no finding is an error.
 pub fn read_verify_response(bytes: &[u8]) -> (Option<VerifyResponse>, Vec<Finding>) {
     read_message(bytes, MAX_FACILITATOR_BYTES, &WORDS, |reader, object| {
         let value = reader.required(object, "isValid", Need::Must)?;
@@ -145,12 +143,12 @@ pub struct SupportedKind {
     pub scheme: String,
     /// The network as written.
     pub network: String,
-    /// What the scheme needs beside.
+    /// Additional parameters of the scheme.
     pub extra: Option<Raw>,
 }
 
 impl SupportedKind {
-    /// The chain, if the network is written as its version asks for and is known.
+    /// The chain, if the network is written as its version requires and is known.
     pub fn chain(&self) -> Option<ChainId> {
         match self.version {
             Version::V1 => network::by_name(&self.network)?.chain(),
@@ -159,14 +157,14 @@ impl SupportedKind {
     }
 }
 
-/// What `/supported` answers.
+/// The response of `/supported`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Supported {
-    /// The kinds, as listed. Kinds of versions that do not exist here are left out.
+    /// The kinds, in order. Kinds of unknown versions are left out.
     pub kinds: Vec<SupportedKind>,
     /// Names of extensions.
     pub extensions: Vec<String>,
-    /// Accounts that transactions are sent from, on EVM chains: each with its CAIP-2 pattern, such as `eip155:*` or `eip155:8453`.
+    /// The accounts that send transactions on EVM chains: each with its CAIP-2 pattern, such as `eip155:*` or `eip155:8453`.
     pub signers: Vec<(String, Address)>,
 }
 
@@ -179,13 +177,13 @@ impl Supported {
         self.kinds.iter().any(is)
     }
 
-    /// Returns the accounts that transactions on this network are sent from, as far as the facilitator announces them.
+    /// Returns the accounts that send transactions on this network, as far as the facilitator announces them.
     pub fn signers_on(&self, network: &ChainId) -> impl Iterator<Item = Address> {
         let is_on = |pattern: &str| pattern == network.as_str() || (pattern == EVERY_EVM_CHAIN && network.evm_id().is_some());
         self.signers.iter().filter(move |(pattern, _)| is_on(pattern)).map(|(_, signer)| *signer)
     }
 
-    /// The answer as JSON.
+    /// The response as JSON.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         let mut object = ObjectWriter::open(&mut out);
@@ -229,7 +227,7 @@ impl Supported {
     }
 }
 
-/// Reads what `/supported` answers. The list is there when no finding is an error.
+/// Parses the response of `/supported`. It is returned if no finding is an error.
 pub fn read_supported(bytes: &[u8]) -> (Option<Supported>, Vec<Finding>) {
     read_message(bytes, MAX_FACILITATOR_BYTES, &WORDS, |reader, object| {
         let value = reader.required(object, "kinds", Need::Must)?;
@@ -248,7 +246,7 @@ pub fn read_supported(bytes: &[u8]) -> (Option<Supported>, Vec<Finding>) {
     })
 }
 
-/// Accounts of other chain families, and what is no account, are left out: their transactions are never looked at.
+/// Skips invalid accounts and those of other chain families: their transactions are never inspected.
 fn read_signers(object: Object<'_>) -> Vec<(String, Address)> {
     let patterns = object.get("signers").and_then(|value| value.as_object());
     let evm = patterns.into_iter().flat_map(|patterns| patterns.iter().filter(|(pattern, _)| pattern.starts_with("eip155:")));
@@ -264,7 +262,7 @@ fn read_kind(reader: &mut Reader, entry: Object<'_>) -> Option<SupportedKind> {
     let version = match reader.required(entry, "x402Version", Need::Must)?.as_u64() {
         Some(1) => Version::V1,
         Some(2) => Version::V2,
-        // A later version is somebody else's.
+        // Later versions are not supported.
         _ => return None,
     };
     Some(SupportedKind {
@@ -275,36 +273,36 @@ fn read_kind(reader: &mut Reader, entry: Object<'_>) -> Option<SupportedKind> {
     })
 }
 
-/// How a request to a facilitator ended.
+/// The result of a request to a facilitator.
 #[derive(Clone, Copy, Debug)]
 pub enum FacilitatorAnswer<'a> {
-    /// An answer came.
+    /// A response was received.
     Answered {
         /// Its status.
         status: u16,
-        /// Its body, capped by whoever fetched it.
+        /// Its body; the fetcher limits its size.
         body: &'a [u8],
     },
     /// The request was never sent: no connection.
     NotSent,
-    /// The request was sent, and no whole answer came.
+    /// The request was sent, but no complete response was received.
     Lost,
 }
 
-/// What is known about a payment after `/verify`.
+/// The state of a payment after `/verify`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VerifyOutcome {
     /// It would settle.
     Valid,
-    /// Its nonce is used, so it has been settled or cancelled before.
+    /// Its nonce is used, so it was settled or cancelled before.
     NonceUsed(VerifyResponse),
-    /// It would not.
+    /// It would not settle.
     Invalid(VerifyResponse),
-    /// The facilitator could not tell. Nothing has moved.
+    /// The facilitator could not decide. No money has moved.
     Unavailable(Vec<Finding>),
 }
 
-/// Judges an answer of `/verify`. An answer that names another payer is none.
+/// Interprets a response of `/verify`. A response that names another payer is invalid.
 pub fn verify_outcome(answer: FacilitatorAnswer<'_>, payment: &Payment) -> VerifyOutcome {
     let FacilitatorAnswer::Answered { status, body } = answer else { return VerifyOutcome::Unavailable(Vec::new()) };
     let (response, findings) = read_verify_response(body);
@@ -326,36 +324,35 @@ pub fn verify_outcome(answer: FacilitatorAnswer<'_>, payment: &Payment) -> Verif
     }
 }
 
-/// What is known about a payment after `/settle`.
+/// The state of a payment after `/settle`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettleOutcome {
-    /// The money moved, says the facilitator, in a transaction that can be looked up.
+    /// The facilitator reports that the money moved, in a transaction that can be checked on chain.
     Settled(SettleResponse),
-    /// A transaction is on its way. Ask once more with the same payment.
+    /// A transaction was sent. Retry with the same payment.
     Pending(SettleResponse),
-    /// The facilitator refused for a reason that is only given before a broadcast: nothing moved.
+    /// The facilitator refused for a reason that it only gives before a broadcast: no money moved.
     Refused(SettleResponse),
-    /// The nonce is used, says the facilitator, and this request moved nothing.
+    /// The facilitator reports that the nonce is used; this request moved no money.
     NonceUsed(SettleResponse),
-    /// Another transaction of the facilitator came first, for this payment or for another one, and this request moved nothing. Look
-    /// at the chain; if the nonce is unused, ask once more.
+    /// Another transaction of the facilitator came first, for this payment or for another one, and this request moved no money. Check the
+    /// chain; if the nonce is unused, retry.
     NotTaken(SettleResponse),
-    /// Nothing was attempted: the facilitator was not reached.
+    /// Nothing was attempted: the facilitator could not be reached.
     NotAttempted,
-    /// Nobody can tell without looking at the chain. Neither serve again nor ask to pay again.
+    /// Only the chain can tell. Do not serve again and do not ask for another payment.
     Unknown {
-        /// A transaction that the facilitator named: where to look first.
+        /// The transaction that the facilitator reported, to be checked first.
         transaction: Option<B256>,
-        /// Why the answer does not count.
+        /// Why the response is not accepted.
         findings: Vec<Finding>,
     },
 }
 
-/// Judges an answer of `/settle`.
+/// Interprets a response of `/settle`.
 ///
-/// A body that says `success: false`, names no transaction and gives a reason that is only given before a broadcast is a
-/// refusal. Everything else leaves the outcome open, whatever its status: a proxy can answer 429 or 502 for a facilitator that
-/// has already paid.
+/// A body that says `success: false`, names no transaction and gives a reason that is only given before a broadcast is a refusal. Otherwise
+/// the outcome is unknown, for any status: a proxy can respond with 429 or 502 for a facilitator that has already paid.
 pub fn settle_outcome(answer: FacilitatorAnswer<'_>, payment: &Payment, offer: &Offer) -> SettleOutcome {
     let body = match answer {
         FacilitatorAnswer::NotSent => return SettleOutcome::NotAttempted,

@@ -1,20 +1,20 @@
-//! Headers that carry JSON: standard base64 with padding, one line, under a cap.
+//! Headers that carry JSON: standard base64 with padding, one line, with a size limit.
 //!
-//! Each text has one reading and each value one spelling. Lenient decoders let the same payment travel in many spellings,
-//! and their readers disagree on some of them.
+//! Each text has one meaning and each value one encoding. Lenient decoders accept many encodings of the same payment, and disagree on some
+//! of them.
 
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Longest header value. Node.js and many proxies refuse more than 16 KiB of headers altogether.
+/// Longest header value. Node.js and many proxies reject more than 16 KiB of headers in total.
 pub const MAX_BYTES: usize = 16 * 1024;
 
-/// The header that carries a challenge of version 2. Compare without regard to case.
+/// The header that carries a challenge of version 2. Header names are case-insensitive.
 pub const PAYMENT_REQUIRED: &str = "PAYMENT-REQUIRED";
 
-/// The name under which a few clients look for it as well.
+/// An alternative name that a few clients read as well.
 pub const X_PAYMENT_REQUIRED: &str = "X-PAYMENT-REQUIRED";
 
 /// The header that carries a payment of version 1.
@@ -32,33 +32,33 @@ pub const PAYMENT_RESPONSE: &str = "PAYMENT-RESPONSE";
 /// The header that carries the salt of a bound nonce, as `0x` and 64 hexadecimal digits.
 pub const X_TOOL_NONCE_SALT: &str = "X-Tool-Nonce-Salt";
 
-/// The header in which a caller with a bound nonce names the tool that it means, as a tool reference. Servers that know which tool
-/// they are do not need it.
+/// The header in which a caller with a bound nonce names the tool, as a tool reference. Servers that know their own reference do not need
+/// it.
 pub const X_TOOL_REFERENCE: &str = "X-Tool-Reference";
 
-/// The header that carries a retry token: with it a caller whose nonce is not bound gets the result of a call that it has paid for.
+/// The header that carries a retry token: with it a caller whose nonce is not bound fetches the result of a call that it has paid for.
 pub const X_TOOL_RETRY_TOKEN: &str = "X-Tool-Retry-Token";
 
-/// The header in which a server says for how many seconds from now the result of a paid call can be fetched again with the same payment.
-/// Seconds, and no time of day, so that clocks need not agree.
+/// The header in which a server states for how many seconds from now the result of a paid call can be fetched again with the same payment.
+/// A duration and not a time of day, so that clocks need not agree.
 pub const X_TOOL_REDEEMABLE_SECONDS: &str = "X-Tool-Redeemable-Seconds";
 
-/// The header in which a caller names the account that has delegated to it (delegate.xyz); the predicate is asked about that one.
+/// The header in which a caller names the account that has delegated to it (delegate.xyz); the predicate checks that account.
 pub const X_DELEGATE_FOR: &str = "X-Delegate-For";
 
-/// The header in which a caller sends what a predicate needs beside the account, as `0x` and hexadecimal digits. Never part of a first
-/// request: it may hold a signature.
+/// The header in which a caller sends the `data` for a predicate, as `0x` and hexadecimal digits. Never part of a first request: it may
+/// hold a signature.
 pub const X_TOOL_ACCESS_DATA: &str = "X-Tool-Access-Data";
 
-/// Why a text is not base64.
+/// Why a text is not valid base64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Nothing is there.
+    /// The text is empty.
     Empty,
     /// More than [`MAX_BYTES`].
     TooLong,
-    /// JSON that was not encoded.
+    /// JSON without base64 encoding.
     PlainJson,
     /// Several values joined with commas.
     Comma,
@@ -66,11 +66,11 @@ pub enum Fault {
     Space,
     /// The URL-safe alphabet.
     UrlSafe,
-    /// Any other character that base64 does not have.
+    /// Any other character outside the base64 alphabet.
     Character,
-    /// Padding is missing, too long or in the middle.
+    /// Padding is missing, too long or not at the end.
     Padding,
-    /// Bits after the last byte are not zero: another text decodes to the same.
+    /// Bits after the last byte are not zero: another text decodes to the same bytes.
     StrayBits,
 }
 
@@ -92,12 +92,12 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Writes bytes as base64.
+/// Encodes bytes as base64.
 pub fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Reads base64 strictly.
+/// Decodes base64 strictly.
 pub fn decode(text: &str) -> Result<Vec<u8>, Fault> {
     if text.is_empty() {
         return Err(Fault::Empty);
@@ -108,7 +108,7 @@ pub fn decode(text: &str) -> Result<Vec<u8>, Fault> {
     STANDARD.decode(text).map_err(|_| fault(text))
 }
 
-/// What is wrong with a text that is not base64. The errors of the decoder do not tell the mistakes of clients apart.
+/// Returns why a text is not valid base64. The decoder's errors do not distinguish typical mistakes of clients.
 fn fault(text: &str) -> Fault {
     let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
     match digits.bytes().find(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))) {

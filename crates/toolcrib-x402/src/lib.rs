@@ -55,20 +55,20 @@ pub use receipt::{
 };
 pub use signature::{MAX_SIGNATURE_BYTES, Signature};
 
-/// Longest challenge in a body. An offer with a schema of its output takes a few KiB, and there are at most
-/// [`MAX_OFFERS`]; this is several times what an honest server sends, and nothing to hold in memory.
+/// Longest challenge in a body. An offer with an output schema takes a few KiB, and there are at most [`MAX_OFFERS`]; this is several times
+/// what a legitimate server sends, and little memory.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
 
-/// Most offers in a challenge: as many as a manifest may have prices.
+/// Most offers in a challenge: the limit of prices in a manifest.
 pub const MAX_OFFERS: usize = toolcrib_core::tool::MAX_PRICES;
 
-/// Longest address on a network that is not an EVM chain: that of CAIP-10.
+/// Longest address on a network that is not an EVM chain: the limit of CAIP-10.
 pub const MAX_ADDRESS_CHARS: usize = toolcrib_core::caip::MAX_ADDRESS_CHARS;
 
-/// Longest time that a signature should stay good. Public clients sign for ten minutes; an hour leaves room for slow tools.
+/// Longest validity that a signature should have. Public clients sign for ten minutes; an hour leaves room for slow tools.
 pub const LONG_TIMEOUT_SECONDS: u64 = 3_600;
 
-/// The scheme in which exactly the amount is paid. The only one that Toolcrib speaks.
+/// The scheme in which exactly the amount is paid. The only supported scheme.
 pub const EXACT: &str = "exact";
 
 /// The protocol name of x402 in a manifest's `pricing`.
@@ -77,14 +77,14 @@ pub const PROTOCOL: &str = "x402";
 /// A version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
-    /// Names of networks, `maxAmountRequired`, challenge in the body.
+    /// Network names, `maxAmountRequired`, challenge in the body.
     V1,
     /// CAIP-2 networks, `amount`, challenge in a header.
     V2,
 }
 
 impl Version {
-    /// The header that a payment of this version travels in.
+    /// The request header for a payment of this version.
     pub const fn payment_header(self) -> &'static str {
         match self {
             Self::V1 => header::X_PAYMENT,
@@ -92,7 +92,7 @@ impl Version {
         }
     }
 
-    /// The header in which the payer of this version looks for a receipt.
+    /// The response header for a receipt of this version.
     pub const fn receipt_header(self) -> &'static str {
         match self {
             Self::V1 => header::X_PAYMENT_RESPONSE,
@@ -100,7 +100,7 @@ impl Version {
         }
     }
 
-    /// The network as this version writes it. `None` when version 1 has no name for it.
+    /// The network as this version writes it. `None` if version 1 has no name for it.
     pub fn network_text(self, network: &ChainId) -> Option<&str> {
         match self {
             Self::V1 => network::by_chain(network).map(|named| named.name),
@@ -108,7 +108,7 @@ impl Version {
         }
     }
 
-    /// The number that messages carry as `x402Version`.
+    /// The `x402Version` in messages.
     pub const fn number(self) -> u8 {
         match self {
             Self::V1 => 1,
@@ -129,76 +129,75 @@ impl Serialize for Version {
     }
 }
 
-/// What an endpoint asks for: one of the offers has to be met.
+/// The offers of an endpoint; one of them must be met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
-    /// The shape it was read in, and is written in.
+    /// The version in which it was parsed, and is serialised.
     pub version: Version,
-    /// Why the last attempt was not good enough. Foreign text.
+    /// Why the last attempt failed. Untrusted text.
     pub error: Option<String>,
-    /// What is sold. Version 1 says this in every offer instead.
+    /// The resource that is sold. Version 1 has it in every offer instead.
     pub resource: Option<Resource>,
     /// The ways to pay, in the server's order.
     pub accepts: Vec<Offer>,
-    /// Extensions of version 2 by name. A payer has to send them back.
+    /// Extensions of version 2 by name. A payer must send them back.
     pub extensions: Members,
 }
 
 /// One way to pay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// How the amount is to be understood and paid; [`EXACT`] is the usual one.
+    /// How the amount is interpreted and paid; usually [`EXACT`].
     pub scheme: String,
-    /// The chain, whatever the version calls it.
+    /// The chain, independent of how the version writes it.
     pub network: ChainId,
     /// The token.
     pub asset: ChainAddress,
-    /// How much, in the token's smallest unit. Zero asks for a signature and no money.
+    /// The amount in the token's smallest unit. Zero asks for a signature and no money.
     pub amount: Amount,
-    /// Who receives it. A signature is bound to this account.
+    /// The recipient. A signature is bound to this account.
     pub pay_to: ChainAddress,
-    /// For how long a signature should be good. Short challenges of version 1 leave it out.
+    /// For how long a signature should be valid. Short challenges of version 1 omit it.
     pub max_timeout_seconds: Option<u64>,
-    /// What the scheme needs beside.
+    /// Additional parameters of the scheme.
     pub extra: Option<Extra>,
-    /// What is sold (version 1).
+    /// The resource that is sold (version 1).
     pub resource: Option<Resource>,
     /// Input and output of the endpoint as the server describes them (version 1).
     pub output_schema: Option<Raw>,
-    /// Fields of the server's own. Version 2 compares an offer that is sent back with the one that was made, so nothing is
-    /// dropped.
+    /// Unknown fields of the server. Version 2 compares an offer that is sent back with the original, so nothing is dropped.
     pub other: Members,
 }
 
-/// What a scheme needs beside amount and parties.
+/// Parameters of a scheme beside amount and parties.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extra {
-    /// The name in the token's EIP-712 domain, as the server claims.
+    /// The name in the token's EIP-712 domain, as the server claims it.
     pub name: Option<String>,
-    /// The version in the token's EIP-712 domain, as the server claims.
+    /// The version in the token's EIP-712 domain, as the server claims it.
     pub version: Option<String>,
-    /// How the token moves: `eip3009` when absent.
+    /// How the token moves; `eip3009` if absent.
     pub transfer_method: Option<String>,
-    /// When the money moves: `authorization` when absent.
+    /// When the money moves; `authorization` if absent.
     pub payment_flow: Option<String>,
-    /// Everything else.
+    /// All other members.
     pub other: Members,
 }
 
-/// What is sold. All of it is foreign text.
+/// The resource that is sold. All of it is untrusted text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
-    /// Where.
+    /// The URL.
     pub url: Option<String>,
-    /// What it does.
+    /// The description.
     pub description: Option<String>,
-    /// The media type of its answer.
+    /// The media type of the response.
     pub mime_type: Option<String>,
-    /// Name, tags, icon and whatever else version 2 says about it.
+    /// Name, tags, icon and other members of version 2.
     pub other: Members,
 }
 
-/// Fields that are kept without being understood, in the order of their source.
+/// Unknown members, in source order.
 pub type Members = Vec<(String, Raw)>;
 
 /// One JSON value in canonical form.
@@ -206,7 +205,7 @@ pub type Members = Vec<(String, Raw)>;
 pub struct Raw(String);
 
 impl Raw {
-    /// Reads a value. `None` when the text is not strict JSON.
+    /// Parses a value. `None` if the text is not strict JSON.
     pub fn parse(text: &str) -> Option<Self> {
         let limits = Limits { max_bytes: MAX_BODY_BYTES, max_depth: json::MAX_DEPTH };
         let document = json::read(text.as_bytes(), limits).document.filter(json::Document::is_canonicalisable)?;
@@ -219,7 +218,7 @@ impl Raw {
         Self(text)
     }
 
-    /// A text that is canonical already.
+    /// A text that is already canonical.
     pub(crate) const fn canonical(text: String) -> Self {
         Self(text)
     }
@@ -230,7 +229,7 @@ impl Raw {
     }
 }
 
-/// An account or a token contract, as written and as meant.
+/// An account or a token contract: the original text and the parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainAddress {
     text: String,
@@ -243,27 +242,27 @@ impl ChainAddress {
         Self { text: address.to_checksum(None), evm: Some(address) }
     }
 
-    /// An address as it was written, and what it means on an EVM chain.
+    /// An address with its original text and its EVM address.
     const fn written(text: String, evm: Option<Address>) -> Self {
         Self { text, evm }
     }
 
-    /// An address on another network; not checked.
+    /// An address on another network; it is not checked.
     pub const fn other(text: String) -> Self {
         Self { text, evm: None }
     }
 
-    /// The text as written. An offer that is sent back has to repeat it to the letter.
+    /// The original text. An offer that is sent back must repeat it exactly.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The address on an EVM chain. Compare these: the case of the text says nothing.
+    /// The address on an EVM chain. Compare these: the case of the text has no meaning.
     pub const fn evm_address(&self) -> Option<Address> {
         self.evm
     }
 
-    /// Whether both mean the same, whatever their case.
+    /// Whether both are the same address, ignoring case.
     pub fn is(&self, other: &Self) -> bool {
         match (self.evm, other.evm) {
             (Some(a), Some(b)) => a == b,
@@ -280,8 +279,8 @@ impl fmt::Display for ChainAddress {
 }
 
 impl Offer {
-    /// An offer of [`EXACT`] in a token of the pinned table, with all that clients of both versions ask for. The amount 0
-    /// asks for a signature and no money.
+    /// An offer of [`EXACT`] in a token of the pinned table, with all fields that clients of both versions require. The amount 0 asks for a
+    /// signature and no money.
     pub fn exact(token: &asset::Token, amount: Amount, pay_to: Address, max_timeout_seconds: u64) -> Option<Self> {
         Some(Self {
             scheme: EXACT.to_owned(),
@@ -302,7 +301,7 @@ impl Offer {
         asset::find(self.network.evm_id()?, self.asset.evm_address()?)
     }
 
-    /// The amount for people: `20000 (0.02 USDC)`, or the bare number of an unknown token.
+    /// The amount for display: `20000 (0.02 USDC)`, or only the number for an unknown token.
     pub fn shown_amount(&self) -> String {
         match self.token() {
             Some(token) => format!("{} ({} {})", self.amount, self.amount.format_units(token.decimals), token.symbol),
@@ -310,7 +309,7 @@ impl Offer {
         }
     }
 
-    /// Whether both ask for the same: scheme, chain, token, amount and payee.
+    /// Whether both ask for the same: scheme, chain, token, amount and recipient.
     pub fn is_same_demand(&self, other: &Self) -> bool {
         self.scheme == other.scheme
             && self.network == other.network
@@ -321,10 +320,9 @@ impl Offer {
 }
 
 impl Challenge {
-    /// The challenge as JSON in the shape of its version.
+    /// The challenge as JSON in the format of its version.
     ///
-    /// Version 1 leaves out offers on networks that it has no name for: one that clients do not understand keeps them from
-    /// reading all the others.
+    /// Version 1 omits offers on networks that it has no name for: clients reject all offers if they do not understand one.
     pub fn to_json(&self) -> String {
         match self.version {
             Version::V1 => v1::write(self),
@@ -332,30 +330,30 @@ impl Challenge {
         }
     }
 
-    /// The value of a `PAYMENT-REQUIRED` header. `None` when it would exceed [`header::MAX_BYTES`].
+    /// The value of a `PAYMENT-REQUIRED` header. `None` if it would exceed [`header::MAX_BYTES`].
     pub fn to_header(&self) -> Option<String> {
         Some(header::encode(self.to_json().as_bytes())).filter(|value| value.len() <= header::MAX_BYTES)
     }
 
-    /// The same challenge in version 1, with what stock clients of that version can pay: the scheme [`EXACT`] on networks
-    /// whose names they know. The list may be empty; then there is nothing to put into the body.
+    /// The same challenge in version 1, with the offers that stock clients of that version can pay: the scheme [`EXACT`] on networks whose
+    /// names they know. The list may be empty; then the body gets no challenge.
     #[must_use]
     pub fn to_v1(&self) -> Self {
         v1::from(self)
     }
 }
 
-/// What reading a challenge gave.
+/// The result of parsing a challenge.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// The challenge as far as it could be read: offers that lack an essential part are left out.
+    /// The challenge as far as it could be parsed: offers that lack an essential part are left out.
     pub challenge: Option<Challenge>,
-    /// Everything that is wrong with it. Pointers and spans are those of the JSON text.
+    /// The findings. Pointers and spans are those of the JSON text.
     pub findings: Vec<Finding>,
 }
 
 impl Reading {
-    /// The challenge, when no finding is an error: the only kind to sign for.
+    /// The challenge if no finding is an error. Sign only for such a challenge.
     pub fn sound(&self) -> Option<&Challenge> {
         let is_sound = self.findings.iter().all(|finding| finding.severity != Severity::Error);
         self.challenge.as_ref().filter(|_| is_sound)

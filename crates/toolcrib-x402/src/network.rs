@@ -1,6 +1,6 @@
-//! Names of networks: version 1 has names, version 2 CAIP-2 identifiers.
+//! Names of networks: version 1 uses names, version 2 CAIP-2 identifiers.
 //!
-//! The table is pinned. A name that is not in it is unknown, and an unknown network is never guessed.
+//! The table is pinned. Unknown names are an error and never guessed.
 
 use toolcrib_core::caip::ChainId;
 
@@ -12,8 +12,8 @@ pub struct NamedNetwork {
     pub name: &'static str,
     /// The CAIP-2 identifier.
     pub caip2: &'static str,
-    /// Whether the last release of the first client library (`x402` 1.2) knows it. Libraries of version 2 that also speak
-    /// version 1 know a few more.
+    /// Whether the last release of the first client library (`x402` 1.2) knows it. Libraries of version 2 that also support version 1 know
+    /// a few more.
     pub is_stock: bool,
 }
 
@@ -24,7 +24,7 @@ impl NamedNetwork {
     }
 }
 
-/// Every network that has a name.
+/// All networks with a name.
 pub const ALL: &[NamedNetwork] = &[
     stock("base", "eip155:8453"),
     stock("base-sepolia", "eip155:84532"),

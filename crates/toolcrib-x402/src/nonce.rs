@@ -1,7 +1,7 @@
 //! Bound nonces: a nonce that commits to one call.
 //!
-//! An EIP-3009 authorization names payer, payee, value and time, and nothing of the call that it is for, so the payee's other
-//! tools, or whoever relays a challenge, could use it elsewhere. Here the nonce itself is a commitment:
+//! An EIP-3009 authorization has payer, recipient, value and time, but nothing about the call that it pays for, so another tool with the
+//! same recipient, or a relay of the challenge, could use it elsewhere. Here the nonce itself is a commitment:
 //!
 //! ```text
 //! nonce = MARK ‖ keccak256(abi.encode(
@@ -9,11 +9,11 @@
 //!     bytes32 keccak256(method ‖ " " ‖ target), bytes32 keccak256(body), bytes32 salt))[4..]
 //! ```
 //!
-//! The salt travels in the header [`X_TOOL_NONCE_SALT`](super::header::X_TOOL_NONCE_SALT). Peers that do not know the
-//! scheme see 32 random bytes. The mark keeps the commitment from being dropped: a nonce that has it is refused without its
-//! salt. A random nonce has it once in four thousand million times, and its owner signs again.
+//! The salt is sent in the header [`X_TOOL_NONCE_SALT`](super::header::X_TOOL_NONCE_SALT). Peers that do not support the scheme see 32
+//! random bytes. The mark prevents that the salt is stripped: a marked nonce without its salt is rejected. A random nonce has the mark with
+//! a probability of 2^-32, and its payer signs again.
 //!
-//! The salt is also what only the payer and the tool know once the payment has settled and everything else is public.
+//! After settlement, when everything else is public, the salt is still known only to the payer and the tool.
 
 use std::fmt;
 
@@ -24,10 +24,10 @@ use toolcrib_core::finding::Finding;
 
 use super::payment::word;
 
-/// What the commitment is for. A change of the scheme changes it.
+/// The purpose of the commitment. A change of the scheme changes it.
 pub const TAG: &str = "toolcrib.bound-nonce.v1";
 
-/// The first bytes of every bound nonce: those of keccak256 of [`TAG`].
+/// The first bytes of every bound nonce: the first bytes of keccak256 of [`TAG`].
 pub const MARK: [u8; 4] = [0x5b, 0x79, 0x66, 0xca];
 
 /// The call that a nonce is bound to.
@@ -37,10 +37,9 @@ pub struct BoundCall<'c> {
     pub tool: ToolRef,
     /// The method as in the request line: `POST`.
     pub method: &'c str,
-    /// The public URL with its query, as the caller wrote it and the server was configured to be reached under. Never taken
-    /// from a `Host` header.
+    /// The public URL with its query, as the caller wrote it and as the server's settings have it. Never from a `Host` header.
     pub target: &'c str,
-    /// The body, byte for byte; empty when there is none.
+    /// The body, byte for byte; empty if there is none.
     pub body: &'c [u8],
 }
 
@@ -49,7 +48,7 @@ pub struct BoundCall<'c> {
 pub struct BoundNonce {
     /// The nonce to sign with.
     pub nonce: B256,
-    /// The salt to send beside it. Never use one twice.
+    /// The salt to send with it. Never use a salt twice.
     pub salt: B256,
 }
 
@@ -77,7 +76,7 @@ impl BoundNonce {
     }
 }
 
-/// Whether a nonce has the mark of bound ones.
+/// Whether a nonce has the mark of bound nonces.
 pub fn is_marked(nonce: B256) -> bool {
     nonce.starts_with(&MARK)
 }
@@ -85,26 +84,26 @@ pub fn is_marked(nonce: B256) -> bool {
 /// What a nonce commits to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
-    /// To this call, and to no other.
+    /// To this call only.
     Bound,
-    /// To nothing: 32 bytes of the caller's choice.
+    /// To nothing: 32 bytes chosen by the caller.
     Unbound,
 }
 
-/// Why a nonce is refused.
+/// Why a nonce is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NonceFault {
-    /// The header of the salt does not hold 32 bytes, or is there more than once.
+    /// The salt header does not hold 32 bytes, or occurs more than once.
     Salt,
-    /// The nonce is marked, and no salt came with it.
+    /// The nonce is marked, but the salt is missing.
     SaltMissing,
-    /// The nonce was made for something else, or from another salt.
+    /// The nonce was made for another call, or from another salt.
     OtherCall,
 }
 
 impl NonceFault {
-    /// The code of the vocabulary.
+    /// The code of this error.
     pub const fn code(self) -> Code {
         match self {
             Self::Salt => code::SALT,
@@ -113,7 +112,7 @@ impl NonceFault {
         }
     }
 
-    /// The fault as a finding. Neither nonce nor salt is shown.
+    /// The error as a finding. It contains neither nonce nor salt.
     pub fn finding(self) -> Finding {
         Finding::new(self.code())
     }
@@ -127,7 +126,7 @@ impl fmt::Display for NonceFault {
 
 impl std::error::Error for NonceFault {}
 
-/// Reads the salt from the values of its header. `None` when there is no such header.
+/// Parses the salt from the values of its header. `None` if there is no such header.
 pub fn read_salt<'h>(values: impl IntoIterator<Item = &'h [u8]>) -> Result<Option<B256>, NonceFault> {
     let mut values = values.into_iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -138,13 +137,12 @@ pub fn read_salt<'h>(values: impl IntoIterator<Item = &'h [u8]>) -> Result<Optio
     word(text).map(Some).ok_or(NonceFault::Salt)
 }
 
-/// Checks a nonce against the call that it came with. A gate that takes bound nonces only refuses [`Binding::Unbound`] with
-/// [`code::NONCE_UNBOUND`].
+/// Verifies a nonce against its call. A gate that accepts only bound nonces rejects [`Binding::Unbound`] with [`code::NONCE_UNBOUND`].
 pub fn verify(nonce: B256, salt: Option<B256>, call: &BoundCall<'_>) -> Result<Binding, NonceFault> {
     match salt {
         None if is_marked(nonce) => Err(NonceFault::SaltMissing),
         None => Ok(Binding::Unbound),
-        // Whoever sends a salt means a bound nonce, so one without the mark is a wrong one.
+        // A caller that sends a salt means a bound nonce, so one without the mark is wrong.
         Some(salt) if BoundNonce::make(call, salt).nonce == nonce => Ok(Binding::Bound),
         Some(_) => Err(NonceFault::OtherCall),
     }

@@ -1,8 +1,8 @@
-//! Payments: the header that a caller answers a challenge with.
+//! Payments: the header with which a caller responds to a challenge.
 //!
-//! Both versions carry an EIP-3009 authorization and its signature. Version 1 adds scheme and network, version 2 the offer
-//! that is met; neither of these is signed. Readers take one spelling of everything: one header, one base64, no JSON number
-//! where digits are asked for. Unknown fields are left out, and what is written again is written from what was understood.
+//! Both versions carry an EIP-3009 authorization and its signature. Version 1 adds scheme and network, version 2 the offer that is met;
+//! neither of these is signed. The parser accepts one form only: one header, one base64 encoding, no JSON number where digits are required.
+//! Unknown fields are dropped, and serialisation uses only parsed fields.
 
 use std::fmt;
 
@@ -17,50 +17,50 @@ use toolcrib_core::money::Amount;
 use super::read::{EIP3009, Need, Reader, Words, read_message};
 use super::{EXACT, Members, ObjectWriter, Offer, Raw, Resource, Signature, Version, header, v2};
 
-/// A transfer that the payer has signed (EIP-3009). With the value 0 it moves nothing and proves who calls.
+/// A transfer that the payer has signed (EIP-3009). With the value 0 it moves nothing and proves the caller's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Authorization {
-    /// Who pays, or calls.
+    /// The payer or caller.
     pub from: Address,
-    /// Who is paid.
+    /// The recipient.
     pub to: Address,
-    /// How much, in the token's smallest unit.
+    /// The amount in the token's smallest unit.
     pub value: Amount,
-    /// The last second in which it is not valid yet.
+    /// The last second before it becomes valid.
     pub valid_after: u64,
-    /// The first second in which it is not valid any more.
+    /// The first second in which it has expired.
     pub valid_before: u64,
-    /// Good for one use with each payer and token.
+    /// Unique for each payer and token.
     pub nonce: B256,
 }
 
 /// A payment in either version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payment {
-    /// The shape it was read in, and is written in.
+    /// The version in which it was parsed, and is serialised.
     pub version: Version,
-    /// The chain, whatever the version calls it. Always an EVM one.
+    /// The chain, independent of how the version writes it. Always an EVM chain.
     pub network: ChainId,
-    /// What was signed.
+    /// The signed authorization.
     pub authorization: Authorization,
-    /// Who says so.
+    /// The payer's signature.
     pub signature: Signature,
-    /// The offer that is met, as the caller repeats it (version 2). Not signed: believe your own.
+    /// The caller's copy of the offer that is met (version 2). It is not signed: use your own offer.
     pub accepted: Option<Offer>,
-    /// What is bought, as the caller repeats it (version 2). Foreign text.
+    /// The caller's copy of the resource (version 2). Untrusted text.
     pub resource: Option<Resource>,
     /// Extensions of version 2 by name.
     pub extensions: Members,
-    /// How the caller spelt what can be spelt in more than one way.
+    /// The caller's spelling of values with more than one spelling.
     pub spelling: Spelling,
 }
 
-/// The caller's own spelling of hexadecimal fields, for reports that forward them unchanged.
+/// The caller's spelling of hexadecimal fields, for reports that forward them unchanged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Spelling {
     /// The payer.
     pub from: String,
-    /// The payee.
+    /// The recipient.
     pub to: String,
     /// The nonce.
     pub nonce: String,
@@ -69,7 +69,7 @@ pub struct Spelling {
 }
 
 impl Spelling {
-    /// How everybody spells them: checksummed addresses, lowercase digits.
+    /// The usual spelling: checksummed addresses, lowercase digits.
     pub fn usual(authorization: &Authorization, signature: &Signature) -> Self {
         Self {
             from: authorization.from.to_checksum(None),
@@ -80,7 +80,7 @@ impl Spelling {
     }
 }
 
-/// Without the signature, as [`Signature`] does it.
+/// Hides the signature, as [`Signature`] does.
 impl fmt::Debug for Spelling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { from, to, nonce, .. } = self;
@@ -111,21 +111,21 @@ impl Payment {
         }
     }
 
-    /// The payment as JSON in the shape of its version. `None` when version 1 has no name for the network, or version 2 no
-    /// offer to repeat.
+    /// The payment as JSON in the format of its version. `None` if version 1 has no name for the network, or version 2 has no offer to
+    /// repeat.
     pub fn to_json(&self) -> Option<String> {
         let mut out = String::new();
         self.write(self.accepted.as_ref(), self.resource.as_ref(), self.extensions.iter(), &self.signature, &mut out)?;
         Some(out)
     }
 
-    /// The value of the header [`Version::payment_header`]. `None` as in [`to_json`](Self::to_json), or when it would exceed
+    /// The value of the header [`Version::payment_header`]. `None` as in [`to_json`](Self::to_json), or if it would exceed
     /// [`header::MAX_BYTES`].
     pub fn to_header(&self) -> Option<String> {
         Some(header::encode(self.to_json()?.as_bytes())).filter(|value| value.len() <= header::MAX_BYTES)
     }
 
-    /// Writes the payment with another offer, resource and signature than its own.
+    /// Serialises the payment with another offer, resource and signature.
     pub(super) fn write<'e>(
         &self,
         accepted: Option<&Offer>,
@@ -175,19 +175,19 @@ impl Payment {
     }
 }
 
-/// What reading a payment gave.
+/// The result of parsing a payment.
 #[derive(Clone, Debug)]
 pub struct PaymentReading {
-    /// The version that the header stands for: where the payer looks for a receipt. `None` when both headers are there.
+    /// The version of the header, which decides where the payer expects a receipt. `None` if both headers are present.
     pub version: Option<Version>,
-    /// The payment, unless anything is wrong with it.
+    /// The payment, if it is valid.
     pub payment: Option<Payment>,
-    /// Why there is none. Pointers and spans are those of the JSON text.
+    /// Why it is invalid. Pointers and spans are those of the JSON text.
     pub findings: Vec<Finding>,
 }
 
 impl PaymentReading {
-    /// The payment, or else the findings.
+    /// The payment, or the findings.
     pub fn into_result(self) -> Result<Payment, Vec<Finding>> {
         self.payment.ok_or(self.findings)
     }
@@ -197,7 +197,7 @@ impl PaymentReading {
     }
 }
 
-/// Finds and reads the payment among the headers of a request. `None` when there is none.
+/// Finds and parses the payment in the headers of a request. `None` if there is none.
 pub fn read_payment_headers<'h>(headers: impl IntoIterator<Item = (&'h str, &'h [u8])>) -> Option<PaymentReading> {
     let (mut first, mut count) = ([None; 2], [0_usize; 2]);
     for (name, value) in headers {
@@ -216,7 +216,7 @@ pub fn read_payment_headers<'h>(headers: impl IntoIterator<Item = (&'h str, &'h 
         let finding = Finding::new(code::HEADER_TWICE).expected("once").got(format!("{count} times"));
         return Some(PaymentReading::refused(Some(version), vec![finding]));
     }
-    // Blanks around a value belong to HTTP (RFC 9110 §5.5), not to the value.
+    // Whitespace around a value belongs to HTTP (RFC 9110 §5.5), not to the value.
     let value = value.trim_ascii();
     Some(match std::str::from_utf8(value) {
         Ok(text) => read_payment(version, text),
@@ -228,19 +228,18 @@ pub fn read_payment_headers<'h>(headers: impl IntoIterator<Item = (&'h str, &'h 
     })
 }
 
-/// Reads the value of the header [`Version::payment_header`].
+/// Parses the value of the header [`Version::payment_header`].
 pub fn read_payment(version: Version, value: &str) -> PaymentReading {
     let finding = match header::decode(value) {
         Ok(bytes) => return read(&bytes, Some(version)),
         Err(header::Fault::TooLong) => too_long(value.len()),
-        // A header is a credential, so it is not shown.
+        // A header is a credential, so it is not quoted.
         Err(fault) => Finding::new(code::BASE64).message(fault.to_string()),
     };
     PaymentReading::refused(Some(version), vec![finding])
 }
 
-/// Reads a payment from JSON of a transport other than HTTP, such as the metadata of an MCP call: either version may be
-/// there, as `x402Version` says.
+/// Parses a payment from JSON of a transport other than HTTP, such as the metadata of an MCP call, in the version of its `x402Version`.
 pub fn read_payment_json(bytes: &[u8]) -> PaymentReading {
     read(bytes, None)
 }
@@ -256,7 +255,7 @@ fn read(bytes: &[u8], version: Option<Version>) -> PaymentReading {
     PaymentReading { version: version.or_else(|| payment.as_ref().map(|payment| payment.version)), payment, findings }
 }
 
-/// The words for what can be wrong with the text of a payment.
+/// The codes for problems in the text of a payment.
 const WORDS: Words = Words {
     not_json: code::NOT_JSON,
     duplicate_key: code::DUPLICATE_KEY,
@@ -268,7 +267,7 @@ const WORDS: Words = Words {
     null_field: code::WRONG_TYPE,
 };
 
-/// Reads the object of a payment. `wanted` is the version that its place asks for, if it asks for one.
+/// Parses the object of a payment. `wanted` is the version that its header implies, if any.
 pub(super) fn read_object(reader: &mut Reader, object: Object<'_>, wanted: Option<Version>) -> Option<Payment> {
     let version = read_version(reader, object, wanted)?;
     let (network, accepted) = match version {
@@ -294,7 +293,7 @@ pub(super) fn read_object(reader: &mut Reader, object: Object<'_>, wanted: Optio
     }
     let (authorization, signature, spelling) = read_payload(reader, payload, &network)?;
     let is_v2 = version == Version::V2;
-    // Nothing here is signed, and nothing is decided by it, so only what makes it unreadable counts.
+    // Nothing here is signed or decides anything, so only problems that prevent parsing count.
     let resource = object
         .get("resource")
         .filter(|value| is_v2 && !value.is_null())
@@ -334,7 +333,7 @@ fn read_accepted<'d>(reader: &mut Reader, value: Value<'d>) -> Option<(Value<'d>
     {
         return None;
     }
-    // Whether it is wise to pay such an offer is the payer's business; whether it is ours is compared later.
+    // Whether such an offer is wise to pay is the payer's decision; whether it is ours is checked later.
     let matters = |finding: &Finding| {
         finding.severity == Severity::Error && ![x402::DOMAIN_DIFFERS, x402::PAY_TO_UNSPENDABLE].contains(&finding.code)
     };
@@ -357,7 +356,7 @@ fn read_payload(reader: &mut Reader, payload: Object<'_>, network: &ChainId) -> 
     let signature = signed.and_then(|(value, text)| {
         let signature = Signature::parse(text);
         if signature.is_none() {
-            // Not shown: it may be all but the last digit of a good one.
+            // Not quoted: it may be a valid signature except for the last digit.
             reader.report(Finding::new(code::SIGNATURE).got(format!("{} characters", text.len())), value);
         }
         signature
@@ -419,7 +418,7 @@ pub(super) fn word(text: &str) -> Option<B256> {
     }
 }
 
-/// What payloads hold that move money in another way.
+/// Members of payloads that move money in another way.
 const METHODS: [&str; 6] =
     ["permit2Authorization", "permissionContext", "transaction", "signedTransaction", "signedDelegateAction", "settlementBoc"];
 

@@ -1,7 +1,7 @@
-//! The extension `payment-identifier` of version 2: a name that the caller gives an operation.
+//! The version 2 extension `payment-identifier`: an identifier that the caller gives to an operation.
 //!
-//! A caller whose answer was lost sends the same payment with the same identifier again and gets the answer that was kept. Nothing of
-//! the extension is signed, and a settled payment is public: the identifier is what the chain does not show, so it should be random.
+//! A caller that did not receive the response sends the same payment with the same identifier again and gets the stored response. Nothing
+//! of the extension is signed, and a settled payment is public: only the identifier is not on the chain, so it should be random.
 
 use alloy_primitives::{Address, B256, Keccak256};
 use toolcrib_core::codes::{Code, payment as code};
@@ -12,18 +12,18 @@ use super::{Members, ObjectWriter, Raw};
 /// The name of the extension.
 pub const EXTENSION: &str = "payment-identifier";
 
-/// Lengths of an identifier in characters.
+/// Length of an identifier in characters.
 pub(crate) const LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
 
-/// The shape of `info`, as stock servers write it.
+/// The schema of `info`, as stock servers write it.
 const SCHEMA: &str = r#"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"required":{"type":"boolean"},"id":{"type":"string","minLength":16,"maxLength":128,"pattern":"^[a-zA-Z0-9_-]+$"}},"required":["required"]}"#;
 
-/// What a challenge says: identifiers are taken, and not required.
+/// The declaration in a challenge: identifiers are accepted, but not required.
 pub fn declaration() -> (String, Raw) {
     (EXTENSION.to_owned(), Raw(format!(r#"{{"info":{{"required":false}},"schema":{SCHEMA}}}"#)))
 }
 
-/// The identifier among the extensions of a payment. Stock clients repeat the declaration without one; that is none.
+/// Returns the identifier in the extensions of a payment. Stock clients repeat the declaration without one; that counts as none.
 pub fn read(extensions: &Members) -> Result<Option<String>, Code> {
     let Some((_, value)) = extensions.iter().find(|(name, _)| name == EXTENSION) else { return Ok(None) };
     let limits = Limits { max_bytes: super::MAX_BODY_BYTES, max_depth: json::MAX_DEPTH };
@@ -37,7 +37,7 @@ fn is_id(text: &str) -> bool {
     LENGTHS.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// Repeats what a challenge declares, with an identifier. Nothing happens where identifiers are not declared, or `id` is none.
+/// Copies the challenge's declaration and adds an identifier. Does nothing if identifiers are not declared or `id` is invalid.
 pub fn append(extensions: &mut Members, id: &str) {
     let declared = extensions.iter_mut().find(|(name, _)| name == EXTENSION);
     let Some((_, value)) = declared.filter(|_| is_id(id)) else { return };
@@ -61,8 +61,8 @@ pub fn append(extensions: &mut Members, id: &str) {
     *value = Raw(out);
 }
 
-/// What an identifier is unique for: one payer at one endpoint. So nobody can take an identifier away from somebody else, and
-/// tools that share a store do not meet.
+/// The scope of an identifier: one payer at one endpoint. So a caller cannot occupy another caller's identifier, and tools that share a
+/// store do not collide.
 pub fn key(route: &str, payer: Address, id: &str) -> B256 {
     let mut hash = Keccak256::new();
     hash.update(b"toolcrib payment id v1\0");
@@ -73,7 +73,7 @@ pub fn key(route: &str, payer: Address, id: &str) -> B256 {
     hash.finalize()
 }
 
-/// What the identifier proves possession with, apart from salts and tokens.
+/// The proof of possession from the identifier, distinct from salts and tokens.
 pub fn secret(id: &str) -> Vec<u8> {
     [b"payment id\0", id.as_bytes()].concat()
 }
@@ -102,7 +102,7 @@ mod tests {
         ] {
             assert_eq!(with(&bad), Err(code::ID_MALFORMED), "{bad}");
         }
-        // What stock clients send who know nothing of it.
+        // The message of stock clients that do not support it.
         assert_eq!(read(&vec![declaration()]), Ok(None));
         assert_eq!(read(&Vec::new()), Ok(None));
         assert_eq!(read(&sent("[]")), Ok(None));

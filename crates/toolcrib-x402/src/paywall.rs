@@ -1,18 +1,18 @@
-//! The answer 402: one answer that callers of both versions can pay.
+//! The 402 response: one response that callers of both versions can pay.
 //!
-//! Version 1 is in the body and lists only what its stock clients can read, each entry complete, since one entry that they do
-//! not understand keeps them from all the others. Version 2 is in the header and lists everything. Both are made from the
-//! same offers. The answer is plain data; sending it is somebody else's work.
+//! Version 1 is in the body and lists only what its stock clients can parse, each entry complete, because these clients reject all entries
+//! if they do not understand one. Version 2 is in the header and lists everything. Both are made from the same offers. The response is
+//! plain data; the caller sends it.
 
 use toolcrib_core::codes::{Code, x402 as code};
 use toolcrib_core::finding::Finding;
 
 use super::{ChainAddress, Challenge, EXACT, Extra, Members, ObjectWriter, Offer, Raw, Resource, Version, header, v1};
 
-/// `Cache-Control` of the answer to a paid or proven call: nobody between may keep what one caller paid for.
+/// `Cache-Control` of the response to a paid or proven call: no cache may store what one caller paid for.
 pub const PAID_CACHE_CONTROL: &str = "private, no-store";
 
-/// What an endpoint asks for.
+/// The offers, resource and extensions in the 402 responses of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paywall {
     offers: Vec<Offer>,
@@ -20,10 +20,10 @@ pub struct Paywall {
     extensions: Members,
 }
 
-/// An answer with status 402.
+/// A response with status 402.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaywallAnswer {
-    /// Names and values of the headers, each once.
+    /// Names and values of the headers, without duplicates.
     pub headers: Vec<(&'static str, String)>,
     /// The body: JSON.
     pub body: String,
@@ -35,10 +35,10 @@ impl PaywallAnswer {
 }
 
 impl Paywall {
-    /// A paywall with these offers for what `resource` describes. Offers are completed: a timeout where there is none, the
-    /// signing domain of a pinned token, checksums in addresses.
+    /// A paywall with these offers for `resource`. Offers are completed: a default timeout, the signing domain of a pinned token, checksums
+    /// in addresses.
     ///
-    /// The URL of the resource is the public one of the settings, never one made from a request.
+    /// The URL of the resource is the public one of the settings, never derived from a request.
     pub fn new(offers: Vec<Offer>, resource: Resource, extensions: Members) -> Result<Self, Vec<Finding>> {
         if offers.is_empty() {
             return Err(vec![Finding::new(code::NO_OFFERS)]);
@@ -51,7 +51,7 @@ impl Paywall {
             return Err(vec![finding.got(format!("{} on {}", offer.scheme, offer.network))]);
         }
         let paywall = Self { offers: offers.into_iter().map(complete).collect(), resource, extensions };
-        // The longest reason there is must still fit.
+        // The longest possible reason must still fit.
         let probe = "x".repeat(MAX_ERROR_CHARS);
         match paywall.challenge(Some(&probe)).to_header() {
             Some(_) => Ok(paywall),
@@ -59,7 +59,7 @@ impl Paywall {
         }
     }
 
-    /// The offers, completed: what a payment is compared with.
+    /// The completed offers, which a payment is compared with.
     pub fn offers(&self) -> &[Offer] {
         &self.offers
     }
@@ -69,17 +69,17 @@ impl Paywall {
         &self.extensions
     }
 
-    /// What is sold.
+    /// The resource that is sold.
     pub const fn resource(&self) -> &Resource {
         &self.resource
     }
 
-    /// The answer to a caller who has not paid yet, or whose payment was refused for `reason`.
+    /// The response to a caller that has not paid yet, or whose payment was rejected for `reason`.
     pub fn answer(&self, reason: Option<Code>) -> PaywallAnswer {
         self.answer_with(reason, None)
     }
 
-    /// The same with one extension more, which is made for this answer. It is left out where the header would become too long.
+    /// The same with an additional extension for this response. It is omitted if the header would become too long.
     pub fn answer_with(&self, reason: Option<Code>, extension: Option<(String, Raw)>) -> PaywallAnswer {
         let error = reason.map_or("payment required", Code::title);
         let error: String = error.chars().take(MAX_ERROR_CHARS).collect();
@@ -92,11 +92,11 @@ impl Paywall {
         }
         let mut headers = vec![
             ("Content-Type", "application/json".to_owned()),
-            // An answer that somebody keeps is a price that somebody else pays.
+            // A cached response would be a price for another caller.
             ("Cache-Control", "no-store".to_owned()),
             ("Access-Control-Expose-Headers", EXPOSED.join(", ")),
         ];
-        // Never too long without the extension: `new` has tried.
+        // Without the extension it always fits: `new` has checked it.
         headers.extend(value.map(|value| (header::PAYMENT_REQUIRED, value)));
         PaywallAnswer { headers, body: self.body(&challenge, &error, reason) }
     }
@@ -111,8 +111,8 @@ impl Paywall {
         }
     }
 
-    /// Version 1, with our code beside it: its clients take an object with more fields. Without offers that they can pay
-    /// there is no challenge in the body, so that nobody takes it for an empty one.
+    /// Version 1 with Toolcrib's code beside it: its clients accept additional members. If they can pay none of the offers, the body has no
+    /// challenge, so that it is not taken for an empty one.
     fn body(&self, challenge: &Challenge, error: &str, reason: Option<Code>) -> String {
         let one = challenge.to_v1();
         let mut out = if one.accepts.is_empty() { String::new() } else { one.to_json() };
@@ -122,7 +122,7 @@ impl Paywall {
             object.close();
         }
         if let Some(reason) = reason {
-            // Written behind the last member of an object that has one.
+            // Appended to the last member of a non-empty object.
             out.pop();
             out.push_str(",\"code\":");
             toolcrib_core::canon::write_string(reason.id(), &mut out);
@@ -132,7 +132,7 @@ impl Paywall {
     }
 }
 
-/// An offer as both versions want it.
+/// Completes an offer as both versions require.
 fn complete(offer: Offer) -> Offer {
     let token = offer.token();
     let plain = |address: &ChainAddress| address.evm_address().map_or_else(|| address.clone(), ChainAddress::evm);
@@ -151,10 +151,10 @@ fn complete(offer: Offer) -> Offer {
     }
 }
 
-/// Longest reason in an answer. Titles of codes are far shorter.
+/// Longest reason in a response. Titles of codes are far shorter.
 const MAX_ERROR_CHARS: usize = 200;
 
-/// Headers that scripts in browsers may read.
+/// Headers that scripts in browsers may read (CORS).
 const EXPOSED: [&str; 3] = [header::PAYMENT_REQUIRED, header::PAYMENT_RESPONSE, header::X_PAYMENT_RESPONSE];
 
 #[cfg(test)]

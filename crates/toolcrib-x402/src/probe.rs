@@ -1,7 +1,7 @@
-//! The verdict on a live probe: what an endpoint answered to a call without payment, beside what its manifest says.
+//! The verdict on a live probe: an endpoint's response to a call without payment, compared with its manifest.
 //!
-//! Pure: whoever probes sends a POST, and a GET when that was answered with 404 or 405, and passes the answers in. Nothing
-//! is signed and nothing is paid.
+//! Pure: the caller sends a POST, and a GET if that returned 404 or 405, and passes the responses in. Nothing is signed and nothing is
+//! paid.
 
 use alloy_primitives::Address;
 use serde::Serialize;
@@ -11,89 +11,89 @@ use toolcrib_core::tool::{Price, ToolManifest};
 
 use super::{Challenge, ChallengeReading, Method, PROTOCOL, ProbeAnswer, Version, compare, read_answer};
 
-/// What a manifest, and the chain behind it, say about calling a tool.
+/// The manifest's and the chain's statements about calling a tool.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'m> {
-    /// The prices of the manifest; empty when it states none.
+    /// The prices of the manifest; empty if it states none.
     pub pricing: &'m [Price],
-    /// Whether callers have to prove who they are: the manifest has `access`, or the registry a predicate.
+    /// Whether callers must prove their identity: the manifest has `access`, or the registry a predicate.
     pub is_gated: bool,
-    /// Who published the tool.
+    /// The publisher of the tool.
     pub creator: Option<Address>,
 }
 
 impl<'m> Subject<'m> {
-    /// What the manifest alone says.
+    /// The statements of the manifest alone.
     pub fn of(manifest: &'m ToolManifest) -> Self {
         Self { pricing: manifest.pricing(), is_gated: manifest.access().is_some(), creator: Some(manifest.creator()) }
     }
 
-    /// Whether somebody without a wallet may expect to be served.
+    /// Whether a caller without a wallet may expect to be served.
     fn is_open(&self) -> bool {
         !self.is_gated && !self.is_paid()
     }
 
     fn is_paid(&self) -> bool {
-        // Every entry that is free makes calls free for those who choose it.
+        // Any free entry makes calls free for callers that choose it.
         !self.pricing.is_empty() && self.pricing.iter().all(|price| !price.amount.is_zero())
     }
 }
 
-/// What an endpoint did.
+/// How an endpoint responded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ProbeState {
-    /// No answer came back.
+    /// There was no response.
     NoAnswer,
-    /// Nothing is there, or not for these methods.
+    /// The endpoint is missing, or does not support these methods.
     Missing,
-    /// It points elsewhere.
+    /// It redirects.
     Redirects,
-    /// It fails.
+    /// It returns a server error.
     Fails,
-    /// It refuses without a challenge.
+    /// It rejects the call without a challenge.
     Refuses,
-    /// It asks for payment or proof.
+    /// It asks for payment or proof of identity.
     Challenges,
-    /// It serves at once.
+    /// It serves without payment.
     Serves,
 }
 
-/// One offer, for people and machines.
+/// An offer, for display and as data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AskedPrice {
-    /// How it is paid.
+    /// The scheme.
     pub scheme: String,
     /// The chain in CAIP-2.
     pub network: String,
     /// The token.
     pub asset: String,
-    /// In the token's smallest unit.
+    /// The amount in the token's smallest unit.
     pub amount: String,
-    /// With decimals and symbol, where the token is known.
+    /// The amount with decimals and symbol, if the token is known.
     pub shown: String,
-    /// Who would be paid.
+    /// The recipient.
     pub pay_to: String,
 }
 
-/// What a probe learnt.
+/// The result of a probe.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ProbeReport {
-    /// What the endpoint did.
+    /// How the endpoint responded.
     pub state: ProbeState,
-    /// The method whose answer counts.
+    /// The method of the response that counts.
     pub method: Option<Method>,
-    /// The status of that answer.
+    /// The status of that response.
     pub status: Option<u16>,
-    /// In which versions the challenge is there.
+    /// The versions of the challenge.
     pub versions: Vec<Version>,
-    /// What the endpoint asks for.
+    /// The offers of the endpoint.
     pub asks: Vec<AskedPrice>,
-    /// Whether what it asks for is what the manifest states. `None` when there was no challenge to compare.
+    /// Whether the offers match the manifest. `None` if there was no challenge to compare.
     pub agrees: Option<bool>,
-    /// Everything that was found. Pointers that start with `/pricing` are those of the manifest.
+    /// All findings. Pointers that start with `/pricing` are those of the manifest.
     pub findings: Vec<Finding>,
 }
 
@@ -109,7 +109,7 @@ impl ProbeReport {
     }
 }
 
-/// Judges the answers to a probe: that to a POST, and that to a GET if there was one.
+/// Judges the responses to a probe: to a POST, and to a GET if there was one.
 pub fn judge_probe(answers: &[ProbeAnswer], subject: &Subject<'_>) -> ProbeReport {
     let mut report = ProbeReport {
         state: ProbeState::NoAnswer,
@@ -123,7 +123,7 @@ pub fn judge_probe(answers: &[ProbeAnswer], subject: &Subject<'_>) -> ProbeRepor
     let by = |method| answers.iter().find(move |answer| answer.method == method);
     let answer = match (by(Method::Post), by(Method::Get)) {
         (Some(post), Some(get)) if is_absent(post.status) && is_at_home(get) => {
-            // Some tools are called with GET. They work for those who know, and for nobody else.
+            // Some tools are called with GET. They work only for callers that know this.
             report.findings.push(
                 absence(post)
                     .severity(Severity::Warning)
@@ -162,7 +162,7 @@ fn judge_status(
     let status = answer.status;
     let got = format!("{status} to {}", answer.method.as_str());
     match status {
-        // What is wrong with the challenge itself, its absence too, the reading says.
+        // The reading has the findings about the challenge, and about a missing one.
         402 => ProbeState::Challenges,
         200..=299 => {
             if !subject.is_open() {
@@ -195,7 +195,7 @@ fn judge_status(
             ProbeState::Fails
         }
         _ => {
-            // An open tool may well dislike an empty input.
+            // An open tool may reject an empty input.
             let is_expected = subject.is_open() && matches!(status, 400 | 422);
             let severity = if is_expected { Severity::Hint } else { Severity::Warning };
             findings.push(Finding::new(code::REFUSED).severity(severity).got(got));
@@ -204,7 +204,7 @@ fn judge_status(
     }
 }
 
-/// What callers prove themselves with, when the manifest's prices do not say it.
+/// Checks the proof of identity if the manifest's prices do not mention it.
 fn judge_proof(challenge: &Challenge, subject: &Subject<'_>, findings: &mut Vec<Finding>) {
     if subject.pricing.iter().any(|price| price.protocol == PROTOCOL) {
         return;
@@ -226,12 +226,12 @@ fn judge_proof(challenge: &Challenge, subject: &Subject<'_>, findings: &mut Vec<
     }
 }
 
-/// Whether a status says that there is nothing for this method.
+/// Whether a status means that there is nothing for this method.
 const fn is_absent(status: u16) -> bool {
     matches!(status, 404 | 405 | 410 | 501)
 }
 
-/// Whether an answer to GET comes from the tool: a challenge, or JSON. A web page at the same place is none.
+/// Whether a response to GET comes from the tool: a challenge, or JSON. A web page does not.
 fn is_at_home(answer: &ProbeAnswer) -> bool {
     answer.status == 402 || (matches!(answer.status, 200..=299 | 400 | 401 | 403 | 422) && answer.is_json())
 }

@@ -1,4 +1,4 @@
-//! What both versions share when they are read: the frame, the offers, and the checks of each field.
+//! The common parts of parsing both versions: the message, the offers, and the checks of each field.
 
 use alloy_primitives::{Address, address};
 use toolcrib_core::caip::ChainId;
@@ -14,12 +14,12 @@ use super::{
     Raw, Reading, Version, asset, header, network, v1, v2,
 };
 
-/// Reads the body of an answer, where version 1 belongs.
+/// Parses the body of a response, where version 1 belongs.
 pub fn read_body(bytes: &[u8]) -> Reading {
     read(bytes, Place::Body)
 }
 
-/// Reads the value of a `PAYMENT-REQUIRED` header, where version 2 belongs.
+/// Parses the value of a `PAYMENT-REQUIRED` header, where version 2 belongs.
 pub fn read_header(value: &str) -> Reading {
     let finding = match header::decode(value) {
         Ok(bytes) => return read(&bytes, Place::Header),
@@ -31,14 +31,13 @@ pub fn read_header(value: &str) -> Reading {
     Reading { challenge: None, findings: vec![finding] }
 }
 
-/// Reads a challenge from JSON of a transport other than HTTP, such as the result of an MCP call: either version may be
-/// there, as `x402Version` says.
+/// Parses a challenge from JSON of a transport other than HTTP, such as the result of an MCP call, in the version of its `x402Version`.
 pub fn read_json(bytes: &[u8]) -> Reading {
     read(bytes, Place::Anywhere)
 }
 
-/// Reads offers of either version outside a challenge, each by itself: those that lack an essential part are left out, and nothing is
-/// reported. Which version an offer is of shows in its network, since catalogues mix them.
+/// Parses offers of either version outside a challenge, each separately: those that lack an essential part are left out without a finding.
+/// The network shows the version of an offer, because catalogues mix them.
 pub(super) fn read_offers(list: Array<'_>) -> Vec<Offer> {
     let read = |element: Value<'_>| {
         let entry = element.as_object()?;
@@ -49,7 +48,7 @@ pub(super) fn read_offers(list: Array<'_>) -> Vec<Offer> {
     list.iter().take(MAX_OFFERS).filter_map(read).collect()
 }
 
-/// Where a challenge stands, and so which version it should have.
+/// The place of a challenge, which implies its version.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Body,
@@ -66,7 +65,7 @@ fn read(bytes: &[u8], place: Place) -> Reading {
     Reading { challenge, findings: reader.context.findings.into_sorted() }
 }
 
-/// The codes for what can be wrong with any message, in the words of one kind of message.
+/// The codes for problems of a message, specific to one kind of message.
 pub(super) struct Words {
     pub(super) not_json: Code,
     pub(super) duplicate_key: Code,
@@ -89,7 +88,7 @@ const CHALLENGE: Words = Words {
     null_field: code::NULL_FIELD,
 };
 
-/// What the JSON reader objects to, in the words of this kind of message: its own codes speak of manifests.
+/// Converts findings of the JSON reader to the codes of this kind of message: its own codes are about manifests.
 fn json_findings(findings: Findings, words: &'static Words) -> impl Iterator<Item = Finding> {
     findings.into_sorted().into_iter().map(|mut finding| {
         let own = match finding.code {
@@ -99,7 +98,7 @@ fn json_findings(findings: Findings, words: &'static Words) -> impl Iterator<Ite
             c if c == codes::core::TOO_MANY_FINDINGS => return finding,
             _ => words.not_json,
         };
-        // The message names the case; where it is only the old code's title, the new one says the same of this message.
+        // The message describes the case; if it is only the old code's title, it becomes the title of the new one.
         if finding.message == finding.code.title() && own != words.not_json {
             own.title().clone_into(&mut finding.message);
         }
@@ -109,8 +108,8 @@ fn json_findings(findings: Findings, words: &'static Words) -> impl Iterator<Ite
     })
 }
 
-/// Reads a message that is one JSON object. Whatever `read` makes of it counts only when no finding is an error; JSON that
-/// is not strict never reaches it.
+/// Parses a message that is one JSON object. The result of `read` counts only if no finding is an error; JSON that is not strict never
+/// reaches it.
 pub(super) fn read_message<T>(
     bytes: &[u8],
     max_bytes: usize,
@@ -135,20 +134,20 @@ pub(super) fn read_message<T>(
     (message.filter(|_| !has_errors), reader.context.findings.into_sorted())
 }
 
-/// Reads values and collects findings about them.
+/// Parses values and collects findings about them.
 pub(super) struct Reader {
     context: Context,
     words: &'static Words,
 }
 
-/// What it means when a field is not there.
+/// The consequence of a missing field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Nobody can pay.
+    /// No client can pay.
     Must,
-    /// Stock clients stumble.
+    /// Stock clients fail.
     Should,
-    /// Nothing.
+    /// No consequence.
     May,
 }
 
@@ -185,7 +184,7 @@ impl Reader {
     fn version(&mut self, object: Object<'_>, place: Place) -> Option<Version> {
         let Some(value) = object.get("x402Version") else {
             let finding = Finding::new(code::VERSION_MISSING).at_missing(object.value(), "x402Version");
-            // The short challenge of the invocation guide names no version and is version 1.
+            // The short challenge of the invocation guide has no version and is version 1.
             return match place {
                 Place::Body => {
                     self.context.report(finding);
@@ -206,7 +205,7 @@ impl Reader {
             Some(2) => Version::V2,
             _ => {
                 self.report(Finding::new(code::VERSION_UNKNOWN).expected("the number 1 or 2").got(value.source()), value);
-                // Quoted numbers are common enough to read on for the sake of the other findings.
+                // Quoted numbers are common, so parsing continues to find further problems.
                 match value.as_str() {
                     Some("1") => Version::V1,
                     Some("2") => Version::V2,
@@ -241,7 +240,7 @@ impl Reader {
         offers
     }
 
-    /// Reads what an offer of either version has, under the names of `version`.
+    /// Parses the fields that an offer has in both versions, under the names of `version`.
     pub(super) fn offer(&mut self, entry: Object<'_>, version: Version) -> Option<Offer> {
         let scheme = self.required_string(entry, "scheme").map(|(value, scheme)| {
             if scheme != EXACT {
@@ -459,7 +458,7 @@ impl Reader {
         let place = entry.get("extra").unwrap_or_else(|| entry.value());
         match (claimed, token) {
             ((Some(name), Some(version)), Some(token)) if (name, version) != (token.name, token.version) => {
-                // Nothing settles when nothing is paid; the wrong name then only fails where it is checked.
+                // A payment of zero is never settled; the wrong name then only fails where it is checked.
                 let severity = if offer.amount.is_zero() { Severity::Warning } else { Severity::Error };
                 let finding = Finding::new(code::DOMAIN_DIFFERS).severity(severity);
                 let finding = finding.expected(format!("name {:?}, version {:?}", token.name, token.version));
@@ -476,7 +475,7 @@ impl Reader {
         }
     }
 
-    /// A URL, by the little that clients ask of one.
+    /// Parses a URL by the few rules of clients.
     pub(super) fn url(&mut self, object: Object<'_>, key: &str) -> Option<String> {
         let text = self.string(object, key, Need::Should)?;
         let is_scheme = |scheme: &str| {
@@ -490,7 +489,7 @@ impl Reader {
         Some(text.to_owned())
     }
 
-    /// The text of a member. `null` counts as absent where absence is no disaster, and is reported.
+    /// The text of a member. If the field may be missing, `null` counts as missing and is reported.
     pub(super) fn string<'d>(&mut self, object: Object<'d>, key: &str, need: Need) -> Option<&'d str> {
         let value = self.required(object, key, need)?;
         if value.is_null() && need != Need::Must {
@@ -518,7 +517,7 @@ impl Reader {
         found
     }
 
-    /// Reads something whose own flaws matter only in part: what is left out of `kept` is forgotten.
+    /// Parses a part whose findings matter only partly: those for which `kept` returns false are dropped.
     pub(super) fn apart<T>(&mut self, read: impl FnOnce(&mut Self) -> T, kept: impl Fn(&Finding) -> bool) -> T {
         let mut apart = Self::new(self.words);
         let made = read(&mut apart);
@@ -526,7 +525,7 @@ impl Reader {
         made
     }
 
-    /// An amount: `money::check` with findings that go here.
+    /// Parses an amount: `money::check` with findings in this reader.
     pub(super) fn decimal(&mut self, value: Value<'_>, text: &str) -> Option<Amount> {
         money::check(value, text, &mut self.context)
     }
@@ -556,15 +555,15 @@ impl Reader {
     }
 }
 
-/// The members that have none of these names.
+/// The members with other names.
 pub(super) fn others(object: Object<'_>, known: &[&str]) -> Members {
     let others = object.iter().filter(|(key, _)| !known.contains(key));
     others.map(|(key, value)| (key.to_owned(), Raw::of(value))).collect()
 }
 
-/// The transfer method that an offer has unless it says otherwise.
+/// The default transfer method of an offer.
 pub(super) const EIP3009: &str = "eip3009";
 
-/// Addresses that people send to what shall be lost.
+/// Burn addresses.
 const BURN: [Address; 2] =
     [address!("000000000000000000000000000000000000dEaD"), address!("dEAD000000000000000042069420694206942069")];

@@ -1,8 +1,8 @@
-//! Settlements: what a facilitator answers, and what a server sends on as a receipt.
+//! Settlements: the response of a facilitator, and the receipt that a server forwards.
 //!
-//! The text is the same in both versions but for the network's name; receipts wrap it in base64. Readers are strict about
-//! what decides (success, transaction) and lenient about what facilitators are known to get wrong beside it: a refusal that
-//! cannot be read would be taken for an unknown outcome, and money would be looked for that never moved.
+//! The text is the same in both versions except for the network's name; receipts wrap it in base64. The parser is strict about what decides
+//! (success, transaction) and lenient about known mistakes of facilitators elsewhere: a refusal that cannot be parsed would count as an
+//! unknown outcome, and be searched for on the chain although no money moved.
 
 use alloy_primitives::B256;
 use toolcrib_core::caip::ChainId;
@@ -15,32 +15,31 @@ use super::payment::word;
 use super::read::{Need, Reader, Words, others, read_message};
 use super::{ChainAddress, MAX_ADDRESS_CHARS, Members, ObjectWriter, Offer, Payment, Version, header, network};
 
-/// Longest reason that is kept of a foreign answer, in characters: what the reference library cuts at.
+/// Longest untrusted reason that is kept, in characters: the limit of the reference library.
 pub const MAX_REASON_CHARS: usize = 500;
 
-/// Longest text that names a transaction, and the most that is kept of any other. Other networks write theirs in up to 88
-/// characters.
+/// Longest text that names a transaction, and the limit of other texts. Other networks write theirs in up to 88 characters.
 const MAX_TRANSACTION_CHARS: usize = 128;
 
-/// The reason that is no failure: the transaction was sent, and nobody has waited for it yet.
+/// The reason that is not a failure: the transaction was sent, but is not confirmed yet.
 pub(super) const PENDING: &str = "settlement_pending";
 
-/// What came of a payment, as somebody says.
+/// The reported result of a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettleResponse {
     /// Whether the money moved.
     pub success: bool,
-    /// The transaction; empty when there is none.
+    /// The transaction; empty if there is none.
     pub transaction: String,
     /// The chain.
     pub network: Option<ChainId>,
-    /// Who paid.
+    /// The payer.
     pub payer: Option<ChainAddress>,
-    /// How much moved.
+    /// The amount that moved.
     pub amount: Option<Amount>,
-    /// Why it did not, as a word. Foreign text of at most [`MAX_REASON_CHARS`].
+    /// The reason of a failure in machine-readable form. Untrusted text of at most [`MAX_REASON_CHARS`].
     pub reason: Option<String>,
-    /// Why it did not, for people. Foreign text of at most [`MAX_REASON_CHARS`].
+    /// The reason of a failure for people. Untrusted text of at most [`MAX_REASON_CHARS`].
     pub message: Option<String>,
     /// Extensions of version 2 by name.
     pub extensions: Members,
@@ -61,7 +60,7 @@ impl SettleResponse {
         }
     }
 
-    /// A receipt that says why a payment did not settle.
+    /// A receipt that states why a payment did not settle.
     pub fn failed(payment: &Payment, reason: &str) -> Self {
         let receipt = Self::settled(payment, B256::ZERO);
         Self { success: false, transaction: String::new(), reason: Some(shorten(reason)), ..receipt }
@@ -72,12 +71,12 @@ impl SettleResponse {
         word(&self.transaction)
     }
 
-    /// Whether a transaction is on its way.
+    /// Whether a transaction was sent and is not confirmed yet.
     pub fn is_pending(&self) -> bool {
         !self.success && self.reason.as_deref() == Some(PENDING)
     }
 
-    /// The response as JSON. Version 1 leaves out a network that it has no name for.
+    /// The response as JSON. Version 1 omits a network that it has no name for.
     pub fn to_json(&self, version: Version) -> String {
         let mut out = String::new();
         let mut object = ObjectWriter::open(&mut out);
@@ -106,7 +105,7 @@ impl SettleResponse {
         out
     }
 
-    /// The value of the header [`Version::receipt_header`]. Extensions that do not fit are left out.
+    /// The value of the header [`Version::receipt_header`]. Extensions that do not fit are omitted.
     pub fn to_header(&self, version: Version) -> String {
         let value = header::encode(self.to_json(version).as_bytes());
         if value.len() <= header::MAX_BYTES {
@@ -116,16 +115,16 @@ impl SettleResponse {
     }
 }
 
-/// What reading a settlement gave.
+/// The result of parsing a settlement.
 #[derive(Clone, Debug)]
 pub struct SettleResponseReading {
-    /// The response, when no finding is an error. None is not a failure of the settlement: its outcome is unknown.
+    /// The response if no finding is an error. `None` does not mean that the settlement failed: its outcome is unknown.
     pub response: Option<SettleResponse>,
-    /// What is wrong with it.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
-/// Reads the value of a receipt header.
+/// Parses the value of a receipt header.
 pub fn read_receipt(value: &str) -> SettleResponseReading {
     match header::decode(value) {
         Ok(bytes) => read_settle_response(&bytes, header::MAX_BYTES),
@@ -135,14 +134,14 @@ pub fn read_receipt(value: &str) -> SettleResponseReading {
     }
 }
 
-/// Reads a settlement from JSON of at most `max_bytes`. Networks may be written as in either version.
+/// Parses a settlement from JSON of at most `max_bytes`. Networks may be written as in either version.
 pub fn read_settle_response(bytes: &[u8], max_bytes: usize) -> SettleResponseReading {
     let (response, findings) = read_message(bytes, max_bytes, &WORDS, read_object);
     SettleResponseReading { response, findings }
 }
 
-/// Compares a settlement that is said to have succeeded with the payment that was to be settled under `offer`. Any finding
-/// means that the answer is about something else, and the outcome unknown.
+/// Compares a successful settlement with the payment to be settled under `offer`. Any finding means that the response is about something
+/// else, and the outcome unknown.
 pub fn check_settlement(response: &SettleResponse, payment: &Payment, offer: &Offer) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut differ = |rule, expected: &str, got: &str| findings.push(Finding::new(rule).expected(expected).got(got));
@@ -167,7 +166,7 @@ pub fn check_settlement(response: &SettleResponse, payment: &Payment, offer: &Of
     findings
 }
 
-/// The words for what can be wrong with the text of an answer about a settlement.
+/// The codes for problems in the text of a response about a settlement.
 pub(super) const WORDS: Words = Words {
     not_json: code::NOT_JSON,
     duplicate_key: code::DUPLICATE_KEY,
@@ -182,7 +181,7 @@ pub(super) const WORDS: Words = Words {
 fn read_object(reader: &mut Reader, object: Object<'_>) -> Option<SettleResponse> {
     let success = reader.required(object, "success", Need::Must)?;
     let success = reader.typed(success, Kind::Bool, success.as_bool())?;
-    // Some facilitators leave transaction and network out, or empty, when they refuse.
+    // Some facilitators omit transaction and network, or leave them empty, if they refuse.
     let need = if success { Need::Must } else { Need::May };
     let named = reader.string(object, "transaction", need);
     let transaction = named.unwrap_or_default();
@@ -194,7 +193,7 @@ fn read_object(reader: &mut Reader, object: Object<'_>) -> Option<SettleResponse
         if success && transaction.is_empty() {
             reader.report(Finding::new(code::NO_TRANSACTION), value);
         } else if !(transaction.is_empty() || if is_evm { is_hash } else { is_plain }) {
-            // Beside a refusal it only means that there is something to look for.
+            // With a refusal it only means that there is a transaction to check.
             let severity = if success { Severity::Error } else { Severity::Warning };
             let finding = Finding::new(code::TRANSACTION).severity(severity).expected("0x and 64 hexadecimal digits");
             reader.report(finding.got(transaction), value);
@@ -220,7 +219,7 @@ fn read_object(reader: &mut Reader, object: Object<'_>) -> Option<SettleResponse
     })
 }
 
-/// A network in either version's words. An empty one counts as none where none is needed.
+/// A network as either version writes it. An empty one counts as missing if it is optional.
 fn read_network(reader: &mut Reader, object: Object<'_>, need: Need) -> Option<ChainId> {
     let text = reader.string(object, "network", need)?;
     let value = object.get("network")?;
@@ -233,8 +232,8 @@ fn read_network(reader: &mut Reader, object: Object<'_>, need: Need) -> Option<C
     reader.apart(|reader| reader.network(value, text, Version::V2), |_| need == Need::Must)
 }
 
-/// An account on a network, or one that looks like an EVM account when the network is not told. A wrong checksum or case in
-/// somebody's answer is no reason not to read it.
+/// An account on a network, or one in EVM format if the network is unknown. A wrong checksum or case in a response does not prevent
+/// parsing.
 pub(super) fn read_account(reader: &mut Reader, object: Object<'_>, key: &str, chain: Option<&ChainId>) -> Option<ChainAddress> {
     let text = reader.string(object, key, Need::May).filter(|text| !text.is_empty())?;
     let value = object.get(key)?;
@@ -255,7 +254,7 @@ pub(super) fn word_of_20(text: &str) -> Option<alloy_primitives::Address> {
     alloy_primitives::Address::try_from(toolcrib_core::hex::decode(digits)?.as_slice()).ok()
 }
 
-/// A reason and a message, cut to what is kept. `or` is another name under which the reason is seen in the wild.
+/// A reason and a message, truncated. `or` is another name that is used for the reason.
 pub(super) fn read_reasons(reader: &mut Reader, object: Object<'_>, keys: [&str; 2], or: &str) -> [Option<String>; 2] {
     let mut texts = keys.map(|key| reader.string(object, key, Need::May).map(shorten));
     if texts[0].is_none() {
@@ -264,7 +263,7 @@ pub(super) fn read_reasons(reader: &mut Reader, object: Object<'_>, keys: [&str;
     texts
 }
 
-/// Beginning and end of a long text. Exceptions of viem hold whole transactions, and say after them what the node answered.
+/// The start and the end of a long text. Exceptions of viem contain whole transactions, followed by the node's response.
 fn shorten(text: &str) -> String {
     let count = text.chars().count();
     if count <= MAX_REASON_CHARS {

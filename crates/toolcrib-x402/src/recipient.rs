@@ -1,16 +1,15 @@
-//! Endpoint-bound recipients: an account that identity is signed for at one endpoint and nowhere else.
+//! Endpoint-bound recipients: an account for which identity is signed at one endpoint only.
 //!
-//! A signature over nothing names its recipient, and nothing else of the tool that it is for. Where that is the operator, every tool of
-//! the operator takes it, and whoever runs a copy of the challenge may carry it there. Here the recipient itself is a commitment:
+//! A signature over zero names its recipient, but not the tool that it is for. If the recipient is the operator, all tools of the operator
+//! accept it, and a server that copies the challenge may relay it there. Here the recipient itself is a commitment:
 //!
 //! ```text
 //! payTo = keccak256(abi.encode(
 //!     bytes32 keccak256(TAG), bytes32 keccak256(endpoint), uint256 chainId, address registry, uint256 toolId, address operator))[12..]
 //! ```
 //!
-//! Whoever knows the manifest and the tool reference can compute it, so a client checks it before it signs; the challenge says under
-//! [`EXTENSION`] what went into it. Nobody has the key of such an account. **Money that is sent there is lost**: it is for the amount 0
-//! alone.
+//! Anyone who knows the manifest and the tool reference can compute it, so a client verifies it before it signs; the challenge has the
+//! inputs under [`EXTENSION`]. There is no key for such an account. **Money that is sent there is lost**: use it for the amount 0 only.
 
 use alloy_primitives::{Address, U256, keccak256};
 use toolcrib_core::caip::ToolRef;
@@ -19,20 +18,20 @@ use toolcrib_core::json::{self, Limits};
 use super::receipt::word_of_20;
 use super::{Members, ObjectWriter, Raw};
 
-/// What the commitment is for. A change of the scheme changes it.
+/// The purpose of the commitment. A change of the scheme changes it.
 pub const TAG: &str = "toolcrib.endpoint-recipient.v1";
 
-/// The extension of version 2 that announces such a recipient.
+/// The version 2 extension that announces such a recipient.
 pub const EXTENSION: &str = "toolcrib-endpoint-recipient";
 
-/// What a recipient is bound to.
+/// The inputs that a recipient is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointBinding {
     /// The endpoint of the manifest, normalised.
     pub endpoint: String,
     /// The tool.
     pub tool: ToolRef,
-    /// Who runs it: the manifest's creator, unless the operator says otherwise.
+    /// The operator: the manifest's creator, unless configured otherwise.
     pub operator: Address,
 }
 
@@ -50,7 +49,7 @@ impl EndpointBinding {
         Address::from_word(keccak256(words.concat()))
     }
 
-    /// The extension of a challenge: its name and value.
+    /// The extension for a challenge: its name and value.
     pub fn extension(&self) -> (String, Raw) {
         let mut out = String::new();
         let mut object = ObjectWriter::open(&mut out);
@@ -65,10 +64,10 @@ impl EndpointBinding {
         (EXTENSION.to_owned(), Raw(out))
     }
 
-    /// What a challenge says that its recipient is bound to. `None` when it says nothing, or nothing that can be read.
+    /// Returns the inputs that a challenge announces. `None` if it announces none, or they cannot be parsed.
     ///
-    /// All of it is foreign: compare it with the manifest that was verified, or make the binding from that manifest in the first place
-    /// and compare [`pay_to`](Self::pay_to).
+    /// All of it is untrusted: compare it with the verified manifest, or create the binding from that manifest and compare
+    /// [`pay_to`](Self::pay_to).
     pub fn announced(extensions: &Members) -> Option<Self> {
         let (_, value) = extensions.iter().find(|(name, _)| name == EXTENSION)?;
         let limits = Limits { max_bytes: super::MAX_BODY_BYTES, max_depth: json::MAX_DEPTH };
@@ -81,7 +80,7 @@ impl EndpointBinding {
     }
 }
 
-/// The shape of `info`, as the protocol wants it beside it.
+/// The schema of `info`, as the protocol requires it.
 const SCHEMA: &str = r#"{"properties":{"endpoint":{"type":"string"},"operator":{"type":"string"},"scheme":{"const":"toolcrib.endpoint-recipient.v1"},"tool":{"type":"string"}},"required":["endpoint","operator","scheme","tool"],"type":"object"}"#;
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! What the reason of a failed settlement says about whether a transaction was sent.
+//! Classifies the reason of a failed settlement: whether a transaction may have been sent.
 //!
-//! Facilitators report failures from before and after the broadcast with the same shape, and an empty transaction hash proves
-//! nothing: a node can accept a transaction whose acknowledgement is lost. So only reasons that the known facilitators give
-//! before they broadcast anything count as a refusal; every other reason, known or not, leaves the outcome to the chain.
+//! Facilitators report failures from before and after the broadcast in the same format, and an empty transaction hash proves nothing: a
+//! node can accept a transaction whose acknowledgement is lost. So only reasons that the known facilitators give before they broadcast
+//! count as a refusal; for every other reason, known or not, the chain decides.
 
 use alloy_primitives::B256;
 
-/// What a reason says.
+/// The meaning of a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SettleReason {
-    /// It is given before anything is broadcast: nothing moved.
+    /// It is given before anything is broadcast: no money moved.
     BeforeBroadcast,
-    /// The nonce is used or cancelled: this request moved nothing, but another one has.
+    /// The nonce is used or cancelled: this request moved no money, but another one did.
     NonceUsed,
-    /// The node did not take the transaction, because it has another one of the facilitator's account. This request moved nothing;
-    /// the other transaction may settle the same payment, or have nothing to do with it.
+    /// The node rejected the transaction because it has another one of the facilitator's account. This request moved no money; the other
+    /// transaction may settle the same payment or be unrelated.
     NotTaken,
-    /// It can be given after a broadcast, or is not known.
+    /// It can be given after a broadcast, or is unknown.
     Undecided,
 }
 
@@ -24,7 +24,7 @@ impl SettleReason {
     /// Classifies `errorReason` and `errorMessage` of a settlement response that names no transaction.
     #[must_use]
     pub(super) fn of(reason: &str, message: Option<&str>) -> Self {
-        // Version 1 facilitators answer with the text of the exception instead of a word, those of version 2 beside it.
+        // Version 1 facilitators return the text of the exception instead of a code, those of version 2 beside it.
         let says = |any: &[&str]| {
             let holds = |text: &str| {
                 let text = text.to_ascii_lowercase();
@@ -46,8 +46,8 @@ impl SettleReason {
     }
 }
 
-/// The transaction that a reason names: version 1 facilitators answer with the text of viem's exception when a transaction is not mined
-/// in time, and with no other mention of its hash.
+/// The transaction in a reason: if a transaction is not mined in time, version 1 facilitators return the text of viem's exception, which is
+/// the only place with its hash.
 #[must_use]
 pub(super) fn named_transaction(reason: &str) -> Option<B256> {
     let (_, rest) = reason.split_once("transaction with hash \"")?;
@@ -60,12 +60,12 @@ fn is_word(reason: &str) -> bool {
     reason.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// How exceptions of viem say that a transaction reverts because of a used or cancelled authorization: the words of `FiatToken`, in
-/// lower case.
+/// The words of viem's exceptions if a transaction reverts because of a used or cancelled authorization: those of `FiatToken`, in lower
+/// case.
 const AUTHORIZATION_USED: &str = "authorization is used or canceled";
 
-/// How they say that the node has refused a transaction because it has another one of the sender's account. A facilitator that does not
-/// count its own transactions sends two settlements at a time with the same number, and one of them fails so. In lower case.
+/// The words if the node rejected a transaction because it has another one of the sender's account. A facilitator that does not manage its
+/// nonces sends two settlements at the same time with the same nonce, and one of them fails like this. In lower case.
 const NOT_TAKEN: &[&str] = &[
     "nonce provided for the transaction is lower than the current nonce of the account",
     "details: already known",
@@ -74,11 +74,11 @@ const NOT_TAKEN: &[&str] = &[
     "details: transaction already imported",
 ];
 
-/// Reasons that name a used nonce.
+/// Reasons for a used nonce.
 const NONCE_USED: &[&str] = &["invalid_exact_evm_nonce_already_used", "nonce_already_used", "nonce_used"];
 
 /// Reasons that stock facilitators give before they broadcast. `…_transaction_failed`, `settlement_pending`, `unexpected_…`,
-/// `…_transaction_state` and free text are not among them on purpose: those can follow a broadcast.
+/// `…_transaction_state` and free text are deliberately missing: those can follow a broadcast.
 const BEFORE_BROADCAST: &[&str] = &[
     // The protocol's own list, and the words of version 1.
     "insufficient_funds",
@@ -184,10 +184,10 @@ mod tests {
             "unknown_error",
             "Timed out while waiting for transaction with hash \"0x12\" to be confirmed.",
             "HTTP request failed. URL: https://rpc.example/ insufficient_funds",
-            // A library that sends again by itself reports so what it has sent itself.
+            // A library that retries by itself reports its own transaction like this.
             "already known",
             "nonce too low",
-            // Only the exact word counts: a longer text may say anything.
+            // Only the exact word counts: a longer text may mean anything.
             "insufficient_funds for gas",
             "Insufficient_Funds",
             "a sentence that ends in _kyt",

@@ -1,6 +1,6 @@
-//! The signature in a payment: bytes that are kept as they came, and the shape that accounts' signatures have.
+//! The signature of a payment: the original bytes, and format checks for signatures of accounts.
 //!
-//! Who made it is found out elsewhere, with the elliptic curve or a node.
+//! The signer is recovered elsewhere, with the elliptic curve or a node.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use toolcrib_core::hex;
 
 use super::erc6492;
 
-/// Longest signature. Contract wallets (ERC-1271) pack several keys or a passkey assertion into one, which takes about a
-/// kilobyte; a payment header has room for three times this.
+/// Longest signature. Contract wallets (ERC-1271) pack several keys or a passkey assertion into one, which takes about a kilobyte; a
+/// payment header has room for three times this.
 pub const MAX_SIGNATURE_BYTES: usize = 2_048;
 
 /// Bytes of r, s and v.
@@ -22,24 +22,23 @@ pub(super) const ACCOUNT_BYTES: usize = 65;
 pub struct Signature(Vec<u8>);
 
 impl Signature {
-    /// Takes the bytes. `None` when there are fewer than 65 or more than [`MAX_SIGNATURE_BYTES`].
+    /// Returns a signature with these bytes. `None` if there are fewer than 65 or more than [`MAX_SIGNATURE_BYTES`].
     pub fn new(bytes: Vec<u8>) -> Option<Self> {
         (ACCOUNT_BYTES..=MAX_SIGNATURE_BYTES).contains(&bytes.len()).then_some(Self(bytes))
     }
 
-    /// Reads `0x` and hexadecimal digits.
+    /// Parses `0x` and hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("0x").filter(|digits| digits.len() <= 2 * MAX_SIGNATURE_BYTES)?;
         Self::new(hex::decode(digits)?)
     }
 
-    /// The bytes as they came.
+    /// The original bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The rule that it breaks whoever made it: s in the upper half, v or range where it has 65 bytes, or the wrapping of an
-    /// account that does not exist yet.
+    /// Returns the rule that it breaks for any signer: s in the upper half, v or range if it has 65 bytes, or the ERC-6492 wrapper.
     pub fn fault(&self) -> Option<Code> {
         if erc6492::is_wrapped(&self.0) {
             return Some(chain::SIGNATURE_UNDEPLOYED);
@@ -52,7 +51,7 @@ impl Signature {
         })
     }
 
-    /// The form that tokens take: v is 27 or 28. Only 65 bytes whose v is 0 or 1 are changed.
+    /// The form that tokens accept: v is 27 or 28. Only 65 bytes whose v is 0 or 1 are changed.
     #[must_use]
     pub fn canonical(&self) -> Self {
         let mut bytes = self.0.clone();
@@ -69,7 +68,7 @@ impl fmt::Display for Signature {
     }
 }
 
-/// Signatures are worth money until they are used, so logs show how long one is and not what it is.
+/// An unused signature can be redeemed for money, so logs show only its length.
 impl fmt::Debug for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Signature({} bytes)", self.0.len())
@@ -86,7 +85,7 @@ mod tests {
         bytes
     }
 
-    // T10: every shape of a signature that must not pass, whoever the payer is.
+    // T10: every format of a signature that must be rejected, for any payer.
     #[test]
     fn shapes() {
         let high = [vec![1; 32], vec![0xff; 32], vec![27]].concat();
@@ -108,7 +107,7 @@ mod tests {
             ([vec![1; 32], above, vec![27]].concat(), Some(chain::SIGNATURE_HIGH_S)),
             (high, Some(chain::SIGNATURE_RANGE)),
             (wrapped, Some(chain::SIGNATURE_UNDEPLOYED)),
-            // Too short to be wrapped: an account's, with a wrong v.
+            // Too short to be wrapped: an account's signature with a wrong v.
             ([vec![1; 33], erc6492::MAGIC_SUFFIX.to_vec()].concat(), Some(chain::SIGNATURE_V)),
             (vec![7; 66], None),
         ] {

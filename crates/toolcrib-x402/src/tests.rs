@@ -1,4 +1,4 @@
-//! Tables over whole messages and answers; grammars have their tests beside them.
+//! Tables over complete messages and responses; grammars have their tests in their modules.
 
 use std::slice;
 
@@ -37,13 +37,13 @@ fn v2(offers: &[Json]) -> Json {
     json!({"x402Version": 2, "resource": {"url": "https://tools.example.com/tides"}, "accepts": offers})
 }
 
-/// `base` with one member put in.
+/// `base` with one member added.
 fn with(mut base: Json, key: &str, value: Json) -> Json {
     base.as_object_mut().expect("an object").insert(key.to_owned(), value);
     base
 }
 
-/// `base` with one member left out.
+/// `base` with one member removed.
 fn without(mut base: Json, key: &str) -> Json {
     base.as_object_mut().expect("an object").remove(key);
     base
@@ -53,7 +53,7 @@ fn codes_of(findings: &[Finding]) -> Vec<(&'static str, Severity)> {
     findings.iter().map(|finding| (finding.code.id(), finding.severity)).collect()
 }
 
-/// Reads a body and expects exactly these findings.
+/// Parses a body and expects exactly these findings.
 #[track_caller]
 fn body(message: &Json, expected: &[(Code, Severity)]) -> Reading {
     let reading = read_body(message.to_string().as_bytes());
@@ -62,7 +62,7 @@ fn body(message: &Json, expected: &[(Code, Severity)]) -> Reading {
     reading
 }
 
-/// Reads a header and expects exactly these findings.
+/// Parses a header and expects exactly these findings.
 #[track_caller]
 fn header(message: &Json, expected: &[(Code, Severity)]) -> Reading {
     let reading = read_header(&header::encode(message.to_string().as_bytes()));
@@ -276,7 +276,7 @@ fn signing_domains_are_compared_with_the_table() {
         &[(xc::DOMAIN_MISSING, Warning), (xc::WRONG_TYPE, Error)],
     );
     header(&v2(&[with(v2_offer(), "extra", json!("none"))]), &[(xc::WRONG_TYPE, Error), (xc::DOMAIN_MISSING, Warning)]);
-    // Another way of moving the token signs something else.
+    // Another transfer method requires another signature.
     header(&v2(&[with(v2_offer(), "extra", json!({"assetTransferMethod": "permit2"}))]), &[(xc::TRANSFER_METHOD, Warning)]);
     let flow = json!({"name": "USD Coin", "version": "2", "paymentFlow": "escrow", "assetTransferMethod": "eip3009"});
     header(&v2(&[with(v2_offer(), "extra", flow)]), &[(xc::PAYMENT_FLOW, Warning)]);
@@ -370,7 +370,7 @@ fn sizes_are_bounded() {
     assert_eq!(read_header("e30").findings[0].code, xc::BASE64);
     assert!(read_header(&text).findings[0].message.contains("without base64 encoding"));
 
-    // Many faults in a long list take no longer than their number: only the first are worked out.
+    // Many problems in a long list take linear time: only the first are fully described.
     let offers = vec![json!({"scheme": 1, "network": 2, "asset": 3, "payTo": 4, "amount": 5, "extra": 6}); 3000];
     let reading = read_body(v1(&offers).to_string().as_bytes());
     assert!(reading.findings.len() <= toolcrib_core::finding::MAX_FINDINGS + 1);
@@ -503,7 +503,7 @@ proptest! {
             let again = read_header(&header).challenge;
             prop_assert_eq!(again.as_ref(), Some(&challenge));
         }
-        // Whatever a challenge says, its version 1 can be read by stock clients: no name is unknown, no field missing.
+        // Stock clients can parse version 1 of any challenge: no unknown name, no missing field.
         let one = challenge.to_v1();
         let reading = read_body(one.to_json().as_bytes());
         prop_assert_eq!(reading.challenge.as_ref(), Some(&one));

@@ -1,8 +1,7 @@
-//! Usage reports: what a tool tells a directory after a call, in the two shapes of the invocation guide.
+//! Usage reports, which a tool sends to a directory after a call, in the two formats of the invocation guide.
 //!
-//! A call without a price is proven by the caller's own signature over zero, forwarded as it came; a paid one by the
-//! transaction that moved the money. Numbers are written as the guide does, ids and amounts as strings; the published
-//! interface has them as numbers, so readers take both.
+//! A call without a price is proven by the caller's signature over zero, forwarded unchanged; a paid one by the transaction that moved the
+//! money. Ids and amounts are strings, as in the guide; the published interface has them as numbers, so the parser accepts both.
 
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_core::caip::ToolRef;
@@ -19,7 +18,7 @@ use super::{Authorization, ObjectWriter, Payment, Signature, Spelling};
 /// Longest report. One with the longest signature takes about 5 KiB.
 pub const MAX_BYTES: usize = 16 * 1024;
 
-/// How long a reporter waits before it gives up, in seconds (invocation guide, Usage Reporting).
+/// Timeout of a reporter, in seconds (invocation guide, Usage Reporting).
 pub const TIMEOUT_SECONDS: u64 = 5;
 
 /// `verification_type` of calls without a price.
@@ -28,27 +27,27 @@ pub const EIP3009_AUTHORIZATION: &str = "eip3009_authorization";
 /// `verification_type` of paid calls.
 pub const X402_SETTLEMENT: &str = "x402_settlement";
 
-/// What happened.
+/// A report about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageReport {
     /// The tool.
     pub tool: ToolRef,
-    /// How long the call took.
+    /// The latency of the call.
     pub latency_ms: u64,
-    /// Who says so.
+    /// The proof of the call.
     pub proof: UsageProof,
 }
 
-/// What a directory is sent: a report as others than this project write it too, with the tool named in either way.
+/// A report as a directory receives it, also from other software: the tool may be named in two ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
-    /// What was called.
+    /// The called tool.
     pub subject: Subject,
-    /// How long the call took, where that is said.
+    /// The latency of the call, if reported.
     pub latency_ms: Option<u64>,
-    /// The chain that a signature is for, where that is said.
+    /// The chain of a signature, if reported.
     pub chain: Option<u64>,
-    /// Who says so.
+    /// The proof of the call.
     pub proof: UsageProof,
 }
 
@@ -57,7 +56,7 @@ pub struct Submission {
 pub enum Subject {
     /// By its registration.
     Tool(ToolRef),
-    /// By where it was called. Foreign text.
+    /// By the URL that was called. Untrusted text.
     Endpoint(String),
 }
 
@@ -67,34 +66,34 @@ impl From<UsageReport> for Submission {
     }
 }
 
-/// What proves a call.
+/// The proof of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UsageProof {
-    /// The caller signed for nothing.
+    /// The caller signed for zero.
     Authorization {
-        /// Who called.
+        /// The caller.
         caller: Address,
-        /// What was signed.
+        /// The signed authorization.
         authorization: Authorization,
-        /// By whom.
+        /// Its signature.
         signature: Signature,
-        /// As the caller spelt it.
+        /// The caller's spelling.
         spelling: Spelling,
     },
     /// The caller paid.
     Settlement {
-        /// Who called.
+        /// The caller.
         caller: Address,
         /// The transaction that moved the money.
         transaction: B256,
-        /// The chain it is on.
+        /// The chain of the transaction.
         chain: u64,
     },
 }
 
 impl UsageProof {
-    /// The kind of proof, as reports name it.
+    /// The `verification_type` of the proof.
     pub const fn verification_type(&self) -> &'static str {
         match self {
             Self::Authorization { .. } => EIP3009_AUTHORIZATION,
@@ -102,8 +101,7 @@ impl UsageProof {
         }
     }
 
-    /// The proof of a call without a price. `None` for a payment of more than nothing: whoever reads the report could cash
-    /// it.
+    /// The proof of a call without a price. `None` for a payment of more than zero: any reader of the report could redeem it.
     pub fn of_identity(payment: &Payment) -> Option<Self> {
         payment.authorization.value.is_zero().then(|| Self::Authorization {
             caller: payment.authorization.from,
@@ -160,7 +158,7 @@ fn spelt(caller: Address, authorization: &Authorization, spelling: &Spelling) ->
     if caller == authorization.from { spelling.from.clone() } else { caller.to_checksum(None) }
 }
 
-/// Reads a report. It is there when no finding is an error.
+/// Parses a report. It is returned if no finding is an error.
 pub fn read_report(bytes: &[u8]) -> (Option<UsageReport>, Vec<Finding>) {
     read_message(bytes, MAX_BYTES, &WORDS, |reader, object| {
         let kind = reader.required_string(object, "verification_type");
@@ -172,7 +170,7 @@ pub fn read_report(bytes: &[u8]) -> (Option<UsageReport>, Vec<Finding>) {
     })
 }
 
-/// Reads a report as a directory takes it: the tool may be named by its endpoint alone, and the time may be left out.
+/// Parses a report as a directory accepts it: the tool may be named by its endpoint only, and the latency may be missing.
 pub fn read_submission(bytes: &[u8]) -> (Option<Submission>, Vec<Finding>) {
     read_message(bytes, MAX_BYTES, &WORDS, |reader, object| {
         let said = |key: &str| object.get(key).filter(|value| !value.is_null());
@@ -208,7 +206,7 @@ fn read_latency(reader: &mut Reader, value: Value<'_>) -> Option<u64> {
     value.as_u64()
 }
 
-/// The proof, and the chain that it says a signature is for.
+/// Parses the proof, and the chain of its signature.
 fn read_proof(reader: &mut Reader, object: Object<'_>, kind: Option<(Value<'_>, &str)>) -> Option<(UsageProof, Option<u64>)> {
     let (kind, other) = match kind? {
         (_, EIP3009_AUTHORIZATION) => ("eip3009", "x402"),
@@ -317,7 +315,7 @@ fn read_chain(reader: &mut Reader, object: Object<'_>, key: &str) -> Option<u64>
     chain
 }
 
-/// A number as decimal digits or as a JSON number.
+/// Parses a number from decimal digits or a JSON number.
 fn read_number(reader: &mut Reader, value: Value<'_>, least: u64) -> Option<Amount> {
     let number = match value.as_str() {
         Some(text) => Amount::parse(text).ok(),

@@ -1,7 +1,7 @@
-//! Version 1: a JSON body, networks by name, and what is sold told in every offer.
+//! Version 1: a JSON body, network names, and the resource repeated in every offer.
 //!
-//! Beyond the five fields of the invocation guide, what is missing is a warning: our own clients can pay such an offer, but
-//! stock clients of this version check the list as a whole and refuse all of it.
+//! Beyond the five fields of the invocation guide, a missing field is a warning: our clients can pay such an offer, but stock clients of
+//! this version validate the whole list and reject it.
 
 use toolcrib_core::codes::x402 as code;
 use toolcrib_core::finding::Finding;
@@ -10,10 +10,10 @@ use toolcrib_core::json::{Kind, Object};
 use super::read::{Need, Reader, others};
 use super::{Challenge, EXACT, Extra, ObjectWriter, Offer, Raw, Resource, Version, network};
 
-/// What an offer says where its server said nothing: stock clients ask for a media type, and tools answer in JSON.
+/// The default media type of an offer: stock clients require one, and tools respond in JSON.
 const DEFAULT_MIME_TYPE: &str = "application/json";
 
-/// How long a signature is good where the challenge does not say: what public clients sign for anyway.
+/// How long a signature is valid if the challenge does not say: what public clients use anyway.
 pub(super) const DEFAULT_TIMEOUT_SECONDS: u64 = 600;
 
 const FIELDS: [&str; 12] = [
@@ -100,7 +100,7 @@ pub(super) fn write_offer(offer: &Offer, network: &str, out: &mut String) {
     object.close();
 }
 
-/// Writes `extra`, which is the same in both versions.
+/// Serialises `extra`, which is the same in both versions.
 pub(super) fn write_extra(extra: &Extra, out: &mut String) {
     let mut object = ObjectWriter::open(out);
     for (key, text) in [
@@ -130,7 +130,7 @@ pub(super) fn from(challenge: &Challenge) -> Challenge {
     }
 }
 
-/// An offer with every field that stock clients ask for, given what is sold.
+/// An offer with every field that stock clients require, for this resource.
 pub(super) fn complete(offer: &Offer, sold: Option<&Resource>) -> Offer {
     let own = offer.resource.clone().unwrap_or_default();
     let sold = sold.cloned().unwrap_or_default();

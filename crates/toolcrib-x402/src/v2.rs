@@ -1,4 +1,4 @@
-//! Version 2: base64 in a header, CAIP-2 networks, what is sold told once, and extensions.
+//! Version 2: base64 in a header, CAIP-2 networks, the resource stated once, and extensions.
 
 use toolcrib_core::codes::x402 as code;
 use toolcrib_core::finding::Finding;
@@ -56,7 +56,7 @@ fn check_limits(reader: &mut Reader, object: Object<'_>) {
 }
 
 pub(super) fn read_extensions(reader: &mut Reader, root: Object<'_>) -> Members {
-    // Stock clients take null for none.
+    // Stock clients treat null as missing.
     let Some(value) = root.get("extensions").filter(|value| !value.is_null()) else { return Vec::new() };
     reader.typed(value, Kind::Object, value.as_object()).map_or_else(Vec::new, |object| others(object, &[]))
 }

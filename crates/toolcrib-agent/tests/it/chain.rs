@@ -1,6 +1,5 @@
 //! Resolution against real nodes, with an ERC-721 registry at the address of the Freename one: our development chain and anvil.
 
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +7,6 @@ use alloy_primitives::{Address, B256, Bytes, address};
 use alloy_provider::Provider as _;
 use alloy_sol_types::{SolCall, sol};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
 use toolcrib_agent::content_hash::raw_sha256_cid;
 use toolcrib_agent::evidence::{ContractRead, OwnerOutcome};
 use toolcrib_agent::report::SignedBy;
@@ -19,6 +16,7 @@ use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_core::clock::FixedClock;
 use toolcrib_devchain::Devchain;
+use toolcrib_testkit::Anvil;
 
 use crate::doubles::{Contents, Txt};
 use crate::fixture::*;
@@ -41,14 +39,14 @@ pub(crate) struct Node {
 
 enum Running {
     Ours { _devchain: Devchain },
-    Anvil { _child: Child },
+    Anvil { _anvil: Anvil },
 }
 
 impl Node {
     /// One node of each kind. Without anvil there is only ours, and the test is recorded as skipped.
     pub(crate) async fn each(chain_id: u64) -> Vec<Self> {
         let mut nodes = vec![Self::ours(chain_id).await];
-        nodes.extend(Self::anvil(chain_id).await);
+        nodes.extend(Self::anvil(chain_id));
         nodes
     }
 
@@ -58,25 +56,10 @@ impl Node {
         Self { _running: Running::Ours { _devchain: devchain }, url, chain_id }
     }
 
-    async fn anvil(chain_id: u64) -> Option<Self> {
-        let program = toolcrib_testkit::anvil()?;
-        let mut child = Command::new(program)
-            .args(["--port", "0", "--chain-id", &chain_id.to_string()])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("anvil starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let url = loop {
-            let line = tokio::time::timeout(Duration::from_secs(60), lines.next_line()).await.expect("in time");
-            if let Some(address) = line.expect("readable").expect("a line").strip_prefix("Listening on ") {
-                break format!("http://{}", address.trim());
-            }
-        };
-        // Read its later output, so that it does not block on a full pipe.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Some(Self { _running: Running::Anvil { _child: child }, url, chain_id })
+    fn anvil(chain_id: u64) -> Option<Self> {
+        let anvil = Anvil::of_chain(chain_id)?;
+        let url = anvil.url.clone();
+        Some(Self { _running: Running::Anvil { _anvil: anvil }, url, chain_id })
     }
 
     pub(crate) fn chain_as(&self, chain_id: u64) -> Chain {

@@ -12,7 +12,7 @@ use toolcrib_core::codes::{Code, agent as a, fetch as f};
 use toolcrib_fetch::{Configured, ConfiguredUrl};
 
 use crate::content;
-use crate::servers::{Authority, NOW, Request, Script, Server, Step, answer};
+use toolcrib_testkit::servers::{Authority, NOW, Request, Script, Server, Step, answer};
 
 pub(crate) const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
 pub(crate) const BLOCK: &str = "Content-Type: application/vnd.ipld.raw\r\n";

@@ -17,7 +17,7 @@ use toolcrib_testkit::helia;
 
 use crate::content;
 use crate::gateway::soon;
-use crate::servers::{NOW, Request, Script, Server, Step, answer};
+use toolcrib_testkit::servers::{NOW, Request, Script, Server, Step, answer};
 
 const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
 

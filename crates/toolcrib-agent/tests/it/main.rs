@@ -25,8 +25,6 @@ mod pinning;
 mod reorgs;
 mod resolving;
 mod safe;
-#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
-mod servers;
 mod signatures;
 mod support;
 mod txt_answers;

@@ -16,7 +16,7 @@ use crate::content;
 use crate::doubles::{Holders, Txt};
 use crate::fixture::*;
 use crate::gateway::{BLOCK, FILE, TOTAL, assert_unreachable, client, honest, quick, raw, retrieve, scripted, serving, url};
-use crate::servers::{Server, Step, answer};
+use toolcrib_testkit::servers::{Server, Step, answer};
 
 /// Nine hostile or dead gateways, and an honest one at the end.
 async fn hostile_nine(packed: &Packed) -> (Vec<Server>, Vec<String>, Vec<Expected>) {

@@ -10,7 +10,7 @@ use toolcrib_core::clock::FixedClock;
 use toolcrib_core::codes::{agent as a, fetch as f};
 use toolcrib_fetch::{Configured, ConfiguredUrl};
 
-use crate::servers::{NOW, Request, Script, Server, Step, answer, ok};
+use toolcrib_testkit::servers::{NOW, Request, Script, Server, Step, answer, ok};
 
 const TOKEN: &str = "s3cret-token";
 

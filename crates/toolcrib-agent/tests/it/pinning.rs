@@ -13,7 +13,7 @@ use toolcrib_core::codes::agent as a;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 use toolcrib_testkit::agt_pin;
 
-use crate::servers::NOW;
+use toolcrib_testkit::servers::NOW;
 
 const TOKEN: &str = "s3cret-token";
 

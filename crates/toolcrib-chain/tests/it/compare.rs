@@ -7,7 +7,7 @@ use toolcrib_chain::registry::{ChainEvent, LogQuery, MAX_COMPARED, Registry, Too
 use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::LocalWallet;
 
-use crate::node::{Node, deploy};
+use toolcrib_testkit::nodes::{Node, deploy};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn digests_and_receipts_agree_with_single_reads() {

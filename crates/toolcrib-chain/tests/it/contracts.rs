@@ -22,7 +22,7 @@ use toolcrib_core::money::Amount;
 use toolcrib_core::registry::RequirementKind;
 use toolcrib_x402::Authorization;
 
-use crate::node::{Node, deploy, send, set_code};
+use toolcrib_testkit::nodes::{Node, deploy, send, set_code};
 
 const HOLDER: Address = DEV_ACCOUNTS[3];
 const STRANGER: Address = DEV_ACCOUNTS[4];
@@ -326,7 +326,7 @@ async fn a_composite_joins_predicates_and_never_grants_by_fault_on(world: World)
     assert_eq!(world.meanings(address, id).await, [Meaning::DenyAll]);
     // A term that reverts, negated.
     let broken = Address::repeat_byte(0x44);
-    crate::node::set_code(&world.chain, broken, &[0x60, 0, 0x60, 0, 0xfd]).await;
+    toolcrib_testkit::nodes::set_code(&world.chain, broken, &[0x60, 0, 0x60, 0, 0xfd]).await;
     world.write(composite.set(id, CompositeOp::Any, &[term(broken, true)])).await;
     assert_ne!(world.access(id, STRANGER, Bytes::new()).await, Access::Granted);
     let seen = introspect(&world.chain, address, id).await.expect("an answer");
@@ -485,7 +485,7 @@ async fn payments_are_checked_against_the_token_and_the_account_on(world: World)
     let says = |word: [u8; 32]| [&[0x7f][..], &word, &[0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3]].concat();
     let mut yes = [0; 32];
     yes[..4].copy_from_slice(&[0x16, 0x26, 0xba, 0x7e]);
-    crate::node::set_code(chain, account, &says(yes)).await;
+    toolcrib_testkit::nodes::set_code(chain, account, &says(yes)).await;
     check_signature(chain, account, digest, b"anything").await.expect("it says yes");
     let undeployed = [&[0; 96][..], &[0x64, 0x92].repeat(16)].concat();
     let error = check_signature(chain, account, digest, &undeployed).await.expect_err("refused by name");
@@ -493,12 +493,12 @@ async fn payments_are_checked_against_the_token_and_the_account_on(world: World)
     let mut dirty = yes;
     dirty[31] = 1;
     for word in [dirty, [0; 32], [0xff; 32]] {
-        crate::node::set_code(chain, account, &says(word)).await;
+        toolcrib_testkit::nodes::set_code(chain, account, &says(word)).await;
         let error = check_signature(chain, account, digest, &signature.canonical()).await.expect_err("it does not say yes");
         assert_eq!(error.code().id(), "chain.contract_signature");
     }
     // An account with an EIP-7702 delegation decides too: its key's signature alone is not enough.
-    crate::node::set_code(chain, HOLDER, &[0x60, 0, 0x60, 0, 0xfd]).await;
+    toolcrib_testkit::nodes::set_code(chain, HOLDER, &[0x60, 0, 0x60, 0, 0xfd]).await;
     let error = check_signature(chain, HOLDER, digest, &signature.canonical()).await.expect_err("no falling back");
     assert_eq!(error.code().id(), "chain.contract_signature");
 }

@@ -7,7 +7,7 @@ use toolcrib_chain::sign::check_signature;
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet, Scope, Wallet};
 use toolcrib_x402::erc6492::{MAGIC_SUFFIX, wrap};
 
-use crate::node::{Node, deploy, send, set_code};
+use toolcrib_testkit::nodes::{Node, deploy, send, set_code};
 
 const SALT: B256 = B256::repeat_byte(9);
 

@@ -7,7 +7,7 @@ use toolcrib_chain::fns::{ContractAnswer, FNS_REGISTRY, Fns, Holder, ReadHeight}
 use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{Chain, ChainConfig};
 
-use crate::fake::{FakeNode, Reply, config};
+use toolcrib_testkit::nodes::fake::{FakeNode, Reply, config};
 
 const TOKEN: U256 = U256::from_be_bytes(b256!("83a287e66590d5365701d1345f59a53cc04197e83a2cde96935cf2b6b48f8922").0);
 const HOLDER: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");

@@ -10,7 +10,7 @@ use toolcrib_chain::fns::{FNS_REGISTRY, Fns, FnsRead, Holder};
 use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{Chain, ChainConfig};
 
-use crate::fake::{FakeNode, Reply, config};
+use toolcrib_testkit::nodes::fake::{FakeNode, Reply, config};
 
 const BEFORE: Address = address!("1111111111111111111111111111111111111111");
 const AFTER: Address = address!("2222222222222222222222222222222222222222");

@@ -17,7 +17,7 @@ use toolcrib_chain::wallet::DEV_ACCOUNTS;
 use toolcrib_core::registry::gas::{ColdAccess, GasUse, Implementation, TokenCode, erc20, erc721, erc1155};
 use toolcrib_core::registry::known::REGISTRY_GAS;
 
-use crate::node::{Node, deploy, dev, send};
+use toolcrib_testkit::nodes::{Node, deploy, dev, send};
 
 const HOLDER: Address = DEV_ACCOUNTS[3];
 
@@ -250,7 +250,7 @@ async fn a_revert_for_lack_of_gas_is_told_from_others() {
     let broken = world.token("TestERC721", &("T", "T").abi_encode_params(), TokenCode::Plain).await;
     let call = Erc721Predicate::new(world.chain.clone(), predicate).set_collections(id, vec![broken]);
     send(&world.chain, Some(call.to), call.data).await;
-    crate::node::set_code(&world.chain, broken, &[0x60, 0, 0x60, 0, 0xfd]).await;
+    toolcrib_testkit::nodes::set_code(&world.chain, broken, &[0x60, 0, 0x60, 0, 0xfd]).await;
     let found = reason(&world, id).await;
     assert!(matches!(&found, Diagnosis::Reverted(_)) && found.to_string().contains("CollectionUnavailable"), "{found}");
 }

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use toolcrib_chain::registry::{EventFilter, Registry, RegistryEvent, ToolConfig, ToolState};
 use toolcrib_chain::wallet::{LocalWallet, Wallet};
 
-use crate::node::{Node, deploy};
+use toolcrib_testkit::nodes::{Node, deploy};
 
 const CALLS: usize = 120;
 

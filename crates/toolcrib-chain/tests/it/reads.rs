@@ -8,7 +8,7 @@ use toolcrib_chain::Error;
 use toolcrib_chain::abi::IToolRegistry;
 use toolcrib_chain::registry::{Access, EventFilter, Registry, RegistryEvent, Revert, ToolState};
 
-use crate::fake::{FakeNode, Reply, chain};
+use toolcrib_testkit::nodes::fake::{FakeNode, Reply, chain};
 
 const ACCOUNT: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
 

@@ -10,7 +10,7 @@ use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain, ChainConfig};
 use toolcrib_chain::{Error, wallet::DEV_ACCOUNTS};
 
-use crate::fake::{FakeNode, Reply, chain, config};
+use toolcrib_testkit::nodes::fake::{FakeNode, Reply, chain, config};
 
 fn block() -> Reply {
     Reply::Result(json!("0x64"))

@@ -5,8 +5,8 @@ use toolcrib_chain::settlement::{AuthorizationOutcome, SearchFrom, Trail, Transa
 use toolcrib_core::money::Amount;
 use toolcrib_x402::Authorization;
 
-use crate::fake::chain;
-use crate::lying::{END, FINAL, FROM, Fate, STRANGER, Says, Signed, TRANSACTION, node};
+use toolcrib_testkit::nodes::fake::chain;
+use toolcrib_testkit::nodes::lying::{END, FINAL, FROM, Fate, STRANGER, Says, Signed, TRANSACTION, node};
 
 fn signed() -> Signed {
     let authorization = Authorization {

@@ -10,7 +10,7 @@ use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet, Place, Scope, Secret, Wallet};
 
-use crate::node::{Node, deploy, dev, set_balance};
+use toolcrib_testkit::nodes::{Node, deploy, dev, set_balance};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

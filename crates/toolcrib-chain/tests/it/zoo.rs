@@ -12,7 +12,7 @@ use toolcrib_chain::registry::{Access, Registry};
 use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
 
-use crate::node::{Node, deploy, dev, send, set_code};
+use toolcrib_testkit::nodes::{Node, deploy, dev, send, set_code};
 
 /// Code that returns these bytes from every call: a short loader, followed by the bytes.
 fn returns(bytes: &[u8]) -> Vec<u8> {

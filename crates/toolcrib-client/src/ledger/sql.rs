@@ -7,14 +7,15 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::url::Origin;
 use toolcrib_store::Database;
-use toolcrib_store::database::{Row, Value};
+use toolcrib_store::database::{Cell, FromCell, FromRow as _, Value};
 use toolcrib_x402::Version;
 use toolcrib_x402::asset::is_test_chain;
 
 use super::{
     Budget, DAY, Entry, Evidence, HOUR, KEEP_DAYS, KeptRequest, LEASE_SECONDS, MAX_ENTRIES, MAX_KEPT_BODY, MAX_LIST,
     MAX_REDEEMABLE_SECONDS, PRUNE_BATCH, PaymentId, REDEEMABLE_SECONDS, RESUMABLE_SECONDS, Signing, Spend, SpendError, State,
-    Totals, statements as sql,
+    Totals,
+    statements::{self as sql, EntryRow, SpentRow},
 };
 use crate::{SpendPolicy, Usdc};
 
@@ -67,7 +68,7 @@ impl Ledger {
         let (asset, recipient, tool) = (text(spend.asset), text(spend.recipient), spend.tool_text());
         let spent = spent_values(spend, [&recipient, &tool, &asset], now.seconds())?;
         let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(&sql::SPENT, &spent).await?) })?;
-        within_budgets(rows.first().ok_or(corrupt("totals"))?, spend, policy)
+        within_budgets(&SpentRow::from_row(rows.first().ok_or(corrupt("totals"))?)?, spend, policy)
     }
 
     async fn try_reserve(&self, id: PaymentId, spend: &Spend, policy: &SpendPolicy, now: UnixTime) -> Result<(), SpendError> {
@@ -78,7 +79,7 @@ impl Ledger {
         transaction.execute(sql::PRUNE, &[Value::Integer(oldest), Value::Integer(PRUNE_BATCH)]).await?;
         let kept = [now.saturating_sub(RESUMABLE_SECONDS), now].map(Value::Integer);
         transaction.execute(sql::FORGET, &kept).await?;
-        let count = transaction.fetch_optional(sql::COUNT, &[]).await?.map_or(Ok(0), |row| row.integer(0))?;
+        let count = transaction.fetch_optional(sql::COUNT, &[]).await?.map_or(Ok(0), |row| row.scalar::<i64>())?;
         if count >= MAX_ENTRIES {
             return Err(SpendError::Full);
         }
@@ -87,7 +88,7 @@ impl Ledger {
         let tool = spend.tool_text();
         let spent = spent_values(spend, [&recipient, &tool, &asset], now)?;
         let row = transaction.fetch_optional(&sql::SPENT, &spent).await?.ok_or(corrupt("totals"))?;
-        within_budgets(&row, spend, policy)?;
+        within_budgets(&SpentRow::from_row(&row)?, spend, policy)?;
         let (id, origin) = (id.to_string(), spend.origin.to_string());
         let values = [
             Value::Text(&id),
@@ -198,7 +199,7 @@ impl Ledger {
     pub async fn entry(&self, id: PaymentId) -> Result<Entry, SpendError> {
         let name = id.to_string();
         let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(sql::ENTRY, &[Value::Text(&name)]).await?) })?;
-        rows.first().map_or(Err(SpendError::NotFound { id }), entry)
+        rows.first().map_or(Err(SpendError::NotFound { id }), |row| entry(EntryRow::from_row(row)?))
     }
 
     /// The newest payments.
@@ -235,13 +236,14 @@ impl Ledger {
         ];
         let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(&sql::SPENT, &values).await?) })?;
         let row = rows.first().ok_or(corrupt("totals"))?;
-        Ok(Totals { hour: amount(row, 0)?, day: amount(row, 1)?, open: amount(row, 5)? })
+        let SpentRow { hour, day, open, .. } = SpentRow::from_row(row)?;
+        Ok(Totals { hour, day, open })
     }
 
     async fn list(&self, statement: &'static str, limit: usize) -> Result<Vec<Entry>, SpendError> {
         let limit = Value::Integer(limit.min(MAX_LIST) as i64);
         let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(statement, &[limit]).await?) })?;
-        rows.iter().map(entry).collect()
+        EntryRow::from_rows(&rows).map(|row| entry(row?)).collect()
     }
 
     async fn change(&self, statement: &'static str, values: &[Value<'_>]) -> Result<u64, SpendError> {
@@ -267,16 +269,15 @@ fn spent_values<'v>(spend: &Spend, texts: [&'v str; 3], now: i64) -> Result<[Val
 }
 
 /// Whether a payment fits into what is left of each budget.
-fn within_budgets(row: &Row, spend: &Spend, policy: &SpendPolicy) -> Result<(), SpendError> {
+fn within_budgets(spent: &SpentRow, spend: &Spend, policy: &SpendPolicy) -> Result<(), SpendError> {
     let budgets = [
-        (Budget::Hour, policy.per_hour),
-        (Budget::Day, policy.per_day),
-        (Budget::Recipient, policy.per_recipient_day),
-        (Budget::Tool, policy.per_tool_day),
-        (Budget::Asset, policy.per_asset_day),
+        (Budget::Hour, spent.hour, policy.per_hour),
+        (Budget::Day, spent.day, policy.per_day),
+        (Budget::Recipient, spent.to_recipient, policy.per_recipient_day),
+        (Budget::Tool, spent.to_tool, policy.per_tool_day),
+        (Budget::Asset, spent.of_asset, policy.per_asset_day),
     ];
-    for (column, (budget, limit)) in budgets.into_iter().enumerate() {
-        let spent = amount(row, column)?;
+    for (budget, spent, limit) in budgets {
         // Neither is above what `Usdc` takes and a database sums, so this does not overflow.
         if spent.get().saturating_add(spend.amount.get()) > limit.get() {
             let is_test = is_test_chain(spend.chain);
@@ -286,61 +287,57 @@ fn within_budgets(row: &Row, spend: &Spend, policy: &SpendPolicy) -> Result<(), 
     Ok(())
 }
 
-fn entry(row: &Row) -> Result<Entry, SpendError> {
-    let read_address = |column| row.text(column)?.parse::<Address>().map_err(|_| corrupt("address"));
-    let number = |column| u64::try_from(row.integer(column)?).map_err(|_| corrupt("number"));
-    let hash = |column| {
-        let bytes = row.optional_bytes(column)?;
-        bytes.map(|bytes| B256::try_from(bytes).map_err(|_| corrupt("hash"))).transpose()
-    };
-    let time = |column| Ok::<_, SpendError>(UnixTime::from_seconds(row.integer(column)?));
-    let tool = if row.boolean(9)? { Some(ToolRef::parse(row.text(7)?).map_err(|_| corrupt("tool"))?) } else { None };
-    let version = match row.integer(19)? {
+fn entry(row: EntryRow<'_>) -> Result<Entry, SpendError> {
+    let address = |text: &str| text.parse::<Address>().map_err(|_| corrupt("address"));
+    let filled = |text: &str| Some(text).filter(|text| !text.is_empty()).map(str::to_owned);
+    let tool = if row.is_tool { Some(ToolRef::parse(row.tool).map_err(|_| corrupt("tool"))?) } else { None };
+    let version = match row.version {
         1 => Some(Version::V1),
         2 => Some(Version::V2),
         _ => None,
     };
-    let payment = Some(row.text(20)?).filter(|text| !text.is_empty());
-    let request = match (row.optional_bytes(18)?, version, payment) {
+    let request = match (row.body, version, filled(row.payment)) {
         (Some(body), Some(version), Some(payment)) => Some(KeptRequest {
-            method: row.text(16)?.to_owned(),
-            url: row.text(17)?.to_owned(),
+            method: row.method,
+            url: row.url,
             body: body.to_vec(),
             version,
-            payment: payment.to_owned(),
-            salt: hash(21)?,
-            retry_token: Some(row.text(22)?).filter(|text| !text.is_empty()).map(str::to_owned),
+            payment,
+            salt: row.salt,
+            retry_token: filled(row.retry_token),
         }),
         _ => None,
     };
     Ok(Entry {
-        id: PaymentId::parse(row.text(0)?).ok_or(corrupt("id"))?,
-        state: State::from_column(row.integer(1)?).ok_or(corrupt("state"))?,
+        id: PaymentId::parse(row.id).ok_or(corrupt("id"))?,
+        state: State::from_column(row.state).ok_or(corrupt("state"))?,
         spend: Spend {
-            amount: amount(row, 2)?,
-            chain: number(3)?,
-            asset: read_address(4)?,
-            recipient: read_address(5)?,
-            payer: read_address(6)?,
+            amount: row.amount,
+            chain: row.chain,
+            asset: address(row.asset)?,
+            recipient: address(row.recipient)?,
+            payer: address(row.payer)?,
             tool,
-            origin: Origin::parse(row.text(8)?).map_err(|_| corrupt("origin"))?,
+            origin: Origin::parse(row.origin).map_err(|_| corrupt("origin"))?,
         },
-        created_at: time(10)?,
-        updated_at: time(11)?,
-        lease_until: time(12)?,
-        nonce: hash(13)?,
-        valid_before: number(14)?,
-        from_block: number(15)?,
-        transaction: hash(23)?,
-        note: row.text(24)?.to_owned(),
-        is_confirmed: row.boolean(25)?,
-        redeemable_until: Some(time(26)?).filter(|until| until.seconds() > 0),
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+        lease_until: row.lease_until,
+        nonce: row.nonce,
+        valid_before: row.valid_before,
+        from_block: row.from_block,
+        transaction: row.transaction_hash,
+        note: row.note,
+        is_confirmed: row.confirmed,
+        redeemable_until: Some(row.redeemable_until).filter(|until| until.seconds() > 0),
         request,
     })
 }
 
-fn amount(row: &Row, column: usize) -> Result<Usdc, SpendError> {
-    Usdc::from_column(row.integer(column)?).ok_or(corrupt("amount"))
+impl FromCell<'_> for Usdc {
+    fn from_cell(cell: Cell<'_>) -> Result<Self, toolcrib_store::Error> {
+        Self::from_column(i64::from_cell(cell)?).ok_or(cell.unexpected("an amount of USDC"))
+    }
 }
 
 const fn corrupt(what: &'static str) -> SpendError {

@@ -2,8 +2,13 @@
 
 use std::sync::LazyLock;
 
-use toolcrib_store::Migration;
+use alloy_primitives::B256;
+use toolcrib_core::clock::UnixTime;
+use toolcrib_store::database::FromRow as _;
+use toolcrib_store::{Migration, row, sql};
 use toolcrib_x402::asset;
+
+use crate::Usdc;
 
 pub(super) const MODULE: &str = "client";
 
@@ -73,16 +78,24 @@ pub(super) static SPENT: LazyLock<String> = LazyLock::new(|| {
     format!("{SPENT_OF_CHAINS}({})) = $8", chains.join(", "))
 });
 
-const SPENT_OF_CHAINS: &str = "SELECT
-    CAST(COALESCE(SUM(CASE WHEN created_at > $1 THEN amount ELSE 0 END), 0) AS BIGINT),
-    CAST(COALESCE(SUM(amount), 0) AS BIGINT),
-    CAST(COALESCE(SUM(CASE WHEN recipient = $4 THEN amount ELSE 0 END), 0) AS BIGINT),
-    CAST(COALESCE(SUM(CASE WHEN tool = $5 THEN amount ELSE 0 END), 0) AS BIGINT),
-    CAST(COALESCE(SUM(CASE WHEN chain = $6 AND asset = $7 THEN amount ELSE 0 END), 0) AS BIGINT),
-    CAST(COALESCE(SUM(CASE WHEN state = 1 OR state = 4 THEN amount ELSE 0 END), 0) AS BIGINT)
-    FROM client_spend
-    WHERE created_at > $2 AND (state IN (1, 2, 4) OR (state = 0 AND lease_until > $3))
-    AND (chain IN ";
+row! {
+    /// What is spent of each budget, and what of it is not settled yet.
+    pub(super) struct SpentRow {
+        hour: Usdc = "CAST(COALESCE(SUM(CASE WHEN created_at > $1 THEN amount ELSE 0 END), 0) AS BIGINT)",
+        day: Usdc = "CAST(COALESCE(SUM(amount), 0) AS BIGINT)",
+        to_recipient: Usdc = "CAST(COALESCE(SUM(CASE WHEN recipient = $4 THEN amount ELSE 0 END), 0) AS BIGINT)",
+        to_tool: Usdc = "CAST(COALESCE(SUM(CASE WHEN tool = $5 THEN amount ELSE 0 END), 0) AS BIGINT)",
+        of_asset: Usdc = "CAST(COALESCE(SUM(CASE WHEN chain = $6 AND asset = $7 THEN amount ELSE 0 END), 0) AS BIGINT)",
+        open: Usdc = "CAST(COALESCE(SUM(CASE WHEN state = 1 OR state = 4 THEN amount ELSE 0 END), 0) AS BIGINT)",
+    }
+}
+
+const SPENT_OF_CHAINS: &str = sql!(
+    "SELECT ",
+    SpentRow::COLUMNS,
+    " FROM client_spend
+    WHERE created_at > $2 AND (state IN (1, 2, 4) OR (state = 0 AND lease_until > $3)) AND (chain IN "
+);
 
 pub(super) const RESERVE: &str = "INSERT INTO client_spend
     (id, state, amount, chain, asset, recipient, payer, tool, origin, is_tool, created_at, updated_at, lease_until)
@@ -120,20 +133,43 @@ pub(super) const RELEASE: &str =
     "UPDATE client_spend SET state = 3, updated_at = $2, note = $3, transaction_hash = NULL, body = NULL, payment = '', salt = NULL,
     retry_token = '' WHERE id = $1 AND (state IN (0, 1, 4) OR (state = 2 AND NOT confirmed))";
 
-macro_rules! entry {
-    ($rest:literal) => {
-        concat!(
-            "SELECT id, state, amount, chain, asset, recipient, payer, tool, origin, is_tool, created_at, updated_at, lease_until, ",
-            "nonce, valid_before, from_block, method, url, body, version, payment, salt, retry_token, transaction_hash, note, ",
-            "confirmed, redeemable_until FROM client_spend ",
-            $rest
-        )
-    };
+row! {
+    /// A payment.
+    pub(super) struct EntryRow<'r> {
+        id: &'r str,
+        state: i64,
+        amount: Usdc,
+        chain: u64,
+        asset: &'r str,
+        recipient: &'r str,
+        payer: &'r str,
+        tool: &'r str,
+        origin: &'r str,
+        is_tool: bool,
+        created_at: UnixTime,
+        updated_at: UnixTime,
+        lease_until: UnixTime,
+        nonce: Option<B256>,
+        valid_before: u64,
+        from_block: u64,
+        method: String,
+        url: String,
+        body: Option<&'r [u8]>,
+        version: i64,
+        payment: &'r str,
+        salt: Option<B256>,
+        retry_token: &'r str,
+        transaction_hash: Option<B256>,
+        note: String,
+        confirmed: bool,
+        redeemable_until: UnixTime,
+    }
 }
 
-pub(super) const ENTRY: &str = entry!("WHERE id = $1");
-pub(super) const NEWEST: &str = entry!("ORDER BY created_at DESC, id LIMIT $1");
-pub(super) const OPEN: &str = entry!("WHERE state IN (1, 4) ORDER BY created_at, id LIMIT $1");
+pub(super) const ENTRY: &str = sql!("SELECT ", EntryRow::COLUMNS, " FROM client_spend WHERE id = $1");
+pub(super) const NEWEST: &str = sql!("SELECT ", EntryRow::COLUMNS, " FROM client_spend ORDER BY created_at DESC, id LIMIT $1");
+pub(super) const OPEN: &str =
+    sql!("SELECT ", EntryRow::COLUMNS, " FROM client_spend WHERE state IN (1, 4) ORDER BY created_at, id LIMIT $1");
 
 #[cfg(test)]
 mod tests {

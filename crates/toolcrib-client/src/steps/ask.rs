@@ -290,5 +290,3 @@ pub(super) fn within_max_price(spend: &Spend, consent: &Consent) -> Result<(), C
         _ => Ok(()),
     }
 }
-
-}

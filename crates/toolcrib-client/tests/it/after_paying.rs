@@ -10,8 +10,8 @@ use toolcrib_chain::wallet::{Cleared, LocalWallet, Wallet, WalletError};
 use toolcrib_client::ledger::State;
 use toolcrib_store::{Database, Location};
 
-use crate::support::answer;
-use crate::world::{
+use toolcrib_testkit::servers::answer;
+use toolcrib_testkit::tools::{
     Counting, Reply, Speaks, World, challenge, code, input, offer, payment_of, priced, result, served, settle, usual,
 };
 
@@ -38,7 +38,7 @@ impl Wallet for Unheard {
 async fn a_wallet_that_may_have_signed_leaves_the_payments_name() {
     let world = World::start().await;
     let tool = world.tool(priced, Arc::new(|_| challenge(Speaks::V2, vec![offer()]))).await;
-    let client = world.builder().wallet(Arc::new(Unheard(crate::world::caller()))).build();
+    let client = world.builder().wallet(Arc::new(Unheard(toolcrib_testkit::tools::caller()))).build();
     let result = client.call(tool.reference, &input(), &usual()).await;
     assert_eq!(code(&result), "wallet.io");
     let error = result.unwrap_err();

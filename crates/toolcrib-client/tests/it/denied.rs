@@ -8,8 +8,8 @@ use toolcrib_chain::predicate::{Erc20Gate, Erc20Predicate, Meaning};
 use toolcrib_chain::registry::Access;
 use toolcrib_client::CallError;
 
-use crate::support::{answer, ok};
-use crate::world::{
+use toolcrib_testkit::servers::{answer, ok};
+use toolcrib_testkit::tools::{
     CALLER, CREATOR, Speaks, World, challenge, code, hash_of, input, manifest, offer_of, payment_of, transact, usdc, usual,
 };
 

@@ -8,8 +8,8 @@ use alloy_primitives::U256;
 use toolcrib_client::Resolution;
 use toolcrib_client::ledger::State;
 
-use crate::support::{NOW, answer};
-use crate::world::{
+use toolcrib_testkit::servers::{NOW, answer};
+use toolcrib_testkit::tools::{
     CALLER, PRICE, RECIPIENT, Reply, Speaks, World, challenge, check, code, input, offer, payment_of, priced, result, served,
     settle, usual,
 };

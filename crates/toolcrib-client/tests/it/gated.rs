@@ -28,8 +28,8 @@ use toolcrib_store::replay::{Limits, MemoryReplay};
 use toolcrib_x402::Offer;
 
 use crate::denied::artifact;
-use crate::support;
-use crate::world::{
+use toolcrib_testkit::servers;
+use toolcrib_testkit::tools::{
     CALLER, CREATOR, Counting, PRICE, RECIPIENT, STRANGER, World, code, hash_of, input, manifest, priced, settle, transact, usual,
 };
 
@@ -134,7 +134,7 @@ async fn serve(
         let text = input["text"].as_str().unwrap_or_default().to_owned();
         async move {
             if text == SLOW {
-                tokio::time::sleep(support::quick().total + Duration::from_millis(500)).await;
+                tokio::time::sleep(servers::quick().total + Duration::from_millis(500)).await;
             }
             Ok::<_, ToolError>(json!({ "words": text.split_whitespace().count() }))
         }

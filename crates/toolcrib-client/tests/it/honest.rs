@@ -10,8 +10,8 @@ use toolcrib_core::url::HttpsUrl;
 use toolcrib_x402::nonce::{Binding, BoundCall, read_salt, verify};
 use toolcrib_x402::{Version, asset};
 
-use crate::support::{answer, ok};
-use crate::world::{
+use toolcrib_testkit::servers::{answer, ok};
+use toolcrib_testkit::tools::{
     CALLER, CHAIN, CREATOR, Counting, PRICE, RECIPIENT, STRANGER, Says, Speaks, World, challenge, check, code, entry, input,
     offer, offer_of, payment_of, priced, result, roomy, served, settle, shop, usdc, usual,
 };
@@ -128,7 +128,7 @@ async fn the_shortest_challenge_of_version_1() {
             "maxAmountRequired": amount.to_string(),
             "asset": sepolia.address.to_checksum(None),
         }]});
-        let reply: crate::world::Reply = Arc::new(move |request| match payment_of(request) {
+        let reply: toolcrib_testkit::tools::Reply = Arc::new(move |request| match payment_of(request) {
             None => answer("402 Payment Required", "Content-Type: application/json\r\n", body.to_string().as_bytes()),
             Some(payment) => {
                 let expected = offer_of(sepolia, amount, CREATOR);
@@ -179,7 +179,7 @@ async fn the_offer_is_chosen_by_order_policy_and_balance() {
     ]);
     // The server prefers the other one.
     let offers = vec![offer_of(sepolia, PRICE, RECIPIENT), offer()];
-    let reply: crate::world::Reply = Arc::new(move |request| match payment_of(request) {
+    let reply: toolcrib_testkit::tools::Reply = Arc::new(move |request| match payment_of(request) {
         None => challenge(Speaks::V2, offers.clone()),
         Some(payment) => {
             let met = offers.iter().find(|offer| offer.network == payment.network).unwrap();
@@ -299,7 +299,7 @@ async fn a_slow_approval_is_verified_again() {
     let call = world.registry.update(
         tool.reference.id,
         &tool.endpoint.replace("/call", "/.well-known/ai-tool/word-count.json"),
-        crate::world::hash_of(changed.as_bytes()),
+        toolcrib_testkit::tools::hash_of(changed.as_bytes()),
     );
     world.send(CREATOR, call.to, &call.data);
     *tool.manifest.lock().unwrap() = changed.into_bytes();
@@ -325,15 +325,15 @@ async fn what_is_withdrawn_or_not_signed_comes_back() {
     assert_eq!(quote.terms().count(), 1);
     let approved = client.approve(*quote, &Consent::default()).await.unwrap();
     assert_eq!(world.newest().await.unwrap().state, State::Reserved);
-    assert_eq!(world.ledger.test_totals(crate::support::NOW).await.unwrap().day, Usdc::micro(PRICE));
+    assert_eq!(world.ledger.test_totals(toolcrib_testkit::servers::NOW).await.unwrap().day, Usdc::micro(PRICE));
     client.withdraw(approved).await.unwrap();
     assert_eq!(world.newest().await.unwrap().state, State::Released);
-    let refusing = Counting::of(crate::world::caller(), true);
+    let refusing = Counting::of(toolcrib_testkit::tools::caller(), true);
     let refused = world.builder().wallet(refusing).build();
     assert_eq!(code(&refused.call(tool.reference, &input(), &usual()).await), "wallet.refused");
     let entries = world.ledger.newest(10).await.unwrap();
     assert!(entries.len() == 2 && entries.iter().all(|entry| entry.state == State::Released), "{entries:?}");
-    assert_eq!(world.ledger.test_totals(crate::support::NOW).await.unwrap().day, Usdc::ZERO);
+    assert_eq!(world.ledger.test_totals(toolcrib_testkit::servers::NOW).await.unwrap().day, Usdc::ZERO);
     assert_eq!((wallet.signatures(), tool.calls().len()), (0, 2));
     assert_eq!(code(&world.builder().build().call(tool.reference, &input(), &usual()).await), "call.no_wallet");
 }
@@ -344,11 +344,11 @@ async fn the_network_limits_what_is_signed() {
     let world = World::start().await;
     let (client, wallet) = world.client();
     let base = offer_of(asset::find(8453, asset::usdc(8453).unwrap().address).unwrap(), PRICE, RECIPIENT);
-    let answering = |offers: Vec<toolcrib_x402::Offer>| -> crate::world::Reply {
-        std::sync::Arc::new(move |_| crate::world::challenge(Speaks::V2, offers.clone()))
+    let answering = |offers: Vec<toolcrib_x402::Offer>| -> toolcrib_testkit::tools::Reply {
+        std::sync::Arc::new(move |_| toolcrib_testkit::tools::challenge(Speaks::V2, offers.clone()))
     };
     let policy = UrlPolicy { max_amount: Usdc::micro(PRICE), recipients: vec![RECIPIENT], yes: true, ..UrlPolicy::default() };
-    let call = async |client: &toolcrib_client::Client, tool: &crate::world::Tool, policy: &UrlPolicy| {
+    let call = async |client: &toolcrib_client::Client, tool: &toolcrib_testkit::tools::Tool, policy: &UrlPolicy| {
         let url = HttpsUrl::parse(&tool.endpoint).unwrap();
         code(&client.call_url(&url, CallMethod::Post, b"{}", policy).await)
     };
@@ -364,7 +364,7 @@ async fn the_network_limits_what_is_signed() {
     // A tool on a test network whose manifest states real money.
     let usdc = asset::usdc(8453).unwrap().address;
     let price = move |manifest: &mut serde_json::Value| {
-        manifest["pricing"] = serde_json::json!([crate::world::entry("x402", 8453, usdc, PRICE, RECIPIENT)]);
+        manifest["pricing"] = serde_json::json!([toolcrib_testkit::tools::entry("x402", 8453, usdc, PRICE, RECIPIENT)]);
     };
     let tool = world.tool(price, answering(vec![base])).await;
     assert_eq!(code(&client.call(tool.reference, &input(), &usual()).await), "call.other_network");
@@ -377,9 +377,10 @@ async fn urls_without_a_manifest() {
     let (client, wallet) = world.client();
     let paid = world.tool(|_| {}, shop(&world.devchain, Speaks::V2, offer())).await;
     let free = world.tool(|_| {}, shop(&world.devchain, Speaks::V2, offer_of(usdc(), 0, RECIPIENT))).await;
-    let url = |tool: &crate::world::Tool| HttpsUrl::parse(&tool.endpoint).unwrap();
-    let call =
-        async |tool: &crate::world::Tool, policy: UrlPolicy| client.call_url(&url(tool), CallMethod::Post, b"{}", &policy).await;
+    let url = |tool: &toolcrib_testkit::tools::Tool| HttpsUrl::parse(&tool.endpoint).unwrap();
+    let call = async |tool: &toolcrib_testkit::tools::Tool, policy: UrlPolicy| {
+        client.call_url(&url(tool), CallMethod::Post, b"{}", &policy).await
+    };
     let allow = |micro, to: Address| UrlPolicy { max_amount: Usdc::micro(micro), recipients: vec![to], ..UrlPolicy::default() };
     for policy in [UrlPolicy::default(), allow(PRICE - 1, RECIPIENT), allow(PRICE, STRANGER), UrlPolicy::identity(RECIPIENT)] {
         assert_eq!(code(&call(&paid, policy).await), "call.not_consented");
@@ -407,7 +408,7 @@ async fn urls_without_a_manifest() {
 async fn an_impersonated_chain_takes_development_keys_only() {
     use toolcrib_chain::wallet::{LocalWallet, Wallet as _};
     let world = World::start().await;
-    let local = toolcrib_devchain::Devchain::builder(toolcrib_core::clock::FixedClock(crate::support::NOW))
+    let local = toolcrib_devchain::Devchain::builder(toolcrib_core::clock::FixedClock(toolcrib_testkit::servers::NOW))
         .chain_id(8453)
         .spawn()
         .await

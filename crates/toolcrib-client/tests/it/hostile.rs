@@ -14,8 +14,8 @@ use toolcrib_core::clock::Clock as _;
 use toolcrib_core::money::Amount;
 use toolcrib_x402::{ChainAddress, Offer, SettleResponse, asset, header};
 
-use crate::support::{answer, ok};
-use crate::world::{
+use toolcrib_testkit::servers::{answer, ok};
+use toolcrib_testkit::tools::{
     CALLER, CHAIN, CREATOR, PRICE, RECIPIENT, Reply, SETTLED, STRANGER, Says, Speaks, UNKNOWN, World, caller, challenge, code,
     entry, input, offer, offer_of, payment_of, priced, result, roomy, served, shop, usdc, usual,
 };
@@ -46,7 +46,7 @@ impl Row {
         let Self { name, reply, code: expected, signatures, requests, state } = self;
         let (client, wallet) = world.client();
         let tool = world.tool(change, reply).await;
-        let (count, spent) = (world.count().await, world.ledger.test_totals(crate::support::NOW).await.unwrap().day);
+        let (count, spent) = (world.count().await, world.ledger.test_totals(toolcrib_testkit::servers::NOW).await.unwrap().day);
         let looked_up = world.net.recorder.lookups().len();
         let result = client.call(tool.reference, &input(), &usual()).await;
         assert_eq!(code(&result), expected, "{name}: {result:?}");
@@ -54,9 +54,9 @@ impl Row {
         assert!(hosts.iter().all(|host| tool.endpoint.contains(host)), "{name}: nobody else is visited: {hosts:?}");
         assert_eq!(wallet.signatures(), signatures, "{name}: signatures");
         assert_eq!(tool.calls().len(), requests, "{name}: requests");
-        let entry = if world.count().await > count { world.newest_of(tool.reference).await } else { None };
+        let entry = if world.count().await > count { newest_of(world, tool.reference).await } else { None };
         assert_eq!(entry.as_ref().map(|entry| entry.state), state, "{name}: ledger");
-        let now = world.ledger.test_totals(crate::support::NOW).await.unwrap().day;
+        let now = world.ledger.test_totals(toolcrib_testkit::servers::NOW).await.unwrap().day;
         let counted = if state.is_some() { PRICE } else { 0 };
         assert_eq!(now.get() - spent.get(), counted, "{name}: what is signed counts as spent");
         if let (Err(error), Some(entry)) = (&result, &entry) {
@@ -69,10 +69,9 @@ impl Row {
     }
 }
 
-impl World {
-    async fn newest_of(&self, tool: toolcrib_core::caip::ToolRef) -> Option<toolcrib_client::ledger::Entry> {
-        self.ledger.newest(1_000).await.unwrap().into_iter().find(|entry| entry.spend.tool == Some(tool))
-    }
+/// The newest payment for a tool.
+async fn newest_of(world: &World, tool: toolcrib_core::caip::ToolRef) -> Option<toolcrib_client::ledger::Entry> {
+    world.ledger.newest(1_000).await.unwrap().into_iter().find(|entry| entry.spend.tool == Some(tool))
 }
 
 /// Always the same challenge.
@@ -88,7 +87,7 @@ fn asks_for(change: impl FnOnce(&mut Offer)) -> Reply {
 }
 
 /// Challenges as it should, and answers payments so.
-fn then(paid: impl Fn(&crate::support::Request) -> Vec<u8> + Send + Sync + 'static) -> Reply {
+fn then(paid: impl Fn(&toolcrib_testkit::servers::Request) -> Vec<u8> + Send + Sync + 'static) -> Reply {
     Arc::new(move |request| match payment_of(request) {
         None => challenge(Speaks::V2, vec![offer()]),
         Some(_) => paid(request),
@@ -279,7 +278,7 @@ async fn a_signature_is_good_for_ten_minutes_at_most() {
 async fn servers_that_misbehave_once_they_are_paid() {
     let world = World::start().await;
     let devchain = world.devchain.clone();
-    let refused = |request: &crate::support::Request| {
+    let refused = |request: &toolcrib_testkit::servers::Request| {
         let payment = payment_of(request).unwrap();
         let receipt = SettleResponse::failed(&payment, "insufficient_funds").to_header(payment.version);
         let body = br#"{"code": "payment.signature", "message": "no"}"#;
@@ -292,7 +291,7 @@ async fn servers_that_misbehave_once_they_are_paid() {
         let devchain = devchain.clone();
         then(move |request| {
             let payment = payment_of(request).unwrap();
-            served(&payment, crate::world::settle(&devchain, &payment).unwrap(), body)
+            served(&payment, toolcrib_testkit::tools::settle(&devchain, &payment).unwrap(), body)
         })
     };
     let with_receipt = |value: fn(&toolcrib_x402::Payment) -> String| {
@@ -369,7 +368,7 @@ async fn servers_that_misbehave_once_they_are_paid() {
     let error = client.call(tool.reference, &input(), &usual()).await.unwrap_err();
     let toolcrib_client::CallError::PaymentRefused { words, .. } = &error else { panic!("{error:?}") };
     assert_eq!((words.status, words.code.as_deref()), (402, Some("payment.signature")));
-    let entry = world.newest_of(tool.reference).await.unwrap();
+    let entry = newest_of(&world, tool.reference).await.unwrap();
     assert!(entry.note.contains("payment.signature") && entry.note.contains("insufficient_funds"), "{}", entry.note);
     assert!(!format!("{error:?} {entry:?}").contains("0x5b7966ca"), "no nonce or payment is printed");
 }
@@ -394,7 +393,7 @@ async fn free_tools_that_want_something() {
     // Somebody who is pinned for this tool, by the settings or for one call, and for no other tool.
     let reply = shop(&world.devchain, Speaks::V2, offer_of(usdc(), 0, STRANGER));
     let (tool, other) = (world.tool(|_| {}, reply.clone()).await, world.tool(|_| {}, reply).await);
-    let wallet = crate::world::Counting::new();
+    let wallet = toolcrib_testkit::tools::Counting::new();
     let client = world.builder().wallet(wallet.clone()).operator(tool.reference, STRANGER).build();
     client.call(tool.reference, &input(), &usual()).await.unwrap();
     assert_eq!(code(&client.call(other.reference, &input(), &usual()).await), "call.operator_unknown");
@@ -465,7 +464,7 @@ async fn consent_is_to_exact_terms() {
 async fn a_wallet_without_money_signs_nothing() {
     let world = World::start().await;
     let tool = world.tool(priced, asks(vec![offer()])).await;
-    let wallet = crate::world::Counting::of(toolcrib_chain::wallet::LocalWallet::development(5).unwrap(), false);
+    let wallet = toolcrib_testkit::tools::Counting::of(toolcrib_chain::wallet::LocalWallet::development(5).unwrap(), false);
     let client = world.builder().wallet(wallet.clone()).build();
     assert_eq!(code(&client.call(tool.reference, &input(), &usual()).await), "call.funds");
     assert_eq!((wallet.signatures(), world.count().await), (0, 0));

@@ -10,7 +10,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::url::Origin;
 use toolcrib_x402::Version;
 
-use crate::databases::{DURABLE, Place};
+use toolcrib_testkit::databases::{DURABLE, Place};
 
 pub(crate) const START: i64 = 1_800_000_000;
 
@@ -182,7 +182,7 @@ async fn old_signatures_are_forgotten() {
         let database = place.database().await;
         let kept = async || {
             let rows = database.fetch("SELECT payment FROM client_spend WHERE id = $1", &[Value::Text(&id.to_string())]).await;
-            rows.unwrap()[0].text(0).unwrap().to_owned()
+            rows.unwrap()[0].scalar::<&str>().unwrap().to_owned()
         };
         ledger.reserve(&spend(1), &policy, at(RESUMABLE_SECONDS)).await.unwrap();
         assert_eq!(kept().await, "the payment");

@@ -10,10 +10,10 @@ use toolcrib_core::url::Origin;
 use toolcrib_verify::Verifier;
 use toolcrib_x402::{Authorization, Version, asset};
 
-use crate::databases::{DURABLE, Place};
-use crate::fake::chain;
-use crate::lying::{FROM, Fate, Signed, TRANSACTION, node};
-use crate::support::{NOW, World};
+use toolcrib_testkit::databases::{DURABLE, Place};
+use toolcrib_testkit::nodes::fake::chain;
+use toolcrib_testkit::nodes::lying::{FROM, Fate, Signed, TRANSACTION, node};
+use toolcrib_testkit::servers::{NOW, World};
 
 const BASE: u64 = 8453;
 
@@ -45,7 +45,7 @@ async fn budget_is_freed_and_settlements_are_believed_as_the_rules_say() {
         let ledger = Ledger::open(place.database().await).await.unwrap();
         for case in signed.cases() {
             let name = case.name;
-            let id = ledger.reserve(&spend, &crate::world::roomy(), NOW).await.unwrap();
+            let id = ledger.reserve(&spend, &toolcrib_testkit::tools::roomy(), NOW).await.unwrap();
             let signing = Signing {
                 nonce: authorization.nonce,
                 valid_before: authorization.valid_before,

@@ -14,16 +14,3 @@ mod open_payments;
 mod processes;
 mod receipts;
 mod sign_in;
-mod sites;
-mod world;
-
-#[path = "../../../toolcrib-store/tests/support/mod.rs"]
-mod databases;
-#[expect(dead_code, reason = "the tests of the chain use the rest")]
-#[path = "../../../toolcrib-chain/tests/it/fake.rs"]
-mod fake;
-#[expect(dead_code, reason = "the tests of the chain use the rest")]
-#[path = "../../../toolcrib-chain/tests/it/lying.rs"]
-mod lying;
-#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
-mod support;

@@ -10,8 +10,8 @@ use toolcrib_client::{CallError, Resolution, Usdc};
 
 use toolcrib_x402::{Challenge, Raw, Version, payment_id};
 
-use crate::support::{NOW, answer};
-use crate::world::{
+use toolcrib_testkit::servers::{NOW, answer};
+use toolcrib_testkit::tools::{
     PRICE, RECIPIENT, Reply, Speaks, World, challenge, code, input, offer, payment_of, priced, result, served, settle, usual,
 };
 

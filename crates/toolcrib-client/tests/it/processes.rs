@@ -18,8 +18,8 @@ use toolcrib_fetch::{CertificateDer, Untrusted};
 use toolcrib_store::{Database, Location};
 use toolcrib_verify::Verifier;
 
-use crate::support::{NOW, Recorder};
-use crate::world::{
+use toolcrib_testkit::servers::{NOW, Recorder};
+use toolcrib_testkit::tools::{
     Counting, PRICE, RECIPIENT, Reply, Speaks, Tool, World, challenge, check, connect, input, offer, payment_of, priced, result,
     roomy, served, settle, usual,
 };

@@ -13,9 +13,9 @@ use toolcrib_core::url::HttpsUrl;
 use toolcrib_devchain::Devchain;
 use toolcrib_x402::Payment;
 
-use crate::fake::{FakeNode, Reply as NodeReply};
-use crate::support::NOW;
-use crate::world::{
+use toolcrib_testkit::nodes::fake::{FakeNode, Reply as NodeReply};
+use toolcrib_testkit::servers::NOW;
+use toolcrib_testkit::tools::{
     CREATOR, Counting, PRICE, RECIPIENT, Reply, STRANGER, Speaks, Tool, World, challenge, connect, input, offer, payment_of,
     priced, result, served, settle, transact, usdc, usual,
 };
@@ -47,7 +47,7 @@ async fn entry_of(world: &World, called: &Called) -> Entry {
 /// A node that passes requests on to the chain of the tests, but for what `bend` answers itself.
 async fn between(devchain: &Arc<Devchain>, bend: impl Fn(&str, &Json) -> Option<NodeReply> + Send + Sync + 'static) -> Chain {
     let devchain = devchain.clone();
-    let node = FakeNode::start(crate::world::CHAIN, move |method, params| {
+    let node = FakeNode::start(toolcrib_testkit::tools::CHAIN, move |method, params| {
         let pass = || match devchain.request(method, params.clone()) {
             Ok(answer) => NodeReply::Result(answer),
             Err(error) => NodeReply::Error(-32_000, error.to_string(), Json::Null),
@@ -147,8 +147,8 @@ async fn without_a_node_the_servers_word_is_recorded_as_such() {
         let builder = Client::builder(verifier, door, world.ledger.clone(), clock);
         builder
             .wallet(Counting::new())
-            .policy(crate::world::roomy())
-            .limits(crate::support::quick(), crate::support::quick())
+            .policy(toolcrib_testkit::tools::roomy())
+            .limits(toolcrib_testkit::servers::quick(), toolcrib_testkit::servers::quick())
             .build()
     };
     let (client, _) = world.client();

@@ -6,9 +6,9 @@ use toolcrib_client::{Asked, CallMethod, CallOptions, Consent, UrlPolicy};
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_x402::sign_in::siwx::{HEADER, Proposal};
 
-use crate::sites::{HINT, at, challenge, endpoint, old_gate, proposal, site};
-use crate::support::{Request, answer, ok};
-use crate::world::{CALLER, CHAIN, Reply, Says, Tool, World, code, input, offer, usual};
+use toolcrib_testkit::servers::{Request, answer, ok};
+use toolcrib_testkit::tools::sign_in::{HINT, at, challenge, endpoint, old_gate, proposal, site};
+use toolcrib_testkit::tools::{CALLER, CHAIN, Reply, Says, Tool, World, code, input, offer, usual};
 
 fn agreed() -> CallOptions {
     CallOptions { consent: Consent { sign_in: true, ..Consent::default() }, ..usual() }
@@ -106,7 +106,11 @@ async fn one_signature_and_one_request_with_it() {
     };
     let replies: [(&str, Reply, &str); 6] = [
         ("again", again(|request| challenge(&proposal(&endpoint(request)), Vec::new())), "call.sign_in_refused"),
-        ("then money", again(|_| crate::world::challenge(crate::world::Speaks::V2, vec![offer()])), "call.sign_in_refused"),
+        (
+            "then money",
+            again(|_| toolcrib_testkit::tools::challenge(toolcrib_testkit::tools::Speaks::V2, vec![offer()])),
+            "call.sign_in_refused",
+        ),
         ("elsewhere", again(|_| answer("302 Found", "Location: https://bank.example.com/\r\n", b"")), "call.redirected"),
         ("unauthorized", again(|_| answer("401 Unauthorized", "", b"{}")), "call.sign_in_refused"),
         ("broken", again(|_| answer("500 Internal Server Error", "", b"{}")), "call.refused"),

@@ -1,4 +1,4 @@
-//! `capabilities`: what an agent can do, with schemas of what goes in and comes out.
+//! `capabilities`: what an agent can do, with schemas of input and output.
 
 use std::collections::BTreeSet;
 
@@ -22,17 +22,17 @@ impl<'d> Capability<'d> {
         Self(object)
     }
 
-    /// Which capability.
+    /// The id of the capability.
     pub fn id(self) -> &'d str {
         self.0.get("id").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The capability, when it is one of the 69 of the specification; otherwise it is a custom one.
+    /// Returns the capability if it is one of the 69 of the specification; otherwise it is a custom one.
     pub fn known(self) -> Option<&'static KnownCapability> {
         vocabulary::capability_by_id(self.id())
     }
 
-    /// What the agent says about it.
+    /// The agent's description of it.
     pub fn description(self) -> Option<&'d str> {
         self.0.get("description")?.as_str()
     }

@@ -1,8 +1,8 @@
 //! `.agt` names and their token ids.
 //!
-//! A name is exactly two labels. Freename hashes the bytes of the label as they are: nothing is lowercased or mapped on
-//! the way, so every spelling but one is another token. [`AgtDomain::parse`] accepts only that one spelling, which is
-//! what a manifest must hold; [`AgtDomain::from_input`] helps people who type.
+//! A name has exactly two labels. Freename hashes the bytes of the label without lowercasing or mapping, so that every spelling except one
+//! is a different token. [`AgtDomain::parse`] accepts only that canonical spelling, which manifests must use; [`AgtDomain::from_input`]
+//! accepts what people type.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 /// Longest label: RFC 1035 §2.3.4.
 pub const MAX_LABEL_BYTES: usize = 63;
 
-/// Longest text that is looked at. A DNS name has 253 bytes; Unicode text may need a few more for the same name.
+/// Longest accepted input. A DNS name has 253 bytes; Unicode text may need a few more for the same name.
 const MAX_INPUT_BYTES: usize = 1024;
 
 /// The top-level name, without a dot.
@@ -25,7 +25,7 @@ pub struct AgtDomain {
 }
 
 impl AgtDomain {
-    /// Reads a name that must already be canonical, as in a manifest.
+    /// Parses a name that must already be canonical, as in a manifest.
     ///
     /// ```
     /// use toolcrib_core::agent::AgtDomain;
@@ -50,8 +50,8 @@ impl AgtDomain {
         Self::parse_labels(text)
     }
 
-    /// Reads a name as people write it: any case, Unicode, a trailing dot. This is for names that are asked for, never
-    /// for names inside a manifest.
+    /// Parses a name as people write it: any case, Unicode, a trailing dot. Use it for names that a user enters, never for names inside a
+    /// manifest.
     pub fn from_input(text: &str) -> Result<Self, DomainFault> {
         if text.len() > MAX_INPUT_BYTES {
             return Err(DomainFault::LabelTooLong);
@@ -63,7 +63,7 @@ impl AgtDomain {
         Self::parse_labels(&ascii)
     }
 
-    /// Lowercase ASCII without a trailing dot from here on.
+    /// Parses lowercase ASCII without a trailing dot.
     fn parse_labels(text: &str) -> Result<Self, DomainFault> {
         if text == TLD {
             return Err(DomainFault::TldAlone);
@@ -101,7 +101,7 @@ impl AgtDomain {
         self.text.strip_suffix(".agt").unwrap_or(&self.text)
     }
 
-    /// How the name displays, when that differs from what it is: the Unicode form of an `xn--` label. Untrusted text.
+    /// The Unicode form of an `xn--` label for display, or `None` if the name has none. Untrusted text.
     pub fn unicode(&self) -> Option<String> {
         let (shown, result) = Uts46::new().to_unicode(self.text.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast);
         (result.is_ok() && shown != self.text).then(|| shown.into_owned())
@@ -125,8 +125,8 @@ impl fmt::Debug for AgtDomain {
     }
 }
 
-/// The token id of a second-level Freename name: keccak256 of the bytes of the top-level label, not hashed and without
-/// a dot, followed by the 32 bytes of keccak256 of the second-level label.
+/// Returns the token id of a second-level Freename name: keccak256 of the bytes of the top-level label (unhashed, without a dot) followed
+/// by the 32 bytes of keccak256 of the second-level label.
 ///
 /// The labels are hashed as they are. `sld` must be an A-label in lower case.
 pub(crate) fn fns_token_id(tld: &str, sld: &str) -> U256 {
@@ -136,44 +136,44 @@ pub(crate) fn fns_token_id(tld: &str, sld: &str) -> U256 {
     U256::from_be_bytes(keccak256(preimage).0)
 }
 
-/// Why a text is no canonical `.agt` name.
+/// Why a text is not a canonical `.agt` name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DomainFault {
-    /// There is no dot, and it is not `agt` either.
+    /// There is no dot, and the text is not `agt` either.
     NoTld,
-    /// The top-level name itself.
+    /// The text is the top-level name itself.
     TldAlone,
-    /// A name under another top-level name.
+    /// The name is under another top-level name.
     OtherTld,
-    /// Nothing before `.agt`.
+    /// The label before `.agt` is empty.
     EmptyLabel,
-    /// A name below a name: such names are no tokens.
+    /// The name has more than two labels; subdomains are not tokens.
     SubName,
-    /// More than [`MAX_LABEL_BYTES`].
+    /// The label has more than [`MAX_LABEL_BYTES`].
     LabelTooLong,
-    /// Characters other than letters, digits and inner hyphens.
+    /// The label has characters other than letters, digits and inner hyphens.
     NotLdh,
-    /// An `xn--` label that no Unicode text gives.
+    /// An `xn--` label that is not the encoding of any Unicode label.
     BadALabel,
     /// Upper case letters.
     UpperCase {
-        /// The name as it should be written.
+        /// The canonical spelling.
         canonical: Option<AgtDomain>,
     },
     /// A dot at the end.
     TrailingDot {
-        /// The name as it should be written.
+        /// The canonical spelling.
         canonical: Option<AgtDomain>,
     },
     /// Unicode instead of an `xn--` label.
     Unicode {
-        /// The name as it should be written.
+        /// The canonical spelling.
         canonical: Option<AgtDomain>,
     },
 }
 
 impl DomainFault {
-    /// One sentence: what is wrong.
+    /// One sentence that says what is wrong.
     pub const fn described(&self) -> &'static str {
         match self {
             Self::NoTld => "the name does not end in .agt",
@@ -190,7 +190,7 @@ impl DomainFault {
         }
     }
 
-    /// The canonical spelling, when the text has one.
+    /// Returns the canonical spelling if the text has one.
     pub const fn canonical(&self) -> Option<&AgtDomain> {
         match self {
             Self::UpperCase { canonical } | Self::TrailingDot { canonical } | Self::Unicode { canonical } => canonical.as_ref(),
@@ -237,7 +237,7 @@ mod tests {
         fn check(found: U256, expected: &str) {
             assert_eq!(found.to_string(), expected);
         }
-        // Published by Freename for a name under another top-level name.
+        // Published by Freename for a name of another top-level domain.
         check(
             fns_token_id("metaverse", "cederico"),
             "27852860280769187492768842851433555806350745604062440243777647496936527137670",

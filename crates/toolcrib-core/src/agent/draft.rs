@@ -1,6 +1,6 @@
-//! First drafts of a manifest: an empty one to fill in, one made from legacy records, and one made from other documents.
+//! Drafts of a manifest: an empty template, one from legacy records, and one from other documents.
 //!
-//! Drafts are unsigned. Nothing is invented: what the source does not say is left out, and checking the draft names it.
+//! Drafts are unsigned. Nothing is invented: fields that the source lacks are omitted, and checking the draft reports them.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::clock::UnixTime;
 use crate::json::{self, Limits, read};
 use crate::time::format_rfc3339;
 
-/// A manifest to start from, as indented JSON: correct in every rule, but not signed. The endpoint is on a host that is
-/// reserved for examples, which a hint points out until a real one takes its place.
+/// Returns a template manifest as indented JSON: it satisfies every rule, but is not signed. Its endpoint is on a host reserved for
+/// examples; a hint says so until it is replaced.
 ///
-/// `created_at` is the present time; a time that RFC 3339 cannot express becomes the beginning of 1970.
+/// `created_at` is the current time; a time that RFC 3339 cannot express becomes the start of 1970.
 ///
 /// ```
 /// use toolcrib_core::agent::{AgentManifest, AgtDomain, template};
@@ -54,39 +54,39 @@ pub fn template(domain: &AgtDomain, owner: Address, created_at: UnixTime) -> Str
 pub struct DraftContent {
     /// The display name.
     pub name: Option<String>,
-    /// What the agent says about itself.
+    /// The agent's description.
     pub description: Option<String>,
     /// The URL of a picture.
     pub icon: Option<String>,
     /// The URL of a website.
     pub website: Option<String>,
-    /// What the agent speaks, and where.
+    /// The protocols that the agent speaks, with endpoints.
     pub protocols: Vec<DraftProtocol>,
-    /// What the agent can do.
+    /// The agent's capabilities.
     pub capabilities: Vec<DraftCapability>,
-    /// How the agent charges.
+    /// The agent's pricing.
     pub pricing: Option<DraftPricing>,
 }
 
 /// One entry of `protocols` in a draft.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DraftProtocol {
-    /// Which protocol.
+    /// The id of the protocol.
     pub id: String,
-    /// Which version of the protocol.
+    /// The version of the protocol.
     pub version: Option<String>,
-    /// Where it is spoken.
+    /// The URL at which the protocol is served.
     pub endpoint: String,
-    /// How callers identify themselves: a hint.
+    /// How callers authenticate; a hint only.
     pub auth: Option<String>,
 }
 
 /// One entry of `capabilities` in a draft.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DraftCapability {
-    /// Which capability.
+    /// The id of the capability.
     pub id: String,
-    /// What the agent says about it.
+    /// The description of the capability.
     pub description: Option<String>,
 }
 
@@ -95,9 +95,9 @@ pub struct DraftCapability {
 pub struct DraftPricing {
     /// `free`, `freemium`, `paid` or `contact`.
     pub model: String,
-    /// What is free, for `freemium`.
+    /// The free part; for `freemium` only.
     pub free_tier: Option<String>,
-    /// The price, for `paid` and `freemium`.
+    /// The price; for `paid` and `freemium`.
     pub paid: Option<DraftPaid>,
 }
 
@@ -108,15 +108,15 @@ pub struct DraftPaid {
     pub currency: String,
     /// A decimal number.
     pub amount: String,
-    /// What the amount is charged for.
+    /// What one amount pays for.
     pub unit: String,
     /// The chain of the token.
     pub chain: Option<String>,
 }
 
-/// Drafts a manifest from given content, as indented JSON.
+/// Returns a manifest draft with the given content, as indented JSON.
 ///
-/// The content is not checked here: parse the draft as a [`Manifest`](crate::checked::Manifest) to see what is wrong with it.
+/// The content is not checked here: parse the draft as a [`Manifest`](crate::checked::Manifest) to get the findings.
 pub fn draft(domain: &AgtDomain, owner: Address, created_at: UnixTime, content: &DraftContent) -> String {
     let mut shared = BTreeMap::new();
     let texts =
@@ -158,46 +158,46 @@ pub fn draft(domain: &AgtDomain, owner: Address, created_at: UnixTime, content: 
     write(domain, Some(&owner.to_checksum(None)), created_at, shared)
 }
 
-/// The fields that have a text, as JSON.
+/// The fields that are present, as JSON.
 fn present<'k, const N: usize>(fields: [(&'k str, Option<&String>); N]) -> impl Iterator<Item = (&'k str, String)> {
     fields.into_iter().filter_map(|(key, text)| Some((key, json_string(text?))))
 }
 
-/// How a name moves from legacy records to a manifest.
+/// The steps that move a name from legacy records to a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migration {
     /// The manifest to complete, sign and publish, as indented JSON.
     pub draft: String,
-    /// What to do to the TXT records afterwards, in this order.
+    /// The changes to make to the TXT records afterwards, in this order.
     pub changes: Vec<TxtChange>,
 }
 
 /// One change of a TXT record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TxtChange {
-    /// Take this record away.
+    /// Remove this record.
     Remove(String),
-    /// Add `agt-manifest=ipfs://` and the CID that publishing the signed manifest gives.
+    /// Add `agt-manifest=ipfs://` and the CID under which the signed manifest was published.
     AddPointer,
 }
 
 /// Drafts a manifest from legacy records (.agt 1.0 §8).
 ///
-/// `holder` is the wallet that holds the name, when it is known; otherwise the declared owner is taken, with its checksum
-/// written where none was. A wrong checksum stays as it is, so that checking the draft finds it.
+/// `holder` is the wallet that holds the name, if known; otherwise the declared owner is used, with a checksum added if it has none. A
+/// wrong checksum is kept, so that checking the draft finds it.
 pub fn migrate(legacy: &LegacyAgent, domain: &AgtDomain, holder: Option<Address>, created_at: UnixTime) -> Migration {
     let declared = legacy.owner.as_deref().map(|text| match owner::parse(text) {
         Some((address, owner::Spelling::OneCase)) => address.to_checksum(None),
         _ => text.to_owned(),
     });
     let owner = holder.map(|address| address.to_checksum(None)).or(declared);
-    // The pointer comes last: a name must never have both.
+    // The pointer is added last: a name must never have both.
     let mut changes: Vec<TxtChange> = legacy.records.iter().cloned().map(TxtChange::Remove).collect();
     changes.push(TxtChange::AddPointer);
     Migration { draft: write(domain, owner.as_deref(), created_at, legacy.shared_fields()), changes }
 }
 
-/// Writes a draft. All drafts have the same order of fields; `shared` holds values that are JSON already.
+/// Writes a draft. All drafts have the same order of fields; the values of `shared` are already JSON.
 fn write(domain: &AgtDomain, owner: Option<&str>, created_at: UnixTime, mut shared: BTreeMap<&'static str, String>) -> String {
     let mut fields = vec![("agt", json_string(VERSION)), ("domain", json_string(domain.as_str()))];
     for key in ["name", "description", "icon", "website"] {
@@ -215,7 +215,7 @@ fn timestamp(time: UnixTime) -> String {
     format_rfc3339(time).unwrap_or_else(|| "1970-01-01T00:00:00Z".to_owned())
 }
 
-/// The same JSON with two spaces of indentation and a line end. Text that is no JSON stays as it is.
+/// Returns the same JSON with two spaces of indentation and a final newline. Text that is not JSON is returned unchanged.
 fn pretty(text: &str) -> String {
     let document = read(text.as_bytes(), Limits::default()).document;
     document.map_or_else(|| text.to_owned(), |document| json::pretty(document.root()))

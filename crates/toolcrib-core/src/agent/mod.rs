@@ -1,8 +1,8 @@
-//! `.agt` agent manifests, version 1.0: who an agent is, what it speaks, what it can do, what it costs.
+//! `.agt` agent manifests, version 1.0: identity, protocols, capabilities and pricing of an agent.
 //!
-//! This module judges documents: the fields, the name, the shape of the signature, the TXT records that lead to a
-//! manifest. Whether the signature recovers to the owner, whether the owner holds the name on chain and whether the
-//! bytes match their CID needs curves, chains and gateways, and is decided elsewhere.
+//! This module checks documents: the fields, the name, the format of the signature, the TXT records that point to a manifest. Whether the
+//! signature recovers to the owner, whether the owner holds the name on chain and whether the bytes match their CID needs curves, chains
+//! and gateways, and is verified elsewhere.
 
 pub mod capabilities;
 pub mod domain;
@@ -33,17 +33,17 @@ use crate::finding::{Edit, Finding, Fix, MAX_FINDINGS, Severity};
 use crate::json::{Document, Limits, MAX_DEPTH, Object, Value};
 use crate::{text, time, url};
 
-/// The version this module knows.
+/// The supported version.
 pub const VERSION: &str = "1.0";
 
-/// What every reader must accept: .agt 1.0 Security Considerations. Beyond it there is a warning.
+/// The size that every reader must accept: .agt 1.0 Security Considerations. Larger manifests get a warning.
 pub const EVERY_READER_BYTES: usize = 65_536;
 
-/// What is read at most: four times what every reader must accept, the cap of the upstream resolver.
+/// The largest manifest that is read: four times what every reader must accept, the cap of the upstream resolver.
 pub const MAX_BYTES: usize = 262_144;
 
-/// Most entries of `protocols` and of `capabilities`. The shortest entry, `{"id":"x"},`, has 11 bytes, so that no manifest
-/// within [`EVERY_READER_BYTES`] reaches this number, and none beyond it can make the checks slow.
+/// Most entries of `protocols` and of `capabilities`. The shortest entry, `{"id":"x"},`, has 11 bytes, so that no manifest within
+/// [`EVERY_READER_BYTES`] reaches this number, and a larger one cannot make the checks slow.
 pub const MAX_ENTRIES: usize = 6_000;
 
 /// Longest name, in code points: .agt 1.0 §2.
@@ -52,13 +52,13 @@ pub const MAX_NAME: usize = 100;
 /// Longest description, in code points: .agt 1.0 §2.
 pub const MAX_DESCRIPTION: usize = 280;
 
-/// How far the clocks of an honest signer and of a reader may differ: ten minutes.
+/// Accepted difference between the clocks of a signer and a reader: ten minutes.
 pub const MAX_CLOCK_SKEW_SECONDS: i64 = 600;
 
 /// Most hints about misspelt fields. A file with more of them has another problem.
 const MAX_TYPO_HINTS: usize = 16;
 
-/// A conformant `.agt` manifest: the document as it was, and the parsed fields that every use needs.
+/// A conformant `.agt` manifest: the original document, and the parsed fields that every use needs.
 #[derive(Clone, Debug)]
 pub struct AgentManifest {
     document: Document,
@@ -75,7 +75,7 @@ pub struct AgentView {
 }
 
 impl AgentManifest {
-    /// The document, with its source and everything this version does not know.
+    /// The document with its source, including fields that this version does not know.
     pub const fn document(&self) -> &Document {
         &self.document
     }
@@ -90,17 +90,17 @@ impl AgentManifest {
         self.view.owner
     }
 
-    /// When the manifest was made, by its own word.
+    /// The creation time that the manifest states.
     pub const fn created_at(&self) -> UnixTime {
         self.view.created_at
     }
 
-    /// The signature. Its shape is right; whose it is has not been looked at.
+    /// The signature. Its format is valid; the signer is not verified.
     pub const fn signature(&self) -> &AgentSignature {
         &self.view.signature
     }
 
-    /// What the signature covers. `None` never happens for a manifest that was read.
+    /// Returns the payload that the signature covers. It is never `None` for a parsed manifest.
     pub fn signing_payload(&self) -> Option<SigningPayload> {
         SigningPayload::of(&self.document)
     }
@@ -110,7 +110,7 @@ impl AgentManifest {
         self.text("name")
     }
 
-    /// What the agent says about itself.
+    /// The agent's description.
     pub fn description(&self) -> Option<&str> {
         self.text("description")
     }
@@ -125,17 +125,17 @@ impl AgentManifest {
         self.text("website")
     }
 
-    /// What the agent speaks, and where.
+    /// The protocols that the agent speaks, with endpoints.
     pub fn protocols(&self) -> impl Iterator<Item = Protocol<'_>> {
         self.objects("protocols").map(Protocol::new)
     }
 
-    /// What the agent can do.
+    /// The agent's capabilities.
     pub fn capabilities(&self) -> impl Iterator<Item = Capability<'_>> {
         self.objects("capabilities").map(Capability::new)
     }
 
-    /// How the agent charges.
+    /// The agent's pricing.
     pub fn pricing(&self) -> Option<Pricing<'_>> {
         self.document.root().get("pricing")?.as_object().map(Pricing::new)
     }
@@ -155,13 +155,13 @@ impl Manifest for AgentManifest {
 
     const LIMITS: Limits = Limits { max_bytes: MAX_BYTES, max_depth: MAX_DEPTH };
 
-    /// The specification does not speak of normalisation; other readers of the same signed bytes may.
+    /// The specification does not mention normalisation, but other readers of the same signed bytes may normalise.
     const NFC: Severity = Severity::Warning;
 
     fn check(root: Object<'_>, context: &mut Context) -> Option<AgentView> {
         check_size(root, context);
         if check_version(root, context) == Draft::Other {
-            // The rules of another draft are not the rules below.
+            // Another draft has different rules; do not apply these.
             return None;
         }
         check_unknown(root, FIELDS, context);
@@ -183,7 +183,7 @@ impl Manifest for AgentManifest {
         if signature.is_some()
             && let Some(signed_by) = root.get("signature").map(Value::span)
         {
-            // Mending what is signed would make the signature worthless; only the owner can decide to sign again.
+            // A fix of signed content would invalidate the signature; only the owner can decide to sign again.
             let inside = |edit: &Edit| signed_by.start <= edit.span.start && edit.span.end <= signed_by.end;
             context.findings.retain_fixes(|fix| fix.edits.iter().all(inside));
         }
@@ -222,12 +222,12 @@ fn check_size(root: Object<'_>, context: &mut Context) {
     }
 }
 
-/// Which rules a document follows.
+/// The draft whose rules a document follows.
 #[derive(PartialEq, Eq)]
 enum Draft {
-    /// These, or none that can be told.
+    /// This draft, or it cannot be determined.
     This,
-    /// Those of another draft, so that further findings would mislead.
+    /// Another draft, so that further findings would mislead.
     Other,
 }
 
@@ -238,7 +238,7 @@ fn check_version(root: Object<'_>, context: &mut Context) -> Draft {
             .at(value)
             .message("`agt` must be a string, because the number 1.0 would become 1")
             .expected("the string \"1.0\"");
-        // The number is the version with its quotes forgotten.
+        // A number here is the version without its quotes.
         finding = match value.as_f64() {
             Some(1.0) => finding.got(value.source()).fix(Fix::replace_string(value, "write the version as a string", VERSION)),
             _ => finding.got(value.kind().described()),
@@ -294,7 +294,7 @@ fn check_domain(value: Value<'_>, text: &str, context: &mut Context) -> Option<A
                 context.report(
                     Finding::new(codes::agent::DOMAIN_IDN).at(value).message(format!("the domain displays as {shown}")).got(text),
                 );
-                // A name that passes for another deserves more than the hint.
+                // A name that imitates another one is reported as more than a hint.
                 for finding in url::display_host(text).findings {
                     context.report(finding.at(value));
                 }
@@ -347,7 +347,7 @@ fn required_text<'d>(object: Object<'d>, key: &str, context: &mut Context) -> Op
     Some((value, context.string(value)?))
 }
 
-/// The text of an optional field; a warning when it is empty.
+/// Returns the text of an optional field; warns if it is empty.
 fn optional_text<'d>(object: Object<'d>, key: &str, context: &mut Context) -> Option<(Value<'d>, &'d str)> {
     let value = object.get(key)?;
     let text = context.string(value)?;
@@ -357,7 +357,7 @@ fn optional_text<'d>(object: Object<'d>, key: &str, context: &mut Context) -> Op
     Some((value, text))
 }
 
-/// Warns about characters that change what people see. Line breaks and tabs may stay.
+/// Warns about characters that change how text displays. Line breaks and tabs are allowed.
 fn display_text(value: Value<'_>, shown: &str, context: &mut Context) {
     let hidden = text::first_control(shown, &['\n', '\t', '\r']).or_else(|| shown.chars().find(|&c| text::is_invisible(c)));
     if let Some(c) = hidden {
@@ -379,8 +379,8 @@ fn entries<'d>(value: Value<'d>, context: &mut Context) -> impl Iterator<Item = 
     list.into_iter().flat_map(crate::json::Array::iter).take(MAX_ENTRIES)
 }
 
-/// Whether the list of findings is full. Pointing at a value walks the document, so that what would not be kept is better
-/// not made: a hostile list could ask for thousands of such walks.
+/// Whether the list of findings is full. Locating a value walks the document, and a hostile list could ask for thousands of such walks, so
+/// findings that would be dropped are not made.
 fn is_full(context: &Context) -> bool {
     context.findings.as_slice().len() >= MAX_FINDINGS
 }
@@ -390,7 +390,7 @@ fn is_settled(context: &Context) -> bool {
     is_full(context) && context.findings.has_errors()
 }
 
-/// Reports an id that breaks the grammar, or that is almost a known one.
+/// Reports an id that breaks the grammar or nearly equals a known one.
 fn check_id(value: Value<'_>, id: &str, known: impl Iterator<Item = &'static str> + Clone, context: &mut Context) {
     if vocabulary::is_id(id) {
         report_near_miss(value, id, known, context);
@@ -403,7 +403,7 @@ fn check_id(value: Value<'_>, id: &str, known: impl Iterator<Item = &'static str
     context.report(finding);
 }
 
-/// Hints that a word of an open list is almost a known one.
+/// Hints that a word of an open list nearly equals a known one.
 fn report_near_miss(value: Value<'_>, word: &str, known: impl Iterator<Item = &'static str> + Clone, context: &mut Context) {
     if !is_full(context)
         && let Some(resemblance) = vocabulary::resembles(word, known)
@@ -418,7 +418,7 @@ fn report_near_miss(value: Value<'_>, word: &str, known: impl Iterator<Item = &'
     }
 }
 
-/// Hints at unknown fields that look like misspelt ones. All other unknown fields are fine.
+/// Hints at unknown fields that look misspelt. All other unknown fields are allowed.
 fn check_unknown(object: Object<'_>, known: &'static [&'static str], context: &mut Context) {
     let mut hints = 0;
     for (key, value) in object.iter() {
@@ -428,7 +428,7 @@ fn check_unknown(object: Object<'_>, known: &'static [&'static str], context: &m
         if known.contains(&key) {
             continue;
         }
-        // A field that is there in its right spelling as well is not misspelt.
+        // If the field is also present in its correct spelling, this one is not a misspelling.
         if let Some(resemblance) = vocabulary::resembles(key, known.iter().copied())
             && object.get(resemblance.known()).is_none()
         {
@@ -444,7 +444,7 @@ fn check_unknown(object: Object<'_>, known: &'static [&'static str], context: &m
     }
 }
 
-/// Whether a text is a stand-in for a longer one: shortened with dots, or a word in brackets.
+/// Whether a text is a placeholder: shortened with dots, or a word in brackets.
 fn is_elided(text: &str) -> bool {
     text.contains("...") || text.contains('…') || text.starts_with(['<', '{', '['])
 }
@@ -456,13 +456,13 @@ fn json_string(text: &str) -> String {
     out
 }
 
-/// A JSON object from values that are JSON already, in the order given.
+/// A JSON object from values that are already JSON, in the given order.
 fn json_object<'k>(fields: impl IntoIterator<Item = (&'k str, String)>) -> String {
     let members: Vec<String> = fields.into_iter().map(|(key, value)| format!("{}:{value}", json_string(key))).collect();
     format!("{{{}}}", members.join(","))
 }
 
-/// A JSON array from values that are JSON already.
+/// A JSON array from values that are already JSON.
 fn json_array(entries: impl Iterator<Item = String>) -> String {
     format!("[{}]", entries.collect::<Vec<_>>().join(","))
 }

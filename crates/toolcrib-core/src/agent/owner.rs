@@ -1,4 +1,4 @@
-//! The owner: an EIP-55 address, stricter for those who write it than for those who read it.
+//! The owner: an EIP-55 address. Producers get stricter rules than consumers.
 
 use alloy_primitives::Address;
 
@@ -7,18 +7,18 @@ use crate::codes;
 use crate::finding::{Finding, Fix, Severity};
 use crate::json::Value;
 
-/// How an address is written.
+/// The spelling of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Spelling {
-    /// As EIP-55 asks, or without any letter to carry a checksum.
+    /// A valid EIP-55 checksum, or no letter that could carry one.
     Checksummed,
-    /// All letters in one case: no checksum at all.
+    /// All letters in one case: no checksum.
     OneCase,
-    /// Mixed case that does not fit: a digit may be wrong.
+    /// Mixed case with a wrong checksum: a digit may be wrong.
     WrongChecksum,
 }
 
-/// Reads `0x` and 40 hexadecimal digits, and says how they are written.
+/// Parses `0x` and 40 hexadecimal digits, and returns how they are spelled.
 ///
 /// ```
 /// use toolcrib_core::agent::owner::{Spelling, parse};
@@ -91,7 +91,7 @@ mod tests {
     fn spellings_of_an_address() {
         use Spelling::*;
         for (text, expected) in [
-            // The examples of EIP-55, all four kinds.
+            // The examples of EIP-55, of all four kinds.
             ("0x52908400098527886E0F7030069857D2E4169EE7", Some(Checksummed)),
             ("0xde709f2102306220921060314715629080e2fb77", Some(Checksummed)),
             ("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", Some(Checksummed)),

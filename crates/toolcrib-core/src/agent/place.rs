@@ -1,10 +1,10 @@
-//! Where a registered tool answers, as seen from an endpoint of an agent.
+//! Compares the endpoint of a registered tool with the endpoint of an agent.
 
 use serde::Serialize;
 
 use crate::url::HttpsUrl;
 
-/// How the endpoint of a tool relates to that of an agent. The closest comes first.
+/// The relation of a tool's endpoint to an agent's endpoint, closest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
@@ -17,7 +17,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Compares two endpoints. `None` if they are of different origins.
+    /// Compares two endpoints. Returns `None` if their origins differ.
     pub fn of(agent: &HttpsUrl, tool: &HttpsUrl) -> Option<Self> {
         if agent.origin() != tool.origin() {
             return None;
@@ -29,12 +29,12 @@ impl Place {
             return Some(Self::Same);
         }
         let above = above.trim_end_matches('/');
-        // At the root everything would be below.
+        // If the agent's path is the root, every path would be below it.
         let is_below = !above.is_empty() && below.strip_prefix(above).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1);
         Some(if is_below { Self::Below } else { Self::SameOrigin })
     }
 
-    /// The word for it.
+    /// The name used in output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Same => "same",

@@ -7,16 +7,16 @@ use crate::codes;
 use crate::finding::Finding;
 use crate::json::{Object, Value};
 
-/// How an agent charges.
+/// The pricing model of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PricingModel {
-    /// Nothing.
+    /// The agent is free.
     Free,
-    /// Nothing up to a point.
+    /// Free up to a limit, then paid.
     Freemium,
-    /// For every use.
+    /// Every use is paid.
     Paid,
-    /// By agreement.
+    /// Prices by agreement.
     Contact,
 }
 
@@ -24,7 +24,7 @@ impl PricingModel {
     /// The models, in the order of the specification.
     pub const ALL: [Self; 4] = [Self::Free, Self::Freemium, Self::Paid, Self::Contact];
 
-    /// The word in manifests.
+    /// The value in manifests.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -34,12 +34,12 @@ impl PricingModel {
         }
     }
 
-    /// The model with this word.
+    /// The model with this value.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|model| model.as_str() == word)
     }
 
-    /// Whether the manifest must say what is charged.
+    /// Whether the manifest must state a price.
     pub const fn charges(self) -> bool {
         matches!(self, Self::Freemium | Self::Paid)
     }
@@ -54,18 +54,18 @@ impl<'d> Pricing<'d> {
         Self(object)
     }
 
-    /// How the agent charges.
+    /// The pricing model.
     pub fn model(self) -> PricingModel {
-        // Contact promises nothing. A checked manifest always has one of the four words.
+        // A checked manifest always has one of the four values; `contact` is the fallback because it promises nothing.
         self.0.get("model").and_then(Value::as_str).and_then(PricingModel::parse).unwrap_or(PricingModel::Contact)
     }
 
-    /// What is free.
+    /// The free part, for `freemium`.
     pub fn free_tier(self) -> Option<&'d str> {
         self.0.get("free_tier")?.as_str()
     }
 
-    /// What is charged.
+    /// The price.
     pub fn paid(self) -> Option<Paid<'d>> {
         self.0.get("paid")?.as_object().map(Paid)
     }
@@ -90,21 +90,21 @@ impl<'d> Paid<'d> {
         self.text("amount")
     }
 
-    /// What the amount is charged for.
+    /// What one amount pays for.
     pub fn unit(self) -> &'d str {
         self.text("unit")
     }
 
-    /// Where a token lives: a name, a number or a CAIP-2 identifier.
+    /// The chain of a token: a name, a number or a CAIP-2 identifier.
     pub fn chain(self) -> Option<&'d str> {
         self.0.get("chain")?.as_str()
     }
 }
 
-/// Longest amount. 2^256 has 78 digits, and no token divides into more.
+/// Longest amount. 2^256 has 78 digits, and no token has more decimal places than that.
 pub(crate) const MAX_AMOUNT_BYTES: usize = 160;
 
-/// Longest currency, unit or chain: a word, not a sentence. Token symbols on chain rarely pass eleven characters.
+/// Longest currency, unit or chain: a word, not a sentence. Token symbols on chain rarely exceed eleven characters.
 pub const MAX_WORD_CHARS: usize = 64;
 
 const FIELDS: &[&str] = &["model", "free_tier", "paid"];
@@ -234,7 +234,7 @@ fn is_chain_number(text: &str) -> bool {
     (1..=32).contains(&text.len()) && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// One visible word of bounded length.
+/// A single visible word of bounded length.
 fn is_word(text: &str) -> bool {
     !text.is_empty()
         && text.chars().count() <= MAX_WORD_CHARS

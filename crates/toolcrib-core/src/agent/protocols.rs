@@ -1,4 +1,4 @@
-//! `protocols`: what an agent speaks, and where.
+//! `protocols`: the protocols that an agent speaks, with endpoints.
 
 use std::collections::BTreeSet;
 
@@ -24,27 +24,27 @@ impl<'d> Protocol<'d> {
         self.0.get(key)?.as_str()
     }
 
-    /// Which protocol.
+    /// The id of the protocol.
     pub fn id(self) -> &'d str {
         self.text("id").unwrap_or_default()
     }
 
-    /// The protocol, when it is one of the five known ones.
+    /// Returns the protocol if it is one of the five known ones.
     pub fn known(self) -> Option<&'static KnownProtocol> {
         vocabulary::protocol(self.id())
     }
 
-    /// Where it is spoken.
+    /// The URL at which the protocol is served.
     pub fn endpoint(self) -> &'d str {
         self.text("endpoint").unwrap_or_default()
     }
 
-    /// Which version of the protocol.
+    /// The version of the protocol.
     pub fn version(self) -> Option<&'d str> {
         self.text("version")
     }
 
-    /// How callers identify themselves: a hint.
+    /// How callers authenticate; a hint only.
     pub fn auth(self) -> Option<&'d str> {
         self.text("auth")
     }
@@ -92,15 +92,15 @@ pub(super) fn check(value: Value<'_>, context: &mut Context) {
     }
 }
 
-/// How an endpoint is opened.
+/// The transport of an endpoint's URL scheme.
 enum Transport {
-    /// Encrypted, and what the protocol is spoken over.
+    /// Encrypted, and the usual transport of the protocol.
     Right,
-    /// It works, but not for everybody; what to write instead.
+    /// It works, but not for every client; holds what to write instead.
     Unusual(&'static str),
-    /// Without encryption; what to write instead.
+    /// Not encrypted; holds what to write instead.
     Plaintext(&'static str),
-    /// Nothing that the protocol can be spoken over.
+    /// Not a transport of the protocol.
     Wrong,
 }
 
@@ -115,7 +115,7 @@ fn transport(protocol: &str, scheme: &str) -> Transport {
         ("grpc", "grpc") => Plaintext("https"),
         (_, "https") => Right,
         (_, "http") => Plaintext("https"),
-        // What custom protocols are spoken over is theirs to say, as long as it opens a connection to a host.
+        // A custom protocol chooses its own transport, as long as the URL names a host to connect to.
         (_, "wss") if !known => Right,
         (_, "ws") if !known => Plaintext("wss"),
         (_, "javascript" | "vbscript" | "data" | "file" | "blob" | "about" | "view-source" | "chrome") => Wrong,
@@ -152,7 +152,7 @@ fn check_endpoint(value: Value<'_>, text: &str, protocol: &str, context: &mut Co
             url::check(value, text, context);
         }
         "http" | "ws" | "wss" | "grpc" | "grpcs" => check_behind_scheme(value, rest, context),
-        // Other schemes have a grammar of their own.
+        // Other schemes have their own grammar.
         _ => {}
     }
     if protocol == "a2a" && is_stale_card(rest) {
@@ -162,7 +162,7 @@ fn check_endpoint(value: Value<'_>, text: &str, protocol: &str, context: &mut Co
     }
 }
 
-/// Applies the URL grammar to everything but the scheme. Fixes are dropped: they would write `https` into the field.
+/// Applies the URL grammar to everything except the scheme. Fixes are dropped: they would write `https` into the field.
 fn check_behind_scheme(value: Value<'_>, rest: &str, context: &mut Context) {
     let mut scratch = Context::new(context.mode);
     url::check(value, &format!("https://{rest}"), &mut scratch);
@@ -174,14 +174,14 @@ fn check_behind_scheme(value: Value<'_>, rest: &str, context: &mut Context) {
 fn check_auth(value: Value<'_>, text: &str, context: &mut Context) {
     let lower = text.get(..7).unwrap_or_default().to_ascii_lowercase();
     if text.len() > MAX_AUTH_BYTES || lower == "bearer " || lower.starts_with("basic ") || text.starts_with("sk-") {
-        // The text is not repeated: it may be a secret.
+        // The text is not quoted, because it may be a secret.
         context.report(Finding::new(codes::agent::AUTH_CREDENTIAL).at(value).expected(AUTH_SCHEMES.join(", ")));
         return;
     }
     report_near_miss(value, text, AUTH_SCHEMES.into_iter(), context);
 }
 
-/// Scheme and the rest after `://`.
+/// Returns the scheme and the rest after `://`.
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once("://")?;
     let well_formed = scheme.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -1,8 +1,8 @@
-//! What is signed, and what a signature looks like (.agt 1.0 §4).
+//! The signing payload and the format of a signature (.agt 1.0 §4).
 //!
-//! The wallet signs the RFC 8785 bytes of the manifest without its top-level `signature` by EIP-191 (`personal_sign`):
-//! the bytes themselves, not a hash of them. Recovering the signer needs elliptic curves and is done elsewhere; the
-//! shape of a signature is judged here, more strictly than most libraries do.
+//! The wallet signs the RFC 8785 bytes of the manifest without its top-level `signature` by EIP-191 (`personal_sign`): the bytes
+//! themselves, not a hash of them. Recovering the signer needs elliptic curves and is done elsewhere; this module checks the format of a
+//! signature, more strictly than most libraries do.
 
 use std::fmt;
 
@@ -22,9 +22,9 @@ pub struct SigningPayload {
 }
 
 impl SigningPayload {
-    /// The payload of a document, signed or not. `None` when the document is no object or has no canonical form.
+    /// Returns the payload of a document, signed or not, or `None` if the document is not an object or has no canonical form.
     ///
-    /// Only the `signature` at the top level is left out: fields of that name further down belong to the content.
+    /// Only the top-level `signature` is left out: nested fields of that name belong to the content.
     pub fn of(document: &Document) -> Option<Self> {
         let root = document.root().as_object().filter(|_| document.is_canonicalisable())?;
         let mut text = String::with_capacity(document.source().len());
@@ -47,7 +47,7 @@ impl SigningPayload {
         &self.text
     }
 
-    /// The bytes that are signed.
+    /// The signed bytes.
     pub const fn as_bytes(&self) -> &[u8] {
         self.text.as_bytes()
     }
@@ -64,8 +64,8 @@ impl fmt::Debug for SigningPayload {
     }
 }
 
-/// The source of `document` with `signature` put in: in the place of the old one, or as a new last field. Everything
-/// else stays as the author wrote it. `None` when the document is no object.
+/// Returns the source of `document` with `signature` inserted: replacing the old one, or as a new last field. The rest of the source is
+/// unchanged. `None` if the document is not an object.
 pub fn with_signature(document: &Document, signature: &AgentSignature) -> Option<String> {
     let root = document.root().as_object()?;
     let source = document.source();
@@ -77,19 +77,19 @@ pub fn with_signature(document: &Document, signature: &AgentSignature) -> Option
         let span = root.value().span();
         return Some(format!("{}{{\"signature\": \"{signature}\"}}{}", &source[..span.start], &source[span.end..]));
     };
-    // A new line and indentation, or nothing, as between the brace and the first field.
+    // Use the same newline and indentation (or none) as between the brace and the first field.
     let open = root.value().span().start + 1;
     let first = root.iter().next().and_then(|(_, value)| value.key_span()).map_or(open, |span| span.start);
     let (gap, end) = (&source[open..first], last.span().end);
     Some(format!("{},{gap}\"signature\": \"{signature}\"{}", &source[..end], &source[end..]))
 }
 
-/// A signature of the right shape: 65 bytes, low s, v one of 0, 1, 27, 28. Whose it is remains to be recovered.
+/// A signature in the required format: 65 bytes, low s, v one of 0, 1, 27, 28. The signer is not recovered here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AgentSignature([u8; 65]);
 
 impl AgentSignature {
-    /// Reads `0x` and 130 hexadecimal digits of either case.
+    /// Parses `0x` and 130 hexadecimal digits of either case.
     pub fn parse(text: &str) -> Result<Self, SignatureFault> {
         if text.is_empty() {
             return Err(SignatureFault::Empty);
@@ -110,7 +110,7 @@ impl AgentSignature {
         Self::from_bytes(bytes)
     }
 
-    /// Takes r, s and v, each checked.
+    /// Checks r, s and v and returns the signature.
     pub fn from_bytes(bytes: [u8; 65]) -> Result<Self, SignatureFault> {
         let signature = Self(bytes);
         let (r, s, v) = (signature.r(), signature.s(), bytes[64]);
@@ -128,22 +128,22 @@ impl AgentSignature {
         Ok(signature)
     }
 
-    /// r, s and v as they were.
+    /// The bytes of r, s and v, unchanged.
     pub const fn as_bytes(&self) -> &[u8; 65] {
         &self.0
     }
 
-    /// The x coordinate of the point that the signer chose, modulo the order of the curve.
+    /// The x coordinate of the signer's ephemeral point, modulo the order of the curve.
     pub fn r(&self) -> [u8; 32] {
         std::array::from_fn(|at| self.0[at])
     }
 
-    /// The proof; at most half the order of the curve.
+    /// The s value; at most half the order of the curve.
     pub fn s(&self) -> [u8; 32] {
         std::array::from_fn(|at| self.0[32 + at])
     }
 
-    /// Whether the y coordinate of the point is odd.
+    /// Whether the y coordinate of the ephemeral point is odd.
     pub const fn y_is_odd(&self) -> bool {
         matches!(self.0[64], 1 | 28)
     }
@@ -162,10 +162,10 @@ impl fmt::Debug for AgentSignature {
     }
 }
 
-/// Why a text is no signature.
+/// Why a text is not a valid signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SignatureFault {
-    /// Nothing there.
+    /// The text is empty.
     Empty,
     /// Shortened with dots, or a word in brackets.
     Placeholder,
@@ -173,20 +173,20 @@ pub enum SignatureFault {
     NoPrefix,
     /// Characters other than hexadecimal digits.
     NotHex,
-    /// This many digits instead of 130.
+    /// The number of digits, which is not 130.
     Length(usize),
     /// The 64 bytes of EIP-2098.
     Compact,
-    /// This recovery id.
+    /// An unknown recovery id.
     V(u8),
-    /// s in the upper half.
+    /// s is in the upper half.
     HighS,
     /// r or s is zero, or not below the order of the curve.
     OutOfRange,
 }
 
 impl SignatureFault {
-    /// The code of a finding about this fault.
+    /// The code of a finding about this error.
     pub const fn code(self) -> Code {
         match self {
             Self::Empty => codes::agent::UNSIGNED,

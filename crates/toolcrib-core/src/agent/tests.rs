@@ -12,13 +12,13 @@ use crate::finding::{Mode, Severity::*};
 
 const OWNER: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 
-/// r = s = 1, v = 27: the right shape, made by nobody.
+/// r = s = 1, v = 27: the right format, but not made by any key.
 fn signature() -> String {
     format!("0x{:064x}{:064x}1b", 1, 1)
 }
 
-/// A signed manifest with every required field, and `extra` members such as `"name":"x"`. A member of `extra` replaces
-/// the required one of the same name; `null` takes it away.
+/// A signed manifest with every required field, and `extra` members such as `"name":"x"`. A member of `extra` replaces the required one of
+/// the same name; `null` removes it.
 fn manifest(extra: serde_json::Value) -> String {
     let mut fields = serde_json::json!({
         "agt": "1.0",
@@ -40,7 +40,7 @@ macro_rules! with {
     ($($json:tt)*) => { manifest(serde_json::json!({ $($json)* })) };
 }
 
-/// What was found, without the hints that other modules give about URLs and schemas.
+/// The findings, without the hints of other modules about URLs and schemas.
 fn found(checked: &Checked<AgentManifest>) -> Vec<(Code, &str, Severity)> {
     let findings = checked.findings.iter().filter(|finding| !is_foreign_hint(finding));
     findings.map(|finding| (finding.code, finding.pointer.as_str(), finding.severity)).collect()
@@ -50,7 +50,7 @@ fn is_foreign_hint(finding: &Finding) -> bool {
     finding.severity == Hint && (finding.code.id().starts_with("url.") || finding.code.id().starts_with("schema."))
 }
 
-/// Exactly these findings, in this order, for producers and consumers alike.
+/// Expects exactly these findings, in this order, for producers and consumers.
 #[track_caller]
 fn check(text: &str, expected: &[(Code, &str, Severity)]) {
     for mode in [Mode::Producer, Mode::Consumer] {
@@ -73,7 +73,7 @@ fn finding(text: &str, mode: Mode) -> Finding {
     checked.findings.remove(0)
 }
 
-/// The document after applying the only fix to it as long as it was not signed.
+/// The unsigned document after applying its only fix.
 #[track_caller]
 fn fixed(text: &str) -> String {
     assert!(finding(text, Mode::Producer).fix.is_none(), "what is signed is left alone");
@@ -89,7 +89,7 @@ fn fixed(text: &str) -> String {
     format!("{}{member}{}", &mended[..at], &mended[at..])
 }
 
-/// The example of the specification, as a test vector.
+/// The example of the specification, used as a test vector.
 const SPEC_EXAMPLE: &str = r#"{
   "agt": "1.0",
   "domain": "exampleagent.agt",
@@ -208,7 +208,7 @@ fn other_versions_are_named_and_never_accepted() {
         let message = finding(&text, Mode::Consumer).message;
         assert!(message.contains(says), "{version}: {message}");
     }
-    // The rules of this version say nothing about a document of another draft.
+    // The rules of this version do not apply to a document of another draft.
     check(r#"{"agt":"3.0","name":"x.agt","endpoints":[],"updated":"x"}"#, &[(code::VERSION_UNSUPPORTED, "/agt", Error)]);
     for number in ["1.0", "1"] {
         let text = with!("agt": "X").replace(r#""X""#, number);
@@ -233,7 +233,7 @@ fn domains_are_canonical() {
     }
     malformed(&with!("domain": "münchen.agt"));
     check(&fixed(&with!("domain": "münchen.agt")), &[(code::DOMAIN_IDN, "/domain", Hint)]);
-    // Cyrillic letters among Latin ones, and a whole name that looks like ASCII: homographs.
+    // Homographs: Cyrillic letters among Latin ones, and a complete name that looks like ASCII.
     for (name, expected) in [
         ("p\u{430}ypal.agt", &[codes::url::MIXED_SCRIPT, codes::url::CONFUSABLE_HOST][..]),
         ("\u{430}\u{440}\u{440}\u{4cf}\u{435}.agt", &[codes::url::CONFUSABLE_HOST]),
@@ -550,7 +550,7 @@ fn sizes() {
     assert!(beyond.has(codes::json::TOO_LARGE) && matches!(beyond.outcome, Outcome::Unreadable));
 }
 
-/// Each of these would take many seconds if a check were quadratic without bound.
+/// Each of these would take many seconds if a check were quadratic and unbounded.
 #[test]
 fn long_lists_do_not_hang() {
     let read = |what: &str, text: &str| {
@@ -663,7 +663,7 @@ fn urls_follow_the_shared_grammar() {
         error(&with!("protocols": [{"id": "mcp", "endpoint": format!("http://{rest}")}]), "/protocols/0/endpoint");
         error(&with!("protocols": [{"id": "ws", "endpoint": format!("wss://{rest}")}]), "/protocols/0/endpoint");
     }
-    // No fix of the shared grammar may turn one scheme into another.
+    // A fix from the shared URL grammar must not change one scheme into another.
     let text = with!("protocols": [{"id": "ws", "endpoint": "wss://Example.com:443/"}]);
     let checked = parse::<AgentManifest>(text.as_bytes(), Mode::Producer);
     assert!(checked.findings.iter().any(|finding| finding.code.id().starts_with("url.") && finding.severity == Error));
@@ -698,7 +698,7 @@ enum Mutation {
     Insert(prop::sample::Index, Vec<u8>),
     Delete(prop::sample::Index, usize),
     Repeat(prop::sample::Index, usize),
-    /// Puts one JSON value in the place after a colon.
+    /// Puts one JSON value after a colon.
     Value(prop::sample::Index, &'static str),
 }
 

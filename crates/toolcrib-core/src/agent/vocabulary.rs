@@ -1,6 +1,6 @@
-//! The words that the specification knows: protocols, capabilities, authentication schemes and price units.
+//! The vocabulary of the specification: protocols, capabilities, authentication schemes and price units.
 //!
-//! All of these lists are open. A word that is not in them is legal; when it is almost one of them, a hint says so.
+//! All of these lists are open. A word that is not on them is legal; a hint is reported if it nearly equals a known one.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::near;
 pub struct KnownProtocol {
     /// The id in manifests.
     pub id: &'static str,
-    /// What it is.
+    /// A description of the protocol.
     pub description: &'static str,
 }
 
@@ -20,13 +20,13 @@ pub struct KnownProtocol {
 pub struct KnownCapability {
     /// The id in manifests.
     pub id: &'static str,
-    /// The group it is listed under.
+    /// The category in which the specification lists it.
     pub category: Category,
-    /// What an agent with it does.
+    /// A description of the capability.
     pub description: &'static str,
 }
 
-/// The groups of capabilities.
+/// The categories of capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Category {
     /// Working with natural language.
@@ -35,20 +35,20 @@ pub enum Category {
     Code,
     /// Working with structured data.
     Data,
-    /// Finding things.
+    /// Search and retrieval.
     SearchAndRetrieval,
-    /// Pictures, sound, video and shapes.
+    /// Images, audio, video and 3D models.
     Media,
-    /// Talking with people and other agents.
+    /// Communication with people and other agents.
     Communication,
-    /// Getting things done in other systems.
+    /// Automation of other systems.
     Automation,
-    /// Keeping systems safe.
+    /// Security of systems.
     Security,
 }
 
 impl Category {
-    /// All groups, in the order of the specification.
+    /// All categories, in the order of the specification.
     pub const ALL: [Self; 8] = [
         Self::Language,
         Self::Code,
@@ -60,7 +60,7 @@ impl Category {
         Self::Security,
     ];
 
-    /// The heading of the group.
+    /// The heading of the category.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Language => "Language",
@@ -90,10 +90,10 @@ pub const PROTOCOLS: [KnownProtocol; 5] = [
     KnownProtocol { id: "grpc", description: "gRPC: typed remote calls over HTTP/2" },
 ];
 
-/// Hints for the `auth` of a protocol. Any other word may be used.
+/// Known values for the `auth` of a protocol. Any other value may be used.
 pub const AUTH_SCHEMES: [&str; 4] = ["none", "bearer", "oauth2", "signed-nonce"];
 
-/// What a price can be charged for. Any other word may be used.
+/// Known units of a price. Any other value may be used.
 pub const UNITS: [&str; 6] = ["per_request", "per_token_in", "per_token_out", "per_minute", "per_month", "per_session"];
 
 /// The capabilities, in the order of the specification.
@@ -191,10 +191,10 @@ pub fn is_id(id: &str) -> bool {
     id.split('-').all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
 }
 
-/// How a word resembles a known one.
+/// The kind of similarity of a word to a known one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resemblance {
-    /// Only case or the joints differ: `Code_Review`.
+    /// Only case or separators differ: `Code_Review`.
     Spelling(&'static str),
     /// A few letters differ: `sumarization`.
     Letters(&'static str),
@@ -209,9 +209,9 @@ impl Resemblance {
     }
 }
 
-/// The known word that `word` was probably meant to be. `None` when it is itself known or like none of them.
+/// Returns the known word that `word` was probably meant to be. `None` if `word` is itself known or is not similar to any.
 ///
-/// Words below five letters only resemble each other by one added or missing letter: `acp` is not a misspelt `mcp`.
+/// A word with fewer than five letters is similar to another only if one letter was added or removed: `acp` is not a misspelt `mcp`.
 pub fn resembles(word: &str, known: impl Iterator<Item = &'static str> + Clone) -> Option<Resemblance> {
     if word.len() > near::MAX_WORD || !word.is_ascii() || known.clone().any(|candidate| candidate == word) {
         return None;
@@ -243,7 +243,7 @@ pub fn resembles(word: &str, known: impl Iterator<Item = &'static str> + Clone) 
     best.map(|(_, found)| Resemblance::Letters(found))
 }
 
-/// A letter without its case, and every joint as a hyphen.
+/// Maps a letter to lower case and every separator to a hyphen.
 const fn plain(byte: u8) -> u8 {
     match byte {
         b'_' | b' ' | b'.' => b'-',

@@ -141,7 +141,7 @@ fn asset_and_recipient_share_a_chain() {
     let account = |chain: u64| AccountId::parse(&format!("eip155:{chain}:{USDC}")).expect("well-formed");
     assert_eq!(asset.chain(), account(8453).chain());
     assert_ne!(asset.chain(), account(1).chain());
-    // A second spelling of the same chain never gets as far as the comparison.
+    // A second spelling of the same chain is rejected before any comparison.
     assert_eq!(AccountId::parse(&format!("eip155:08453:{USDC}")), Err(Fault::EvmChain));
 }
 

@@ -1,4 +1,4 @@
-//! Codes of access: requirements in a manifest held against those onchain, and the answers of a tool to callers who may not.
+//! Codes of access: requirements in a manifest compared with those onchain, and responses of a tool to callers without access.
 
 super::codes! {
     DIFFERS_FROM_CHAIN = "access.differs_from_chain", Warning, "ERC-8257 §4; getRequirements Is Advisory" {

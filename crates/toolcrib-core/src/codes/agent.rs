@@ -1,4 +1,4 @@
-//! Codes of the agent rules: `.agt` manifests and the TXT records that point at them.
+//! Codes of the agent rules: `.agt` manifests and the TXT records that point to them.
 
 super::codes! {
     VERSION_UNSUPPORTED = "agent.version_unsupported", Error, ".agt 1.0 §2 Required fields" {
@@ -504,7 +504,7 @@ super::codes! {
         "check the pin request at the service, or try again later",
     }
 
-    // The verdict about a name.
+    // The verification of a name.
     NOT_FOUND = "agent.not_found", Error, ".agt 1.0 §5" {
         "the name does not exist",
         "Every source of TXT records that answered reported that the name does not exist.",
@@ -718,7 +718,7 @@ super::codes! {
         "compare the rest in a second run",
     }
 
-    // The list of names of an index.
+    // The index's list of names.
     NOT_LISTED = "agent.not_listed", Error, "Toolcrib" {
         "the name is not in the list of this directory",
         "A directory resolves only the names that its operator lists. It is not a resolver for arbitrary names.",

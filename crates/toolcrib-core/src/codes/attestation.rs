@@ -1,4 +1,4 @@
-//! Codes of attestation reports: what a report must be before a claim about hardware counts as verified.
+//! Codes of attestation reports: what a report must prove before a claim about hardware counts as verified.
 
 super::codes! {
     UNVERIFIED_CLAIM = "attestation.unverified_claim", Warning, "ERC-8257 §5 Attestation" {

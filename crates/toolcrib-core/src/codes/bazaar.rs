@@ -1,4 +1,4 @@
-//! Codes of Bazaar catalogues: what x402 facilitators list at `/discovery/resources`, and walking through it.
+//! Codes of Bazaar catalogues: the `/discovery/resources` lists of x402 facilitators, and their pagination.
 
 super::codes! {
     PAGE = "bazaar.page", Error, "x402 v2 §8 Discovery" {

@@ -1,4 +1,4 @@
-//! Codes of calling a tool: why a client does not send, sign or believe something.
+//! Codes of calling a tool: why a client does not send, sign or accept something.
 
 super::codes! {
     NOT_VERIFIED = "call.not_verified", Error, "ERC-8257 §7; Pricing Staleness and Payment Safety" {

@@ -1,4 +1,4 @@
-//! Codes of talking to a chain: networks, nodes, the registry, transactions and signatures.
+//! Codes of chain access: networks, nodes, the registry, transactions and signatures.
 
 super::codes! {
     UNKNOWN_NETWORK = "chain.unknown_network", Error, "Toolcrib networks" {

@@ -1,4 +1,4 @@
-//! Codes of the command line: why it could not answer.
+//! Codes of the command line: why a command cannot run.
 
 super::codes! {
     USAGE = "cli.usage", Error, "Toolcrib command line" {

@@ -1,4 +1,4 @@
-//! Codes of the development chain: why it could not start, or do as told.
+//! Codes of the development chain: why it cannot start or execute a request.
 
 super::codes! {
     BIND = "devchain.bind", Error, "Toolcrib development chain" {

@@ -1,4 +1,4 @@
-//! Codes of the public directory: requests that it does not take, and keys.
+//! Codes of the public directory: rejected requests, and API keys.
 
 super::codes! {
     PARAMETER = "directory.parameter", Error, "Toolcrib" {

@@ -1,4 +1,4 @@
-//! Codes of what changed between two looks at a tool.
+//! Codes of changes between two verifications of a tool.
 
 super::codes! {
     HASH_COMMITTED_CHANGED = "drift.hash_committed_changed", Warning, "ERC-8257 §1 Tool Registry" {

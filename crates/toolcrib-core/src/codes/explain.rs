@@ -1,4 +1,4 @@
-//! Codes of the hash explainer: why what is served does not have the hash that is committed onchain.
+//! Codes of the hash explainer: why the served manifest does not have the hash that is committed onchain.
 
 super::codes! {
     UNEXPLAINED = "hash.unexplained", Error, check 3, "ERC-8257 §7 Consumer Verification" {

@@ -1,6 +1,6 @@
-//! Codes of fetching from strangers' servers: what is refused before a connection, and what can go wrong with one.
+//! Codes of fetching from untrusted servers: what is rejected before a connection, and errors of the connection.
 //!
-//! Refusals before any connection (egress policy) fail check 2 of ERC-8257 §7, everything later fails check 1.
+//! Rejections before any connection (egress policy) fail check 2 of ERC-8257 §7, all later errors fail check 1.
 
 use super::Code;
 
@@ -237,10 +237,10 @@ super::codes! {
     }
 }
 
-/// Whether a code may come from the reader's own network or load, so that it says nothing definite about the other side.
+/// Whether an error may come from the reader's own network or load, so that it says nothing definite about the server.
 ///
-/// Such an exchange still never counts as verified; it means "could not tell" instead of "no". A server that accepted the
-/// connection and then failed is not excused: from then on the failure is its own.
+/// Such an exchange never counts as verified; its result is "unknown" instead of "no". A server that accepted the connection and then
+/// failed is not covered: from then on the failure is the server's.
 pub fn is_transient(code: Code) -> bool {
     [DNS_FAILED, CONNECT_REFUSED, CONNECT_TIMEOUT, UNREACHABLE, BUSY].contains(&code)
 }

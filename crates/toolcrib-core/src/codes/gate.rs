@@ -1,6 +1,6 @@
-//! Codes of serving tools: what an endpoint answers when a call cannot be served, and why a server does not start.
+//! Codes of serving tools: how an endpoint responds if a call cannot be served, and why a server does not start.
 //!
-//! What is wrong with a payment is in `payment.*`, and who may not call in `access.*`.
+//! Problems of a payment are in `payment.*`, those of access in `access.*`.
 
 super::codes! {
     NOT_FOUND = "gate.not_found", Error, "ERC-8257 §6" {

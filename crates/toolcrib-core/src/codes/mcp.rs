@@ -1,4 +1,4 @@
-//! Codes of the Model Context Protocol: what a server of ours says to a model or its client.
+//! Codes of the Model Context Protocol: what Toolcrib's server reports to a model or its client.
 
 super::codes! {
     UNKNOWN_TOOL = "mcp.unknown_tool", Error, "MCP 2026-07-28, Tools" {

@@ -1,7 +1,7 @@
-//! The vocabulary of codes.
+//! The table of codes.
 //!
-//! Every finding and every error that leaves Toolcrib carries one of these. A code is lowercase dotted words, is
-//! declared once, and is never reused for something else: retire it instead. `docs/codes.md` is made from this table.
+//! Every finding and every error that Toolcrib reports has one of these. A code is lowercase dotted words, is declared once, and is never
+//! reused for something else: retire it instead. `docs/codes.md` is generated from this table.
 
 use std::fmt;
 
@@ -55,22 +55,22 @@ pub mod verify;
 pub mod wallet;
 pub mod x402;
 
-/// What is known about a code.
+/// The metadata of a code.
 #[derive(Debug)]
 pub struct CodeInfo {
     /// The code itself, such as `manifest.type_unknown`.
     pub id: &'static str,
-    /// Its severity, unless a finding says otherwise.
+    /// The severity, unless a finding overrides it.
     pub severity: Severity,
     /// One line: what is wrong.
     pub title: &'static str,
-    /// The document and section the rule comes from.
+    /// The document and section that define the rule.
     pub spec: &'static str,
-    /// Why the rule exists and what happens to those who break it.
+    /// Why the rule exists and what happens if it is broken.
     pub explanation: &'static str,
-    /// What to do next.
+    /// The recommended next step.
     pub hint: &'static str,
-    /// The step of ERC-8257 §7 consumer verification that such a manifest fails, if it fails one.
+    /// The step of ERC-8257 §7 consumer verification that such a manifest fails, if any.
     pub check: Option<u8>,
 }
 
@@ -79,7 +79,7 @@ pub struct CodeInfo {
 pub struct Code(&'static CodeInfo);
 
 impl Code {
-    /// A code backed by `info`. Only the tables of this module make codes.
+    /// A code with this metadata. Only the tables of this module create codes.
     const fn new(info: &'static CodeInfo) -> Self {
         Self(info)
     }
@@ -104,7 +104,7 @@ impl Code {
         self.0.title
     }
 
-    /// Everything the table knows.
+    /// The metadata of the code.
     pub const fn info(self) -> &'static CodeInfo {
         self.0
     }
@@ -130,7 +130,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// Every code, group by group.
+/// All codes, group by group.
 pub fn all() -> impl Iterator<Item = Code> {
     [
         core::ALL,
@@ -186,7 +186,7 @@ pub fn all() -> impl Iterator<Item = Code> {
     .copied()
 }
 
-/// Declares the codes of one group and its `ALL` table.
+/// Declares the codes of a group and its `ALL` table.
 macro_rules! codes {
     ($( $name:ident = $id:literal, $severity:ident $(, check $check:literal)?, $spec:literal {
         $title:literal, $explanation:literal, $hint:literal $(,)?

@@ -1,4 +1,4 @@
-//! Codes of object stores, and of what an index keeps in them.
+//! Codes of object stores, and of the objects that an index stores there.
 
 super::codes! {
     LOCATION = "objects.location", Error, "Toolcrib" {

@@ -1,7 +1,7 @@
-//! Codes of payments: what is wrong with the header that a caller pays or proves itself with.
+//! Codes of payments: problems of the header with which a caller pays or proves its identity.
 //!
-//! Amounts have codes of their own (`amount.*`), and so have the shapes of signatures (`chain.signature_*`). Networks and
-//! addresses are written as in challenges (`x402.*`).
+//! Amounts have their own codes (`amount.*`), and so have the formats of signatures (`chain.signature_*`). Networks and addresses use the
+//! codes of challenges (`x402.*`).
 
 super::codes! {
     HEADER_TOO_LONG = "payment.header_too_long", Error, "Toolcrib limits" {

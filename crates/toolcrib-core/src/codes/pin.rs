@@ -1,4 +1,4 @@
-//! Codes of values that a user pinned.
+//! Codes of pinned values.
 
 super::codes! {
     MANIFEST_HASH_CHANGED = "pin.manifest_hash_changed", Error, "ERC-8257 Metadata URI Mutability" {

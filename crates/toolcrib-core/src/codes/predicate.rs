@@ -1,4 +1,4 @@
-//! Codes of access predicates: what was learnt about one, or why nothing was.
+//! Codes of access predicates: what was found out about a predicate, or why nothing was.
 
 super::codes! {
     DENIED = "predicate.denied", Error, "ERC-8257 IToolRegistry" {

@@ -1,4 +1,4 @@
-//! Codes of the live probe: what an endpoint answers when it is called without payment, beside what its manifest says.
+//! Codes of the live probe: how an endpoint responds to a call without payment, compared with its manifest.
 
 super::codes! {
     NO_ANSWER = "probe.no_answer", Error, "Invocation guide, Tool Invocation Flow" {

@@ -1,4 +1,4 @@
-//! Codes of settlements: receipts of servers, and what facilitators answer.
+//! Codes of settlements: receipts of servers, and responses of facilitators.
 
 super::codes! {
     HEADER = "settlement.header", Error, "x402 v1 HTTP transport; x402 v2 HTTP transport" {

@@ -1,4 +1,4 @@
-//! Codes of the databases that gates, clients and indexes keep.
+//! Codes of the databases of gates, clients and indexes.
 
 super::codes! {
     LOCATION = "store.location", Error, "Toolcrib" {
@@ -35,6 +35,11 @@ super::codes! {
         "the database contains invalid data",
         "Toolcrib never writes such values: another program changed the tables, or the file is damaged. They are not interpreted.",
         "restore the database from a backup",
+    }
+    COLUMN = "store.column", Error, "Toolcrib" {
+        "the result of a statement has no such column",
+        "The program reads a column that its statement does not select. This is a defect of the program and not of the database.",
+        "report it with the name of the column, and use another version meanwhile",
     }
     MIGRATION_CHANGED = "store.migration_changed", Error, "Toolcrib" {
         "a migration differs from the applied one",

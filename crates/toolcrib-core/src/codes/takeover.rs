@@ -1,4 +1,4 @@
-//! Codes of signs that an origin or a registration may have come into other hands.
+//! Codes of signs that an origin or a registration may have been taken over.
 
 super::codes! {
     CERTIFICATE_YOUNGER = "takeover.certificate_younger", Hint, "ERC-8257 Origin-Binding Limitations" {

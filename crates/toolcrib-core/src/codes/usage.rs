@@ -1,4 +1,4 @@
-//! Codes of usage reports: what a tool tells a directory about a call.
+//! Codes of usage reports, which a tool sends to a directory about a call.
 
 super::codes! {
     NOT_JSON = "usage.not_json", Error, "Invocation guide, Usage Reporting; RFC 8259" {

@@ -1,6 +1,6 @@
-//! Codes of x402 messages: what is wrong with the challenge that an endpoint answers with.
+//! Codes of x402 messages: problems of the challenge that an endpoint responds with.
 //!
-//! Amounts have codes of their own (`amount.*`), because manifests have them too.
+//! Amounts have their own codes (`amount.*`), because manifests have amounts too.
 
 super::codes! {
     HEADER_TOO_LONG = "x402.header_too_long", Error, "x402 v2 HTTP transport" {

@@ -1,11 +1,11 @@
-//! Strict JSON: one pass over the bytes, nothing guessed, nothing lost.
+//! Strict JSON: one pass over the bytes, without guessing and without loss.
 //!
 //! [`read`] turns bytes into a [`Document`]: a flat list of nodes in source order, each with its byte span, over the
 //! kept source text. Strings without escapes are never copied. Members of an object are sorted by UTF-16 code units
 //! while reading, which finds duplicate keys at once and lets the canonical form be written in one more pass.
 //!
-//! What is refused: a byte-order mark, invalid UTF-8, duplicate keys (compared after unescaping, at every depth),
-//! lone surrogates, numbers that overflow a double, trailing bytes, and anything beyond [`Limits`].
+//! The reader rejects a byte-order mark, invalid UTF-8, duplicate keys (compared after unescaping, at every depth), lone surrogates,
+//! numbers that overflow a double, trailing bytes, and anything beyond [`Limits`].
 
 mod number;
 mod pretty;
@@ -21,22 +21,22 @@ pub use reader::{Reading, read, read_foreign, read_up_to};
 
 use crate::finding::Span;
 
-/// Largest manifest: ERC-8257 Manifest Parser Hardening. Honest manifests stay below 10 KiB.
+/// Largest manifest: ERC-8257 Manifest Parser Hardening. Real manifests stay below 10 KiB.
 pub const MAX_BYTES: usize = 1_048_576;
 
-/// Deepest nesting of arrays and objects. Sixteen schema levels take two containers each, plus the manifest's own;
-/// sixty-four leaves room and keeps recursive functions far from the end of any stack.
+/// Deepest nesting of arrays and objects. Sixteen schema levels take two containers each, plus those of the manifest; sixty-four leaves
+/// room and keeps recursive functions far from a stack overflow.
 pub const MAX_DEPTH: usize = 64;
 
-/// Deepest nesting that [`read_foreign`] reads, as in Go's `encoding/json`. ERC-8257 limits only schemas, and RFC 8259 §9 lets
-/// readers have a limit: without one, the pointers of a few hundred findings could take as many megabytes.
+/// Deepest nesting that [`read_foreign`] reads, as in Go's `encoding/json`. ERC-8257 limits only schemas, and RFC 8259 §9 permits readers
+/// to have a limit: without one, the pointers of a few hundred findings could take as many megabytes.
 pub const MAX_FOREIGN_DEPTH: usize = 10_000;
 
 /// Most values and keys of a tool manifest, for [`read_up_to`]. A megabyte holds half a million of them, and each takes twenty bytes
 /// here and more in a validator. The largest schemas that ERC-8257 allows take some ten thousand.
 pub const MAX_VALUES: usize = 32_768;
 
-/// What the reader refuses to go beyond.
+/// The limits of the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most bytes.
@@ -51,11 +51,11 @@ impl Default for Limits {
     }
 }
 
-/// A JSON document that was read strictly, with its source.
+/// A JSON document that was parsed strictly, with its source.
 #[derive(Clone)]
 pub struct Document {
     source: String,
-    /// Text of the strings that had escapes, one after the other.
+    /// The texts of all strings that had escapes, concatenated.
     unescaped: String,
     /// Depth first: a container, then its children. In objects each value follows its key.
     nodes: Vec<Node>,
@@ -67,7 +67,7 @@ pub struct Document {
     non_ascii: bool,
 }
 
-/// What kind of value a node is.
+/// The kind of a node's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `null`
@@ -85,7 +85,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The word for this kind in messages: "an object".
+    /// The phrase for this kind in messages: "an object".
     pub const fn described(self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -98,13 +98,13 @@ impl Kind {
     }
 }
 
-/// Twenty bytes for each value. What `a` and `b` mean depends on the tag.
+/// Twenty bytes for each value. The meaning of `a` and `b` depends on the tag.
 #[derive(Clone, Copy)]
 struct Node {
     tag: Tag,
     start: u32,
     end: u32,
-    /// String, key: offset of the text. Number: high bits. Array: length. Object: place in `order`.
+    /// String, key: offset of the text. Number: high bits. Array: length. Object: index into `order`.
     a: u32,
     /// String, key: length of the text. Number: low bits. Array, object: index of the node after the last child.
     b: u32,
@@ -117,13 +117,13 @@ enum Tag {
     False,
     True,
     Number,
-    /// An integer literal beyond 2^53: rounded.
+    /// An integer literal beyond 2^53, rounded.
     NumberImprecise,
     /// A non-zero literal that became zero.
     NumberUnderflow,
-    /// Text is in the source.
+    /// The text is in the source.
     Str,
-    /// Text is in the side buffer.
+    /// The text is in the side buffer.
     StrEscaped,
     Key,
     KeyEscaped,
@@ -147,7 +147,7 @@ impl Document {
         self.canonicalisable
     }
 
-    /// Whether any string or key has a character outside ASCII. If not, the document is in NFC as it stands.
+    /// Whether any string or key has a character outside ASCII. If not, the document is in NFC.
     pub const fn has_non_ascii(&self) -> bool {
         self.non_ascii
     }
@@ -166,7 +166,7 @@ impl Document {
         })
     }
 
-    /// Every number that the double it is read as does not carry, in source order.
+    /// Every number that a double does not represent exactly, in source order.
     pub(crate) fn lossy_numbers(&self) -> impl Iterator<Item = (Value<'_>, Loss)> {
         self.nodes.iter().enumerate().filter_map(|(at, node)| {
             let loss = match node.tag {
@@ -246,7 +246,7 @@ impl fmt::Debug for Document {
     }
 }
 
-/// How much of a number a double loses.
+/// How much of a number is lost in a double.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// An integer beyond 2^53 was rounded.
@@ -255,7 +255,7 @@ pub enum Loss {
     Everything,
 }
 
-/// A string or key with its place.
+/// A string or key with its position.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'d> {
     doc: &'d Document,
@@ -270,12 +270,12 @@ impl<'d> Text<'d> {
         self.text
     }
 
-    /// Whether this is an object key rather than a value.
+    /// Whether this is an object key and not a value.
     pub const fn is_key(self) -> bool {
         self.is_key
     }
 
-    /// Where it stands in the source, quotes included.
+    /// The span in the source, quotes included.
     pub fn span(self) -> Span {
         Value { doc: self.doc, at: self.at }.span()
     }
@@ -298,12 +298,12 @@ impl<'d> Value<'d> {
         &self.doc.nodes[self.at as usize]
     }
 
-    /// The document this value belongs to.
+    /// The document that contains this value.
     pub const fn document(self) -> &'d Document {
         self.doc
     }
 
-    /// What kind of value this is.
+    /// The kind of this value.
     pub fn kind(self) -> Kind {
         match self.node().tag {
             Tag::Null => Kind::Null,
@@ -337,23 +337,23 @@ impl<'d> Value<'d> {
             .then(|| f64::from_bits(u64::from(node.a) << 32 | u64::from(node.b)))
     }
 
-    /// The value of a number that is a whole one between 0 and 2^53 - 1.
+    /// The value of a number that is an integer between 0 and 2^53 - 1.
     pub fn as_u64(self) -> Option<u64> {
         let number = self.as_f64()?;
         ((0.0..=number::MAX_SAFE_INTEGER).contains(&number) && number.fract() == 0.0).then_some(number as u64)
     }
 
-    /// The elements, when this is an array.
+    /// The elements, if this is an array.
     pub fn as_array(self) -> Option<Array<'d>> {
         (self.node().tag == Tag::Array).then_some(Array(self))
     }
 
-    /// The members, when this is an object.
+    /// The members, if this is an object.
     pub fn as_object(self) -> Option<Object<'d>> {
         (self.node().tag == Tag::Object).then_some(Object(self))
     }
 
-    /// The member `key` of an object; `None` when there is none or this is no object.
+    /// The member `key` of an object; `None` if it is missing or this is not an object.
     pub fn get(self, key: &str) -> Option<Self> {
         self.as_object()?.get(key)
     }
@@ -363,7 +363,7 @@ impl<'d> Value<'d> {
         self.node().tag == Tag::Null
     }
 
-    /// Where the value stands in the source.
+    /// The span of the value in the source.
     pub fn span(self) -> Span {
         let node = self.node();
         Span::new(node.start as usize, node.end as usize)
@@ -375,13 +375,13 @@ impl<'d> Value<'d> {
         &self.doc.source[node.start as usize..node.end as usize]
     }
 
-    /// Where the key stands in the source, when this is a member of an object.
+    /// The span of the key in the source, if this is a member of an object.
     pub(crate) fn key_span(self) -> Option<Span> {
         let before = Self { doc: self.doc, at: self.at.checked_sub(1)? };
         matches!(before.node().tag, Tag::Key | Tag::KeyEscaped).then(|| before.span())
     }
 
-    /// The source text of the key, as written, when this is a member of an object.
+    /// The source text of the key, if this is a member of an object.
     pub(crate) fn key_source(self) -> Option<&'d str> {
         self.key_span().map(|span| &self.doc.source[span.start..span.end])
     }
@@ -391,17 +391,17 @@ impl<'d> Value<'d> {
         self.doc.pointer_to(self.at)
     }
 
-    /// How many values and keys this value is made of, itself included.
+    /// The number of values and keys in this value, including itself.
     pub fn size(self) -> usize {
         (self.doc.after(self.at) - self.at) as usize
     }
 
-    /// How many arrays and objects this value is made of, itself included, and how deep they nest. Nesting is counted
-    /// up to one more than [`MAX_DEPTH`].
+    /// The number of arrays and objects in this value, including itself, and their depth. The depth is counted up to one more than
+    /// [`MAX_DEPTH`].
     pub fn containers(self) -> (usize, usize) {
         let mut count = 0;
         let mut deepest = 0;
-        // Ends of the containers now open.
+        // The ends of the containers that are currently open.
         let mut open = [0_u32; MAX_DEPTH + 1];
         let mut depth = 0;
         for at in self.at..self.doc.after(self.at) {
@@ -423,7 +423,7 @@ impl<'d> Value<'d> {
 }
 
 impl PartialEq for Value<'_> {
-    /// Whether both are the same place of the same document.
+    /// Whether both are the same position in the same document.
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.doc, other.doc) && self.at == other.at
     }
@@ -453,7 +453,7 @@ impl<'d> Array<'d> {
         self.0.node().a as usize
     }
 
-    /// Whether there is no element.
+    /// Whether there are no elements.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -464,7 +464,7 @@ impl<'d> Array<'d> {
     }
 }
 
-/// The elements of an [`Array`] that are left.
+/// The remaining elements of an [`Array`].
 #[derive(Clone, Debug)]
 pub struct Elements<'d> {
     doc: &'d Document,
@@ -489,12 +489,12 @@ impl<'d> Iterator for Elements<'d> {
 pub struct Object<'d>(Value<'d>);
 
 impl<'d> Object<'d> {
-    /// The number of members, repeated keys counted each time.
+    /// The number of members; duplicate keys count each time.
     pub fn len(self) -> usize {
         self.0.doc.order[self.0.node().a as usize] as usize
     }
 
-    /// Whether there is no member.
+    /// Whether there are no members.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -519,7 +519,7 @@ impl<'d> Object<'d> {
         })
     }
 
-    /// Keys and values in the order of the canonical form: by UTF-16 code units.
+    /// Keys and values in canonical order: by UTF-16 code units.
     pub fn sorted(self) -> Sorted<'d> {
         Sorted { doc: self.0.doc, keys: self.keys_sorted().iter() }
     }
@@ -539,7 +539,7 @@ impl<'d> Object<'d> {
     }
 }
 
-/// The members of an [`Object`] that are left, in the order of the canonical form.
+/// The remaining members of an [`Object`], in canonical order.
 #[derive(Clone, Debug)]
 pub struct Sorted<'d> {
     doc: &'d Document,
@@ -555,7 +555,7 @@ impl<'d> Iterator for Sorted<'d> {
     }
 }
 
-/// Compares two strings by UTF-16 code units, as RFC 8785 §3.2.3 asks.
+/// Compares two strings by UTF-16 code units, as RFC 8785 §3.2.3 requires.
 ///
 /// UTF-8 bytes order strings by code point. That differs from UTF-16 in one case only: a character above U+FFFF,
 /// which UTF-16 writes with surrogates (D800 to DFFF), against one from U+E000 to U+FFFF.

@@ -1,6 +1,6 @@
-//! Numbers: read as IEEE 754 doubles, written as ECMAScript does.
+//! Numbers: parsed as IEEE 754 doubles, written as in ECMAScript.
 
-/// The largest integer that a double tells apart from its neighbours: 2^53 - 1.
+/// The largest integer that a double can distinguish from its neighbours: 2^53 - 1.
 pub(crate) const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// Appends `number` in the form of RFC 8785 §3.2.2.3, which is ECMAScript's `Number.prototype.toString`.
@@ -14,7 +14,7 @@ pub fn write_number(number: f64, out: &mut String) {
     }
 }
 
-/// Appends an integer, about five times faster than the general formatter. Negative zero arrives here as 0.
+/// Appends an integer, about five times faster than the general formatter. Negative zero is already 0 here.
 fn write_integer(number: i64, out: &mut String) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
@@ -34,17 +34,17 @@ fn write_integer(number: i64, out: &mut String) {
     out.extend(digits[at..].iter().map(|&digit| char::from(digit)));
 }
 
-/// What reading a number literal gives.
+/// The result of parsing a number literal.
 pub(super) enum Parsed {
     Exact(f64),
     /// An integer literal beyond 2^53 - 1.
     Imprecise(f64),
-    /// A literal other than zero that became zero.
+    /// A non-zero literal that became zero.
     Underflow(f64),
     Overflow,
 }
 
-/// Converts a literal that already follows the JSON grammar.
+/// Converts a literal that is valid by the JSON grammar.
 pub(super) fn parse(literal: &str, is_integer: bool) -> Parsed {
     if is_integer && literal.len() <= 15 {
         let (negative, digits) = match literal.strip_prefix('-') {

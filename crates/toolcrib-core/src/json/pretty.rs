@@ -5,7 +5,7 @@ use crate::canon::write_string;
 
 /// Writes `value` with two spaces of indentation, members in source order and a line feed at the end.
 ///
-/// Layout only: the canonical form, and so the hash, is that of the source.
+/// This changes only the layout: the canonical form, and so the hash, stays the same.
 pub fn pretty(value: Value<'_>) -> String {
     let mut out = String::with_capacity(value.source().len() * 2);
     write(value, 0, &mut out);

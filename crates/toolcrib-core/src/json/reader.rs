@@ -1,17 +1,17 @@
-//! The reader: one walk over the bytes, with a stack of its own, so that nesting costs no stack of the thread.
+//! The reader: one pass over the bytes with an explicit stack, so that nesting does not use the stack of the thread.
 
 use super::number::{self, Parsed};
 use super::{Document, Limits, MAX_FOREIGN_DEPTH, MAX_VALUES, Node, Tag, utf16_order};
 use crate::codes;
 use crate::finding::{Edit, Finding, Findings, Fix, Severity, Span};
 
-/// What reading gave: a document unless the bytes are not JSON at all, and what was wrong with them.
+/// The result of reading: a document unless the bytes are not JSON at all, and the findings.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// The document. It may be present beside findings: duplicate keys and lone surrogates leave a tree that can be
-    /// looked at, but that has no canonical bytes.
+    /// The document. It may be present beside findings: duplicate keys and lone surrogates leave a tree that can be inspected, but has no
+    /// canonical bytes.
     pub document: Option<Document>,
-    /// Everything the reader objects to.
+    /// The findings of the reader.
     pub findings: Findings,
 }
 
@@ -27,13 +27,13 @@ pub fn read(bytes: &[u8], limits: Limits) -> Reading {
     read_up_to(bytes, limits, usize::MAX)
 }
 
-/// Reads a document strictly, and no further than so many values and keys: for those whose memory is bounded.
+/// Reads a document strictly, up to `max_values` values and keys: for readers with bounded memory.
 pub fn read_up_to(bytes: &[u8], limits: Limits, max_values: usize) -> Reading {
     run(bytes, limits, max_values, false)
 }
 
-/// Reads a document whose format limits neither depth nor values: beyond `limits` and `max_values` it is read on, with a warning
-/// for each, up to [`MAX_FOREIGN_DEPTH`]. The size stays limited.
+/// Reads a document whose format limits neither depth nor values: exceeding `limits` or `max_values` is a warning, up to
+/// [`MAX_FOREIGN_DEPTH`]. The size is still limited.
 pub fn read_foreign(bytes: &[u8], limits: Limits, max_values: usize) -> Reading {
     run(bytes, limits, max_values, true)
 }
@@ -50,26 +50,26 @@ fn run(bytes: &[u8], limits: Limits, max_values: usize, is_foreign: bool) -> Rea
     Reading { document, findings }
 }
 
-/// A finding after which reading cannot go on. Boxed: the happy path returns it by the million.
+/// A finding after which reading cannot continue. Boxed, because `Result`s without an error are returned millions of times.
 struct Stop(Box<Finding>);
 
 type Step<T> = Result<T, Stop>;
 
-/// A key on its way to being sorted.
+/// A key that is to be sorted.
 #[derive(Clone, Copy)]
 struct Key {
-    /// The first eight bytes, the first one highest, padded with zeros: tells most keys apart in one comparison.
+    /// The first eight bytes, big-endian, padded with zeros: distinguishes most keys in one comparison.
     prefix: u64,
     /// Its node.
     node: u32,
 }
 
-/// A container whose end has not been reached.
+/// A container that is not closed yet.
 #[derive(Clone, Copy)]
 struct Open {
     /// Its node.
     node: usize,
-    /// Array: elements so far. Object: where its keys start in [`Reader::keys`].
+    /// Array: the number of elements so far. Object: the index of its first key in [`Reader::keys`].
     count: usize,
 }
 
@@ -81,7 +81,7 @@ struct Reader<'a> {
     nodes: Vec<Node>,
     order: Vec<u32>,
     unescaped: String,
-    /// Keys of the objects now open; each object uses the tail that it pushed.
+    /// Keys of the open objects; each object uses the tail that it pushed.
     keys: Vec<Key>,
     canonicalisable: bool,
     findings: &'a mut Findings,
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
                     .got(format!("{} bytes", bytes.len())),
             ));
         }
-        // Offsets are kept in 32 bits.
+        // Offsets have 32 bits.
         assert!(u32::try_from(limits.max_bytes).is_ok(), "a reader limit of 4 GiB or more is a programming error");
         if bytes.starts_with(b"\xEF\xBB\xBF") {
             let mark = Span::new(0, 3);
@@ -122,8 +122,8 @@ impl<'a> Reader<'a> {
             source,
             at: 0,
             open: Vec::with_capacity(32),
-            // One node for every ten bytes or so is typical of manifests. Large files are mostly long texts, and no reason to
-            // set aside twice their size.
+            // Manifests have about one node for every ten bytes. Large files are mostly long texts and do not justify allocating twice
+            // their size.
             nodes: Vec::with_capacity((bytes.len() / 10 + 4).min(MAX_VALUES / 4)),
             order: Vec::with_capacity((bytes.len() / 24 + 4).min(MAX_VALUES / 8)),
             unescaped: String::new(),
@@ -155,13 +155,13 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads one value with everything inside it.
+    /// Reads one value and its children.
     fn value(&mut self) -> Step<()> {
         loop {
             if self.begin()? {
                 continue;
             }
-            // A value has ended, and with it perhaps the containers around it.
+            // A value has ended, and perhaps the containers around it.
             loop {
                 let Some(container) = self.open.last_mut() else { return Ok(()) };
                 let is_object = self.nodes[container.node].tag == Tag::Object;
@@ -185,7 +185,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a value without children, or opens a container. Returns whether its first child comes next.
+    /// Reads a value without children, or opens a container. Returns whether a first child follows.
     fn begin(&mut self) -> Step<bool> {
         if self.nodes.len() >= self.max_values {
             self.too_many_values()?;
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Steps over the closing bracket of the innermost container.
+    /// Consumes the closing bracket of the innermost container.
     fn end_container(&mut self) {
         self.at += 1;
         let Some(Open { node, count }) = self.open.pop() else { return };
@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Notes the key that was just read.
+    /// Records the key that was just read.
     fn push_key(&mut self) {
         let at = self.nodes.len() - 1;
         let bytes = key_text(&self.nodes[at], self.source, &self.unescaped).as_bytes();
@@ -286,12 +286,12 @@ impl<'a> Reader<'a> {
         self.keys.push(Key { prefix: u64::from_be_bytes(first), node: at as u32 });
     }
 
-    /// Moves the keys collected since `first_key` to `order`, sorted, and reports those that occur twice.
+    /// Moves the keys collected since `first_key` to `order`, sorted, and reports duplicates.
     fn sort_keys(&mut self, first_key: usize) -> u32 {
         let (source, unescaped, nodes) = (self.source, &self.unescaped, &self.nodes);
         let text = |key: &Key| key_text(&nodes[key.node as usize], source, unescaped);
         let compare = |a: &Key, b: &Key| {
-            // Bytes of ASCII are in the order of UTF-16 code units. Padding never decides: a shorter key comes first anyway.
+            // ASCII bytes are in the order of UTF-16 code units. Padding does not affect the result: a shorter key comes first anyway.
             if a.prefix != b.prefix && (a.prefix | b.prefix) & HIGH == 0 {
                 a.prefix.cmp(&b.prefix)
             } else {
@@ -299,7 +299,7 @@ impl<'a> Reader<'a> {
             }
         };
         let keys = &mut self.keys[first_key..];
-        // A stable sort keeps repeated keys in source order, and is linear on keys that are in order already.
+        // A stable sort keeps duplicate keys in source order, and is linear for sorted keys.
         keys.sort_by(compare);
         for pair in keys.windows(2) {
             if pair[0].prefix == pair[1].prefix && text(&pair[0]) == text(&pair[1]) {
@@ -410,7 +410,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The value of the four hex digits at the cursor, which belong to the escape at `start`.
+    /// The value of the four hex digits at the cursor. They belong to the escape at `start`.
     fn four_hex(&mut self, start: usize) -> Step<u32> {
         let digits = self.bytes.get(self.at..self.at + 4).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let Some(digits) = digits else {
@@ -455,7 +455,7 @@ impl<'a> Reader<'a> {
             Parsed::Imprecise(number) => (Tag::NumberImprecise, number),
             Parsed::Underflow(number) => (Tag::NumberUnderflow, number),
             Parsed::Overflow => {
-                // The tree goes on with a zero in its place, so that the other findings are still found.
+                // The tree gets a zero here, so that later findings are still found.
                 self.canonicalisable = false;
                 self.findings.push(Finding::new(codes::json::NUMBER_OVERFLOW).at_span(Span::new(start, self.at)).got(literal));
                 (Tag::Number, 0.0)
@@ -493,7 +493,7 @@ impl<'a> Reader<'a> {
     fn skip_whitespace(&mut self) {
         while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
             self.at += 1;
-            // Most white space is indentation: a line feed, then spaces. Eight of them at a time.
+            // Most whitespace is indentation: a line feed, then spaces. Skip eight at a time.
             while let Some(chunk) = self.bytes[self.at..].first_chunk() {
                 let others = u64::from_le_bytes(*chunk) ^ (ONES * u64::from(b' '));
                 self.at += others.trailing_zeros() as usize / 8;
@@ -535,29 +535,29 @@ fn stop(finding: Finding) -> Stop {
     Stop(Box::new(finding))
 }
 
-/// Whether an all-ASCII source can still hold other characters, written as escapes.
+/// Whether an ASCII source can contain other characters, written as escapes.
 fn has_non_ascii_escape(source: &str, bytes: &[u8]) -> bool {
     bytes.contains(&b'\\') && source.contains("\\u")
 }
 
-/// The text of a key, from where its tag says it is.
+/// The text of a key, from the place that its tag says.
 fn key_text<'t>(node: &Node, source: &'t str, unescaped: &'t str) -> &'t str {
     let range = node.a as usize..node.a as usize + node.b as usize;
     if node.tag == Tag::Key { &source[range] } else { &unescaped[range] }
 }
 
-/// A word with one in each byte, and one with the high bit set in each.
+/// A word with a one in each byte, and one with the high bit set in each.
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// How many bytes from the start are neither a quote, nor a backslash, nor a control character. Eight at a time.
+/// The number of bytes at the start that are not a quote, backslash or control character. Eight at a time.
 pub(crate) fn plain_prefix(bytes: &[u8]) -> usize {
     let mut at = 0;
     let mut chunks = bytes.chunks_exact(8);
     for chunk in &mut chunks {
         let Ok(chunk) = <[u8; 8]>::try_from(chunk) else { break };
         let word = u64::from_le_bytes(chunk);
-        // For each byte the high bit tells whether it matches. A borrow can only spoil bytes above the first match.
+        // For each byte the high bit says whether it matches. A borrow can only corrupt bytes above the first match.
         let control = word.wrapping_sub(ONES * 0x20) & !word;
         let quote = word ^ (ONES * u64::from(b'"'));
         let quote = quote.wrapping_sub(ONES) & !quote;

@@ -167,7 +167,7 @@ fn white_space_is_skipped_alike_at_every_length() {
             let doc = document(&format!("{pad}{{{pad}\"a\"{pad}:{pad}[{pad}1{pad},{pad}2{pad}]{pad}}}{pad}"));
             assert_eq!(Canonical::of(&doc).expect("I-JSON").as_str(), r#"{"a":[1,2]}"#);
         }
-        // A vertical tab or a no-break space is no white space here, wherever it stands in the run.
+        // A vertical tab or a no-break space is not JSON whitespace, at any position in the run.
         refused(format!("{}\u{b}1", " ".repeat(length)).as_bytes(), crate::codes::json::SYNTAX);
         refused(format!("{}\u{a0}1", " ".repeat(length)).as_bytes(), crate::codes::json::SYNTAX);
     }
@@ -222,7 +222,7 @@ mod properties {
         })
     }
 
-    /// The value with its `at`th leaf replaced by another one; counts down as it goes.
+    /// Returns the value with its `at`th leaf replaced; decrements `at` at each leaf.
     fn disturbed(value: &Json, at: &mut usize) -> Json {
         match value {
             Json::Object(members) if !members.is_empty() => {
@@ -259,7 +259,7 @@ mod properties {
         }
     }
 
-    /// Equal as canonical JSON sees it: numbers as doubles, minus zero as zero.
+    /// Whether the canonical JSON is equal: numbers as doubles, minus zero as zero.
     fn same(a: &Json, b: &Json) -> bool {
         match (a, b) {
             (Json::Number(a), Json::Number(b)) => a.as_f64() == b.as_f64(),

@@ -1,4 +1,4 @@
-//! Credentials: what the user has to supply before the tool can work. Names and labels, never values.
+//! Credentials that the user must provide before the tool works: names and labels, never values.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::finding::{Finding, Severity};
 use crate::json::{Array, Object, Value};
 use crate::secrets;
 
-/// Most credentials. Each is a field that a person fills in.
+/// Most credentials. Each is a form field for the user.
 pub(crate) const MAX_CREDENTIALS: usize = 64;
 
 /// Longest name of a variable, in bytes.
@@ -20,7 +20,7 @@ const HEADER_MAX: usize = 64;
 
 const FIELDS: &[&str] = &["name", "label", "description", "required", "secret", "env", "header"];
 
-/// Headers that the client sets itself, or that decide where a request goes and how its answer is read. In lower case.
+/// Headers that the client sets itself, or that decide where a request goes and how its response is parsed. In lower case.
 const OWN_HEADERS: &[&str] = &[
     "accept",
     "accept-encoding",
@@ -44,10 +44,10 @@ const OWN_HEADERS: &[&str] = &[
     "user-agent",
 ];
 
-/// Members under which a careless author would leave the value itself.
+/// Members in which an author could publish the value by mistake.
 const VALUES: &[&str] = &["value", "default"];
 
-/// Something that the user has to supply.
+/// A value that the user must provide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     name: String,
@@ -60,12 +60,12 @@ pub struct Credential {
 }
 
 impl Credential {
-    /// The key under which the handler finds the value.
+    /// The key under which the handler receives the value.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the settings call it. Untrusted text.
+    /// The label in the settings. Untrusted text.
     pub fn label(&self) -> &str {
         &self.label
     }
@@ -75,17 +75,17 @@ impl Credential {
         self.description.as_deref()
     }
 
-    /// Whether the tool refuses to work without it.
+    /// Whether the tool cannot work without it.
     pub const fn required(&self) -> bool {
         self.required
     }
 
-    /// The environment variable that a program of another author expects the value in. Absent for handlers, which get values by message.
+    /// The environment variable in which a third-party program expects the value. Absent for handlers, which receive values in a message.
     pub fn env(&self) -> Option<&str> {
         self.env.as_deref()
     }
 
-    /// The HTTP header that an MCP server with a `url` expects the value in. The value is sent as it is.
+    /// The HTTP header in which an MCP server with a `url` expects the value. The value is sent unchanged.
     pub fn header(&self) -> Option<&str> {
         self.header.as_deref()
     }
@@ -109,7 +109,7 @@ pub(super) fn check(root: Object<'_>, context: &mut Context) -> Option<Vec<Crede
         );
     }
     let mut seen = BTreeSet::new();
-    // Looked at one by one whatever is wrong with the others; `None` at the end if any could not be read.
+    // Each is checked regardless of errors in the others; `None` at the end if any could not be parsed.
     let read: Vec<_> = list.iter().take(MAX_CREDENTIALS).map(|value| check_one(value, &mut seen, context)).collect();
     read.into_iter().collect()
 }
@@ -147,7 +147,7 @@ fn check_one<'d>(value: Value<'d>, seen: &mut BTreeSet<&'d str>, context: &mut C
     })
 }
 
-/// Reports headers that no runtime sends, and headers that two credentials would fill.
+/// Reports headers that no runtime sends, and headers that two credentials would set.
 pub(super) fn check_use(root: Object<'_>, credentials: &[Credential], context: &mut Context) {
     let runtime = root.get("runtime");
     let sends_headers =
@@ -169,7 +169,7 @@ pub(super) fn check_use(root: Object<'_>, credentials: &[Credential], context: &
     }
 }
 
-/// Headers that steer the request or its framing are not for credentials.
+/// Rejects headers that control the request or its framing.
 fn check_header<'d>(value: Value<'d>, context: &mut Context) -> Option<&'d str> {
     let name = context.string(value)?;
     let is_name = !name.is_empty()
@@ -188,7 +188,7 @@ fn check_header<'d>(value: Value<'d>, context: &mut Context) -> Option<&'d str> 
     None
 }
 
-/// Variables that change how programs start are not for credentials.
+/// Rejects variables that change how programs start.
 fn check_env<'d>(value: Value<'d>, context: &mut Context) -> Option<&'d str> {
     let name = context.string(value)?;
     let is_variable = name.len() <= ENV_MAX

@@ -1,4 +1,4 @@
-//! Functions: what a model may call, under which name, and with which arguments.
+//! Functions that a model may call: names, parameters and results.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::schema::{self, Survey, Totals};
 /// Most functions. Each brings a schema that is compiled when the tool is loaded; the largest known tool has 66.
 pub const MAX_FUNCTIONS: usize = 512;
 
-/// Most functions that a model provider takes in one request, over all tools.
+/// Most functions that a model provider accepts in one request, over all tools.
 pub const FUNCTIONS_ADVISED: usize = 128;
 
 /// Longest description of a function, in code points: the limit of the `OpenAI` API.
@@ -22,14 +22,14 @@ pub const FUNCTION_DESCRIPTION_MAX: usize = 1024;
 /// Longest name of a parameter: the limit of the Anthropic and Gemini APIs.
 pub(crate) const PROPERTY_NAME_MAX: usize = 64;
 
-/// Most findings about the names of one function's parameters. What is wrong with one is wrong with all.
+/// Most findings about the parameter names of one function. Usually all of them have the same problem.
 const PARAMETER_FINDINGS: usize = 8;
 
 const FIELDS: &[&str] = &["name", "description", "parameters", "outputs", "effects", "timeoutMs"];
 
 const EFFECTS: &[&str] = &["readOnly", "destructive", "idempotent", "openWorld"];
 
-/// What other formats call the parameters: MCP, Anthropic, ERC-8257, Gemini.
+/// The names of the parameters in other formats: MCP, Anthropic, ERC-8257, Gemini.
 const OTHER_NAMES: &[(&str, &str)] = &[
     ("inputSchema", "parameters"),
     ("input_schema", "parameters"),
@@ -38,17 +38,17 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("parametersJsonSchema", "parameters"),
 ];
 
-/// Keywords that `OpenAI` and Anthropic refuse at the top of the parameters. The last two only `OpenAI` refuses.
+/// Keywords that `OpenAI` and Anthropic reject at the top level of the parameters. The last two are only rejected by `OpenAI`.
 const COMBINING: &[&str] = &["oneOf", "anyOf", "allOf", "enum", "not"];
 
-/// Keywords that can describe a property somewhere else than in `properties`.
+/// Keywords that can describe a property outside `properties`.
 const DESCRIBING: &[&str] =
     &["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "patternProperties"];
 
 const FUNCTION_DESCRIPTION: TextRule =
     TextRule { max: FUNCTION_DESCRIPTION_MAX, too_long: codes::local::FUNCTION_DESCRIPTION_LONG, controls: &['\n', '\r', '\t'] };
 
-/// Something a model may call.
+/// A function that a model may call.
 #[derive(Clone, Debug)]
 pub struct Function {
     name: String,
@@ -60,51 +60,51 @@ pub struct Function {
     timeout_ms: Option<u64>,
 }
 
-/// What the author says a function does to the world. Absent claims mean the worst.
+/// The author's claims about a function's side effects. A missing claim means the worst case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// It changes nothing.
+    /// It modifies nothing.
     pub read_only: Option<bool>,
     /// It may remove or overwrite something.
     pub destructive: Option<bool>,
-    /// A second call with the same arguments changes nothing more.
+    /// A repeated call with the same arguments has no further effect.
     pub idempotent: Option<bool>,
-    /// It talks to systems outside this machine.
+    /// It interacts with systems outside this machine.
     pub open_world: Option<bool>,
 }
 
 impl Function {
-    /// The name: that of the handler's export.
+    /// The name; also the name of the handler's export.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the model is told. Untrusted text.
+    /// The description for the model. Untrusted text.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// The JSON Schema of the arguments, as written.
+    /// The source text of the JSON Schema of the arguments.
     pub fn parameters(&self) -> &str {
         &self.parameters
     }
 
-    /// What the schema was found to hold.
+    /// The properties of the schema.
     pub const fn survey(&self) -> &Survey {
         &self.survey
     }
 
-    /// The JSON Schema of the result, as written, if the author gave one.
+    /// The source text of the JSON Schema of the result, if there is one.
     pub fn outputs(&self) -> Option<&str> {
         self.outputs.as_deref()
     }
 
-    /// What the author says it does to the world. A claim, never a permission.
+    /// The author's claims about side effects. A claim, never a permission.
     pub const fn effects(&self) -> Effects {
         self.effects
     }
 
-    /// The time limit of a call in milliseconds, if the author set one.
+    /// The time limit of a call in milliseconds, if the author specified one.
     pub const fn timeout_ms(&self) -> Option<u64> {
         self.timeout_ms
     }
@@ -236,7 +236,7 @@ fn check_name<'d>(value: Value<'d>, context: &mut Context) -> Option<&'d str> {
     Some(name)
 }
 
-/// Whether the function has a name everywhere.
+/// Checks that the function has a valid name at every target.
 fn check_exposed(id: &str, name: &str, value: Value<'_>, context: &mut Context) {
     let refused: Vec<_> =
         Target::ALL.into_iter().filter_map(|target| Some((target, exposed_name(id, name, target).err()?))).collect();
@@ -290,7 +290,7 @@ fn check_collisions(id: &str, seen: BTreeMap<&str, (usize, Value<'_>)>, context:
     }
 }
 
-/// The parameters as written, and what they hold.
+/// The source text of the parameters, and their properties.
 fn check_parameters<'d>(value: Value<'d>, context: &mut Context) -> Option<(&'d str, Survey)> {
     let schema = context.object(value)?;
     match schema.get("type") {
@@ -315,7 +315,7 @@ fn check_parameters<'d>(value: Value<'d>, context: &mut Context) -> Option<(&'d 
     }
     check_property_names(schema, context);
     check_required(schema, context);
-    // The caps on subschemas are meant for one schema to hand to a validator, so each function starts afresh.
+    // The limits on subschemas apply to one schema given to a validator, so each function starts at zero.
     let survey = schema::check(value, &mut Totals::default(), context);
     Some((value.source(), survey))
 }
@@ -323,7 +323,7 @@ fn check_parameters<'d>(value: Value<'d>, context: &mut Context) -> Option<(&'d 
 fn check_property_names(schema: Object<'_>, context: &mut Context) {
     let properties = schema.get("properties").and_then(Value::as_object);
     let refused = properties.into_iter().flat_map(Object::iter).filter_map(|(name, property)| {
-        // Only the top level: that is where the providers look.
+        // Only the top level: providers check nothing else.
         let long = name.len() > PROPERTY_NAME_MAX;
         let odd = name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
         (long || odd).then_some((name, property, if long { "Anthropic and Gemini" } else { "Anthropic" }))
@@ -357,7 +357,7 @@ fn check_required(schema: Object<'_>, context: &mut Context) {
     }
 }
 
-/// The targets as a list in a sentence.
+/// The targets as a list for a sentence.
 fn listed(targets: impl Iterator<Item = Target>) -> String {
     let names: Vec<_> = targets.map(|target| target.to_string()).collect();
     match names.split_last() {

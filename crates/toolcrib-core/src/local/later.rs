@@ -1,7 +1,7 @@
 //! Fields that later versions of the format added.
 //!
-//! They are kept, not used: a host that knows them reads them from the document. Here they get a light look, so that an
-//! author learns of a slip. All findings are warnings, because nothing that this version does depends on them.
+//! They are kept, not used: a host that supports them reads them from the document. The checks here are light and report typical mistakes.
+//! All findings are warnings, because this version does not depend on these fields.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::codes;
 use crate::finding::Finding;
 use crate::json::{Array, Kind, Object, Value};
 
-/// Most elements of a list that are looked at.
+/// Most elements of a list that are checked.
 const ITEMS_SEEN: usize = 256;
 
 /// Most findings about the functions of one module.
@@ -20,7 +20,7 @@ const MODULE_FINDINGS: usize = 8;
 pub(super) const FIELDS: &[&str] =
     &["logName", "category", "defaultEnabled", "settings", "triggers", "oauth", "modules", "sidecar"];
 
-/// A member and what it should be.
+/// A member and its expected type.
 struct Member {
     key: &'static str,
     kind: Kind,
@@ -85,7 +85,7 @@ const SIDECAR: &[Member] = &[
 
 const TRANSPORTS: &[&str] = &["mcp-http", "mcp-sse", "http"];
 
-/// Looks at every later field that is present.
+/// Checks every later field that is present.
 pub(super) fn check(root: Object<'_>, context: &mut Context) {
     members(root, ROOT, context);
     for setting in items(root, "settings", SETTING, context) {
@@ -98,7 +98,7 @@ pub(super) fn check(root: Object<'_>, context: &mut Context) {
             );
         }
     }
-    // The elements need no look beyond their shape.
+    // Only the shape of the elements is checked.
     let _ = items(root, "triggers", TRIGGER, context);
     let modules = items(root, "modules", MODULE, context);
     if !modules.is_empty() {
@@ -129,7 +129,7 @@ pub(super) fn secret(credential: Object<'_>, context: &mut Context) -> bool {
     credential.get("secret").and_then(Value::as_bool).unwrap_or(true)
 }
 
-/// The objects in the list `key`, each looked at.
+/// Returns the objects in the list `key` after checking each.
 fn items<'d>(root: Object<'d>, key: &str, shape: &[Member], context: &mut Context) -> Vec<Object<'d>> {
     let list = root.get(key).and_then(Value::as_array);
     let mut objects = Vec::new();

@@ -1,11 +1,11 @@
-//! The manifest of a local tool: a folder on the user's own machine with functions that a model may call.
+//! The manifest of a local tool: a folder on the user's machine with functions that a model may call.
 //!
-//! The format is the oldest and smallest of its family: `id`, `name`, `description`, `version`, optional `credentials`
-//! and `functions`. Fields that later versions added are kept and checked lightly, the optional blocks [`Runtime`] and
-//! [`SandboxRequest`] of this host strictly; other unknown fields are kept and ignored. What is checked beyond the format is portability: whether one definition works as a tool of
-//! the `OpenAI`, Anthropic and Gemini APIs, of MCP, and as an ERC-8257 slug ([`names`]).
+//! The format is the oldest and smallest of its family: `id`, `name`, `description`, `version`, optional `credentials` and `functions`.
+//! Fields of later versions are kept and checked lightly, the optional blocks [`Runtime`] and [`SandboxRequest`] of this host strictly;
+//! other unknown fields are kept and ignored. Beyond the format, portability is checked: whether one definition works as a tool of the
+//! `OpenAI`, Anthropic and Gemini APIs, of MCP, and as an ERC-8257 slug ([`names`]).
 //!
-//! Left to the host: that the handler exports the functions, that credentials are set, and that ids are unique.
+//! The host checks that the handler exports the functions, that credentials are set, and that ids are unique.
 
 mod credentials;
 mod functions;
@@ -26,23 +26,23 @@ pub use functions::{Effects, FUNCTION_DESCRIPTION_MAX, FUNCTIONS_ADVISED, Functi
 pub use runtime::{MAX_TIMEOUT_MS, NetworkRequest, Runtime, RuntimeKind, SandboxRequest};
 pub use server::is_loopback_url;
 
-/// Longest display name, in code points: ERC-8257 takes no more when the tool is published.
+/// Longest display name, in code points: the limit of ERC-8257 for published tools.
 pub const NAME_MAX: usize = 128;
 
-/// Longest description of the tool, in code points: ERC-8257 takes no more when the tool is published.
+/// Longest description of the tool, in code points: the limit of ERC-8257 for published tools.
 pub const DESCRIPTION_MAX: usize = 500;
 
-/// Most unknown fields of one object that are compared with the known ones. Comparing is slow, and a typo is rarely alone
-/// among hundreds.
+/// Most unknown fields of one object that are compared with the known ones. Comparing is slow, and an object with hundreds of unknown
+/// fields rarely has just a typo.
 const UNKNOWN_COMPARED: usize = 64;
 
 /// The fields of the format itself.
 const FIELDS: &[&str] = &["id", "name", "description", "version", "credentials", "functions"];
 
-/// What other formats call a field.
+/// Names of fields in other formats.
 const OTHER_NAMES: &[(&str, &str)] = &[("tools", "functions"), ("title", "name")];
 
-/// A local tool's manifest without errors, with the document it was read from.
+/// A local tool's manifest without errors, with its source document.
 #[derive(Clone, Debug)]
 pub struct LocalManifest {
     document: Document,
@@ -68,12 +68,12 @@ impl LocalManifest {
         &self.view.id
     }
 
-    /// The name shown to people. Untrusted text.
+    /// The display name. Untrusted text.
     pub fn name(&self) -> &str {
         &self.view.name
     }
 
-    /// What the tool does. Untrusted text.
+    /// The description of the tool. Untrusted text.
     pub fn description(&self) -> &str {
         &self.view.description
     }
@@ -83,12 +83,12 @@ impl LocalManifest {
         &self.view.version
     }
 
-    /// What the user has to supply.
+    /// The credentials that the user must provide.
     pub fn credentials(&self) -> &[Credential] {
         &self.view.credentials
     }
 
-    /// What a model may call, in the author's order. Never empty.
+    /// The functions that a model may call, in the author's order. Never empty.
     pub fn functions(&self) -> &[Function] {
         &self.view.functions
     }
@@ -98,12 +98,12 @@ impl LocalManifest {
         self.view.functions.iter().find(|function| function.name() == name)
     }
 
-    /// What runs the functions, if the manifest says it.
+    /// How the functions run, if the manifest says so.
     pub const fn runtime(&self) -> Option<&Runtime> {
         self.view.runtime.as_ref()
     }
 
-    /// What the tool needs beyond its own folder.
+    /// The permissions that the tool requests beyond its own folder.
     pub const fn sandbox(&self) -> &SandboxRequest {
         &self.view.sandbox
     }
@@ -114,7 +114,7 @@ impl LocalManifest {
         functions.iter().find(|function| function.get("name").and_then(Value::as_str) == Some(name))?.get("parameters")
     }
 
-    /// The document as it was read, with the fields that this version does not know.
+    /// The parsed document, including fields that this version does not know.
     pub const fn document(&self) -> &Document {
         &self.document
     }
@@ -125,7 +125,7 @@ impl Manifest for LocalManifest {
 
     const LIMITS: Limits = Limits { max_bytes: json::MAX_BYTES, max_depth: json::MAX_DEPTH };
 
-    // The format does not speak of normal forms; the text matters only once the tool is published.
+    // The format does not mention normal forms; they matter only when the tool is published.
     const NFC: Severity = Severity::Warning;
 
     fn check(root: Object<'_>, context: &mut Context) -> Option<View> {
@@ -159,12 +159,12 @@ impl Manifest for LocalManifest {
     }
 }
 
-/// Compares the id with the name of the folder that the manifest lies in.
+/// Compares the id with the name of the folder that contains the manifest.
 pub fn check_folder(manifest: &LocalManifest, folder_name: &str) -> Option<Finding> {
     check_folder_of(&manifest.document, folder_name)
 }
 
-/// Like [`check_folder`], for a document that is not without errors. No finding when there is no id to compare.
+/// Like [`check_folder`], for a document that may have errors. No finding if there is no id to compare.
 pub(crate) fn check_folder_of(document: &Document, folder_name: &str) -> Option<Finding> {
     let value = document.root().get("id")?;
     let id = value.as_str()?;
@@ -178,7 +178,7 @@ pub(crate) fn check_folder_of(document: &Document, folder_name: &str) -> Option<
     })
 }
 
-/// A manifest to start from, as indented JSON. Without findings when `id` is a slug.
+/// A template manifest as indented JSON. It has no findings if `id` is a slug.
 pub fn template(id: &str) -> String {
     let name = id
         .split(['-', '_'])
@@ -262,7 +262,7 @@ fn check_version<'d>(value: Value<'d>, context: &mut Context) -> Option<&'d str>
     }
     let mut finding =
         Finding::new(codes::local::VERSION_NOT_SEMVER).at(value).expected("three numbers, such as 1.0.0").got(version);
-    // Tags of repositories carry a `v`; the version after it is what is meant.
+    // Repository tags often start with `v`; the version after it is meant.
     if let Some(bare) = version.strip_prefix(['v', 'V']).filter(|bare| semver::is_semver(bare)) {
         finding = finding.fix(Fix::replace_string(value, "remove the prefix before the version", bare));
     }
@@ -270,23 +270,23 @@ fn check_version<'d>(value: Value<'d>, context: &mut Context) -> Option<&'d str>
     None
 }
 
-/// What holds for one kind of text.
+/// The rules of one kind of text.
 #[derive(Clone, Copy)]
 struct TextRule {
     max: usize,
     too_long: Code,
-    /// Control characters that are welcome.
+    /// Allowed control characters.
     controls: &'static [char],
 }
 
 /// Names and labels: one line.
 const LABEL: TextRule = TextRule { max: NAME_MAX, too_long: codes::local::NAME_LONG, controls: &[] };
 
-/// Help texts and the description of the tool: lines and tabs are fine.
+/// Help texts and the description of the tool: line breaks and tabs are allowed.
 const DESCRIPTION: TextRule =
     TextRule { max: DESCRIPTION_MAX, too_long: codes::local::DESCRIPTION_LONG, controls: &['\n', '\r', '\t'] };
 
-/// A required text that must say something.
+/// Checks a required text that must not be empty.
 fn required_text<'d>(object: Object<'d>, key: &str, rule: TextRule, context: &mut Context) -> Option<&'d str> {
     let value = context.required(object, key, object.get(key))?;
     let content = check_text(value, rule, context)?;
@@ -297,7 +297,7 @@ fn required_text<'d>(object: Object<'d>, key: &str, rule: TextRule, context: &mu
     Some(content)
 }
 
-/// A text that people or models read.
+/// Checks a text that people or models read.
 fn check_text<'d>(value: Value<'d>, rule: TextRule, context: &mut Context) -> Option<&'d str> {
     let content = context.string(value)?;
     context.code_points(value, content, 0..=rule.max, rule.too_long);
@@ -310,8 +310,7 @@ fn check_text<'d>(value: Value<'d>, rule: TextRule, context: &mut Context) -> Op
     Some(content)
 }
 
-/// Hints at unknown fields that look like a known one which is absent. `others` are names that other formats use for
-/// a known field.
+/// Hints at unknown fields that resemble a missing known one. `others` are names that other formats use for a known field.
 fn hint_unknown<'k>(
     object: Object<'_>,
     known: impl Iterator<Item = &'k str> + Clone,

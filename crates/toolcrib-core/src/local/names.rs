@@ -1,7 +1,7 @@
-//! One function, many surfaces: the name under which each of them sees it.
+//! The names of a function at each target (API or registry).
 //!
-//! A model sees `id_function`, because its list of tools is flat. A registry sees the slug `id-function`. Every surface
-//! has a grammar and a limit of its own; [`exposed_name`] applies both, and [`collisions`] finds what the mapping merges.
+//! A model sees `id_function`, because its list of tools is flat. A registry sees the slug `id-function`. Every target has its own grammar
+//! and limit; [`exposed_name`] applies both, and [`collisions`] finds functions that get the same name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,16 +9,16 @@ use std::fmt;
 /// Longest `id`, function name and credential name.
 pub(crate) const PART_MAX: usize = 64;
 
-/// Longest `id` that leaves a function 23 characters within [`EXPOSED_MAX`].
+/// Longest recommended `id`: it leaves a function 23 characters within [`EXPOSED_MAX`].
 pub(crate) const ID_ADVISED: usize = 40;
 
-/// Longest exposed name: the smallest limit among the surfaces that models call through.
+/// Longest exposed name: the smallest limit among the APIs through which models call.
 pub const EXPOSED_MAX: usize = 64;
 
-/// Longest exposed name that leaves room for what clients put in front (`mcp__server__`), which they count as well.
+/// Longest recommended exposed name: it leaves room for the prefix of clients (`mcp__server__`), which counts as well.
 pub const EXPOSED_ADVISED: usize = 40;
 
-/// Where a function is shown.
+/// An API or registry in which a function has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// Functions of the `OpenAI` API.
@@ -34,7 +34,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Every target.
+    /// All targets.
     pub const ALL: [Self; 5] = [Self::OpenAi, Self::Anthropic, Self::Gemini, Self::Mcp, Self::ErcSlug];
 
     /// Most characters of a name.
@@ -49,7 +49,7 @@ impl Target {
         }
     }
 
-    /// The names this target takes, as a regular expression without the limit.
+    /// The names that this target accepts, as a regular expression without the limit.
     pub const fn grammar(self) -> &'static str {
         match self {
             Self::OpenAi | Self::Anthropic => "[A-Za-z0-9_-]+",
@@ -59,7 +59,7 @@ impl Target {
         }
     }
 
-    /// Whether `name` follows the grammar of this target, whatever its length.
+    /// Whether `name` follows the grammar of this target; its length is not checked.
     pub fn accepts(self, name: &str) -> bool {
         let rest = |extra: &[u8]| name.bytes().all(|b| b.is_ascii_alphanumeric() || extra.contains(&b));
         match self {
@@ -83,18 +83,18 @@ impl fmt::Display for Target {
     }
 }
 
-/// Why a function has no name at a target.
+/// Why a function has no valid name at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
-    /// The tool's `id` is not one.
+    /// The tool's `id` is not valid.
     Id,
-    /// The function's name is not one.
+    /// The function's name is not valid.
     Function,
-    /// The joined name is longer than the target takes.
+    /// The joined name is longer than the target accepts.
     TooLong {
-        /// Characters the name would have.
+        /// The length of the name in characters.
         length: usize,
-        /// Characters the target takes.
+        /// The limit of the target in characters.
         limit: usize,
     },
     /// The joined name does not follow the target's grammar.
@@ -114,10 +114,10 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// The name of `function` of the tool `id` at `target`.
+/// Returns the name of `function` of the tool `id` at `target`.
 ///
-/// Models get `id_function`; Gemini wants a letter or `_` first, so a leading digit gets a `_` before it. The slug is
-/// `id-function` in lower case with every `_` turned into `-`.
+/// Models get `id_function`; Gemini requires a letter or `_` first, so a leading digit gets the prefix `_`. The slug is `id-function` in
+/// lower case with every `_` replaced by `-`.
 ///
 /// ```
 /// use toolcrib_core::local::names::{Target, exposed_name};
@@ -145,21 +145,21 @@ pub fn exposed_name(id: &str, function: &str, target: Target) -> Result<String, 
     if target.accepts(&name) { Ok(name) } else { Err(NameError::Grammar) }
 }
 
-/// Two functions that share a name at some targets.
+/// Two functions that have the same name at some targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collision {
     /// Index of the function that came first.
     pub first: usize,
-    /// Index of the function that takes the same name.
+    /// Index of the function that has the same name.
     pub second: usize,
-    /// Where the names are the same, with the name.
+    /// The targets at which the names are equal, with the name.
     pub names: Vec<(Target, String)>,
 }
 
-/// Functions, given as pairs of tool `id` and function name, whose names are the same at some target: `a-b` with `c`
-/// and `a` with `b_c` both have the slug `a-b-c`.
+/// Finds functions, given as pairs of tool `id` and function name, that have the same name at some target: `a-b` with `c` and `a` with
+/// `b_c` both have the slug `a-b-c`.
 ///
-/// Equal pairs are left out: those are duplicates, which every name shares. Pairs without a name at a target are too.
+/// Equal pairs are ignored: those are duplicates at every target. Pairs without a valid name at a target are ignored too.
 pub fn collisions<'n>(functions: impl IntoIterator<Item = (&'n str, &'n str)>) -> Vec<Collision> {
     let functions: Vec<_> = functions.into_iter().collect();
     let mut found: BTreeMap<(usize, usize), Vec<(Target, String)>> = BTreeMap::new();
@@ -181,27 +181,27 @@ pub fn collisions<'n>(functions: impl IntoIterator<Item = (&'n str, &'n str)>) -
 
 /// Whether `text` may be an `id`, a function name or a credential name: `[A-Za-z0-9][A-Za-z0-9_-]{0,63}`.
 ///
-/// No separators, dots or blanks: such a name is safe as a folder, a member and a part of a tool name.
+/// It has no separators, dots or blanks, so it is safe as a folder, a member and a part of a tool name.
 pub fn is_name(text: &str) -> bool {
     text.len() <= PART_MAX
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// Whether `text` is a slug, whatever its length: lower-case letters, digits and inner hyphens (ERC-8257 §6).
+/// Whether `text` is a slug of any length: lower-case letters, digits and inner hyphens (ERC-8257 §6).
 pub fn is_slug(text: &str) -> bool {
     let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let ends = text.bytes().next().is_some_and(lower) && text.bytes().next_back().is_some_and(lower);
     ends && text.bytes().all(|b| lower(b) || b == b'-')
 }
 
-/// Whether `text` is an identifier in the languages handlers are written in: it can be an export, a method, a symbol.
+/// Whether `text` is an identifier in the languages of handlers: usable as an export, a method or a symbol.
 pub fn is_identifier(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Variables, in upper case, that decide what a program loads, runs or trusts. No tool gets them set.
+/// Variables, in upper case, that control what a program loads, runs or trusts. They are never set for a tool.
 const LOADER_VARIABLES: &[&str] = &[
     "BASH_ENV",
     "ENV",
@@ -225,10 +225,10 @@ const LOADER_VARIABLES: &[&str] = &[
     "USER",
 ];
 
-/// How names of such variables begin.
+/// Prefixes of such variables.
 const LOADER_PREFIXES: &[&str] = &["BASH_FUNC_", "DYLD_", "LD_", "MALLOC_", "NODE_", "NPM_CONFIG_", "PYTHON", "TOOLCRIB_"];
 
-/// Whether an environment variable decides what a program loads or runs. `name` is in upper case.
+/// Whether an environment variable controls what a program loads or runs. `name` is in upper case.
 pub(crate) fn is_loader_variable(name: &str) -> bool {
     LOADER_VARIABLES.contains(&name) || LOADER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -268,7 +268,7 @@ mod tests {
             assert!(exposed_name(&part(63), &part(64), target).is_ok(), "128 characters, {target}");
             check(&part(64), &part(64), target, Err(NameError::TooLong { length: 129, limit: 128 }));
         }
-        // The prefix counts.
+        // The prefix counts towards the limit.
         let digit = format!("1{}", part(62));
         assert!(exposed_name(&digit, &part(63), Target::Gemini).is_ok());
         check(&digit, &part(64), Target::Gemini, Err(NameError::TooLong { length: 129, limit: 128 }));

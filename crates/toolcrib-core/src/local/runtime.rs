@@ -1,7 +1,7 @@
 //! How a tool runs: the optional blocks `runtime` and `sandbox`.
 //!
-//! Both are additions of this host to the format. Other hosts ignore them, and a folder without them still runs: the host infers the
-//! runtime from the files. What is declared here is a request. The host decides what a tool gets, and never gives more than declared.
+//! Both extend the format for this host. Other hosts ignore them, and a folder without them still runs: the host infers the runtime from
+//! the files. The blocks are requests: the host decides what a tool gets, and never grants more than was requested.
 
 use super::hint_unknown;
 use super::server::{check_reach, check_url};
@@ -10,25 +10,25 @@ use crate::codes::{self, Code};
 use crate::finding::Finding;
 use crate::json::{Array, Object, Value};
 
-/// Longest time a function may ask for, in milliseconds. Clients give up long before.
+/// Longest time limit that a function may request, in milliseconds. Clients time out long before.
 pub const MAX_TIMEOUT_MS: u64 = 600_000;
 
-/// Longest time an idle process is kept, in seconds.
+/// Longest lifetime of an idle process, in seconds.
 pub(crate) const MAX_KEEP_ALIVE: u64 = 86_400;
 
-/// Most calls of one tool at the same time. Each may be a process.
+/// Most concurrent calls of one tool. Each may be a process.
 pub(crate) const MAX_CONCURRENT: u64 = 64;
 
-/// Most memory a tool may ask for, in MiB.
+/// Most memory that a tool may request, in MiB.
 pub(crate) const MAX_MEMORY_MIB: u64 = 65_536;
 
-/// Most processes and threads a tool may ask for.
+/// Most processes and threads that a tool may request.
 pub(crate) const MAX_PROCESSES: u64 = 4_096;
 
-/// Largest file a tool may ask to write, in MiB.
+/// Largest file that a tool may request to write, in MiB.
 pub(crate) const MAX_FILE_MIB: u64 = 65_536;
 
-/// Most words of a command, paths of a list and ports. Each is a rule that a person reads before granting it.
+/// Most words of a command, paths of a list, and ports. The user reads each of them before granting it.
 const MAX_ITEMS: usize = 64;
 
 /// Longest path, command word or URL, in bytes: the limit of the operating system.
@@ -40,7 +40,7 @@ pub(super) const FIELDS: &[&str] = &["runtime", "sandbox"];
 const RUNTIME_FIELDS: &[&str] = &["kind", "command", "entry", "url", "keepAlive", "maxConcurrent", "timeoutMs"];
 const SANDBOX_FIELDS: &[&str] = &["read", "write", "network", "memoryMiB", "maxProcesses", "maxFileMiB"];
 
-/// What runs the functions of a tool.
+/// How the functions of a tool run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuntimeKind {
     /// A program that reads and writes JSON lines.
@@ -50,7 +50,7 @@ pub enum RuntimeKind {
     },
     /// A JavaScript or TypeScript module with handlers.
     Node {
-        /// The module, relative to the folder. Inferred from the files when absent.
+        /// The module, relative to the folder. Inferred from the files if absent.
         entry: Option<String>,
     },
     /// An MCP server that is started for the tool.
@@ -58,12 +58,12 @@ pub enum RuntimeKind {
         /// The program and its arguments.
         command: Vec<String>,
     },
-    /// An MCP server that is reached by streamable HTTP.
+    /// An MCP server that is called by streamable HTTP.
     McpHttp {
         /// Its URL.
         url: String,
     },
-    /// A server on this machine that takes calls by POST.
+    /// A server on this machine that accepts calls by POST.
     Http {
         /// Its URL.
         url: String,
@@ -85,7 +85,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// What runs the functions.
+    /// How the functions run.
     pub const fn kind(&self) -> &RuntimeKind {
         &self.kind
     }
@@ -95,7 +95,7 @@ impl Runtime {
         self.keep_alive
     }
 
-    /// Calls at the same time.
+    /// Most concurrent calls.
     pub const fn max_concurrent(&self) -> Option<u64> {
         self.max_concurrent
     }
@@ -118,17 +118,17 @@ pub struct SandboxRequest {
 }
 
 impl SandboxRequest {
-    /// Paths to read, as written: `/absolute`, `~/in the home folder`, `$folder`, `$data` or `$tmp` with an optional rest.
+    /// Paths that the tool reads, as written: `/absolute`, `~/in the home folder`, `$folder`, `$data` or `$tmp` with an optional rest.
     pub fn read(&self) -> &[String] {
         &self.read
     }
 
-    /// Paths to write, as written.
+    /// Paths that the tool writes, as written.
     pub fn write(&self) -> &[String] {
         &self.write
     }
 
-    /// Which connections the tool makes.
+    /// The connections that the tool makes.
     pub const fn network(&self) -> &NetworkRequest {
         &self.network
     }
@@ -149,19 +149,19 @@ impl SandboxRequest {
     }
 }
 
-/// Which connections a tool makes.
+/// The connections that a tool makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NetworkRequest {
-    /// None.
+    /// No connections.
     #[default]
     None,
     /// TCP to these ports, of any host.
     Ports(Vec<u16>),
-    /// Any.
+    /// Any connections.
     Any,
 }
 
-/// Checks both blocks. `None` if one of them cannot be used, which was reported then.
+/// Checks both blocks. `None` if one of them is invalid; the reason is then reported.
 pub(super) fn check(root: Object<'_>, context: &mut Context) -> Option<(Option<Runtime>, SandboxRequest)> {
     let runtime = root.get("runtime").map(|value| check_runtime(value, context));
     let sandbox = root.get("sandbox").map_or_else(|| Some(SandboxRequest::default()), |value| check_sandbox(value, context));
@@ -176,7 +176,7 @@ pub(super) fn check(root: Object<'_>, context: &mut Context) -> Option<(Option<R
     Some((runtime, sandbox))
 }
 
-/// A whole number from 0 or 1 to a limit.
+/// Parses an integer from 0 or 1 to a limit.
 pub(super) fn number(value: Value<'_>, least: u64, most: u64, context: &mut Context) -> Option<u64> {
     let number = value.as_u64().filter(|number| (least..=most).contains(number));
     if number.is_none() {
@@ -202,7 +202,7 @@ fn check_runtime(value: Value<'_>, context: &mut Context) -> Option<Runtime> {
     })
 }
 
-/// An absent value is fine, one that was refused is not.
+/// A missing value is valid, a rejected one is not.
 fn present<T>(value: Option<Option<T>>) -> Option<Option<T>> {
     match value {
         Some(checked) => checked.map(Some),
@@ -329,7 +329,7 @@ fn check_network(value: Value<'_>, context: &mut Context) -> Option<NetworkReque
     network
 }
 
-/// The texts of a list, each of a size that the operating system takes.
+/// The strings of a list, each of a size that the operating system accepts.
 fn texts(list: Array<'_>, value: Value<'_>, code: Code, context: &mut Context) -> Option<Vec<String>> {
     if list.len() > MAX_ITEMS {
         context.report(Finding::new(code).at(value).expected(format!("at most {MAX_ITEMS}")).got(list.len().to_string()));

@@ -1,7 +1,7 @@
 //! URLs of servers that take calls: the field `url` of the block `runtime`.
 //!
-//! The URL is written by the author of the tool, so it decides nothing by itself. A server on this machine may be reached by plain
-//! http. Any other server is reached by https only, and only if `sandbox.network` has the port, which the user sees before a call.
+//! The author of the tool writes the URL, so it grants nothing by itself. A server on this machine may be called by plain http. Any other
+//! server is called by https only, and only if `sandbox.network` has the port, which the user sees before a call.
 
 use super::runtime::{MAX_TEXT, NetworkRequest, RuntimeKind, SandboxRequest};
 use crate::checked::Context;

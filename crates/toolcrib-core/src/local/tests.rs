@@ -68,14 +68,14 @@ fn both_examples_of_the_format_are_clean() {
     assert_eq!(written.source(), function.parameters());
     assert_eq!(written.get("required").map(Value::source), Some("[\"input\"]"));
     assert!(manifest.parameters("do_nothing").is_none() && manifest.function("do_nothing").is_none());
-    // Written out again, it is the same document.
+    // The canonical form parses to the same document.
     assert_eq!(serde_json::from_str::<Json>(manifest.canonical().as_str()).expect("canonical JSON"), full());
 
     let result = checked(SHELL);
     assert_eq!(result.findings, []);
     let manifest = result.into_result().expect("no errors");
     assert_eq!(manifest.credentials(), []);
-    // The default of the timeout is told in words; nothing fills it in.
+    // The description mentions the default of the timeout; the parser does not fill it in.
     let execute = manifest.function("execute").expect("the function exists");
     assert!(execute.survey().prefilled.is_empty() && !execute.parameters().contains("\"default\""));
 }
@@ -126,7 +126,7 @@ fn ids_should_travel() {
     check("/id", json!("MyTool"), &[code::ID_NOT_SLUG]);
     check("/id", json!("tool-"), &[code::ID_NOT_SLUG]);
     check("/id", json!("My_Tool"), &[code::ID_UNDERSCORE, code::ID_NOT_SLUG]);
-    // One more character than is advised. The exposed name is then long as well.
+    // One character more than recommended. The exposed name is then long as well.
     check("/id", json!("a".repeat(ID_ADVISED)), &[code::EXPOSED_NAME_LONG]);
     check("/id", json!("a".repeat(ID_ADVISED + 1)), &[code::ID_LONG, code::EXPOSED_NAME_LONG]);
 }
@@ -240,7 +240,7 @@ fn values_of_credentials_do_not_belong_into_a_manifest() {
         assert!(!format!("{:?}", result.findings).contains("hunter2"), "the value is not repeated");
         check(&format!("/credentials/0/{key}"), json!(["hunter2"]), &[code::SECRET_IN_MANIFEST]);
     }
-    // What is declared to be no secret is merely useless.
+    // A default of a credential that is declared not to be secret only has no effect.
     let open = json!({"name": "url", "label": "URL", "required": true, "secret": false, "default": "http://localhost"});
     let mut manifest = full();
     manifest["credentials"] = json!([open]);
@@ -295,7 +295,7 @@ fn exposed_names_fit_everywhere_or_say_where_not() {
     assert!(message.contains("65 characters") && message.ends_with("OpenAI, Anthropic and ERC-8257"), "{message}");
     let result = check("/functions/0/name", json!("done_"), &[code::SLUG_REFUSED]);
     assert_eq!(result.findings[0].got.as_deref(), Some("my-tool-done-"));
-    // Without a valid id there is no exposed name to speak of.
+    // Without a valid id there is no exposed name to check.
     let mut manifest = full();
     manifest["id"] = json!("..");
     manifest["functions"][0]["name"] = json!("f".repeat(64));
@@ -375,7 +375,7 @@ fn names_of_parameters_are_taken_by_every_provider() {
     }
     let result = check(parameters, with(&"a".repeat(PROPERTY_NAME_MAX + 1)), &[code::PROPERTY_NAME]);
     assert!(result.findings[0].message.ends_with("Anthropic and Gemini"));
-    // Providers look at the top level only.
+    // Providers check only the top level.
     check(parameters, json!({"type": "object", "properties": {"a": with("b c")}}), &[]);
 }
 
@@ -395,7 +395,7 @@ fn unknown_fields_are_kept_and_near_misses_are_hinted_at() {
         let result = check(pointer, json!("x"), &[code::UNKNOWN_FIELD]);
         assert_eq!(result.findings[0].expected.as_deref(), Some(meant), "{pointer}");
     }
-    // The known field is there, so its neighbour is something else.
+    // The known field is present, so the similar one is not a misspelling.
     check("/names", json!("x"), &[]);
     check("/functions/0/params", json!({}), &[]);
 
@@ -455,13 +455,13 @@ fn the_template_is_clean_whatever_the_slug() {
         assert_eq!(result.conformant().expect("no errors").id(), id);
     }
     assert_eq!(checked(&template("web-search")).conformant().expect("no errors").name(), "Web Search");
-    // A bad id gives a manifest that says so, never broken JSON.
+    // A bad id gives a manifest with findings, never broken JSON.
     for id in ["", "\"", "a\\b", "\u{1}", "--"] {
         assert!(checked(&template(id)).has(code::ID_GRAMMAR), "{id:?}");
     }
 }
 
-/// Files made to be slow: long lists of wrong things, each of which wants a pointer.
+/// Files that are slow on purpose: long lists of invalid values that each need a pointer.
 #[test]
 fn hostile_lists_are_cut_short() {
     let flood = |head: &str, item: &str, tail: &str| {
@@ -482,7 +482,7 @@ fn hostile_lists_are_cut_short() {
         format!("{{{keys}\"id\":\"a\"}}"),
         format!("{{\"functions\":[{{\"parameters\":{{\"properties\":{{{}\"\":0}}}}}}]}}", keys.replace("functon", "f ")),
     ];
-    // Rules about the whole document: each breach counts, and only those that are shown are placed.
+    // Rules about the whole document: each violation counts, and only those that are shown get a pointer.
     for item in ["\"e\u{301}\"", "99999999999999999999", "\"\u{378}\""] {
         let result = checked(&flood("{\"x\":[", item, "]}"));
         assert_eq!(result.findings.len(), crate::finding::MAX_FINDINGS + 1, "{item}");
@@ -491,7 +491,7 @@ fn hostile_lists_are_cut_short() {
     for source in sources {
         let result = checked(&source);
         assert!(result.conformant().is_none());
-        // Making a finding costs a walk to its place, also when it is only counted.
+        // Creating a finding costs a walk to its position, even if it is only counted.
         let last = result.findings.last().filter(|last| last.code == codes::core::TOO_MANY_FINDINGS);
         let unseen = last.map_or(0, |last| last.message.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(usize::MAX));
         assert!(unseen < 2048, "{unseen} more findings for {}", &source[..60]);
@@ -643,7 +643,7 @@ fn an_mcp_server_elsewhere_needs_https_and_the_network() {
 }
 
 proptest! {
-    /// Whatever is put in the place of a value, and wherever the text is cut, there is a verdict.
+    /// For any replaced value, and for any truncation of the text, checking returns a result.
     #[test]
     fn no_mutation_panics(at in 0_usize..2000, value in mutation(), cut in prop::option::of(0_usize..2000)) {
         let mut manifest: Json = serde_json::from_str(LATER).expect("the vector is JSON");

@@ -1,9 +1,9 @@
-//! Gas of access checks: what a predicate reads, and what that costs on a chain.
+//! Gas of access checks: what a predicate reads, and the cost on a chain.
 //!
-//! A registry gives its predicate 200,000 gas. Most of what a check costs is first access to accounts and storage slots, and
-//! chains price that differently, so a configuration that answers on Ethereum may run out of gas elsewhere. The counts and
-//! the rest were measured on our contracts (`contracts/snapshots`, and `tests/it/gas.rs` of the chain crate, which compares
-//! each estimate with a run at both prices) and on equivalents of the reference's.
+//! A registry gives its predicate 200,000 gas. The first accesses to accounts and storage slots are most of the cost of a check, and chains
+//! price them differently, so a configuration that succeeds on Ethereum may run out of gas elsewhere. The counts and the remaining costs
+//! were measured on our contracts (`contracts/snapshots`, and `tests/it/gas.rs` of the chain crate, which compares each estimate with a run
+//! at both prices) and on equivalents of the reference's contracts.
 
 use std::ops::Add;
 
@@ -22,19 +22,19 @@ impl ColdAccess {
     /// Ethereum, and most chains that run its virtual machine (EIP-2929).
     pub const ETHEREUM: Self = Self { account: 2_600, slot: 2_100 };
 
-    /// Monad. Since its revision `MONAD_TEN` slots that lie close together share a price, so this is the upper bound; entries of
-    /// mappings, such as balances, never do.
+    /// Monad. Since revision `MONAD_TEN` adjacent slots share a price, so this is the upper bound; entries of mappings, such as balances,
+    /// are never adjacent.
     pub const MONAD: Self = Self { account: 10_100, slot: 8_100 };
 }
 
-/// How a token contract is reached.
+/// How the code of a token contract is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TokenCode {
-    /// Its code is at its address.
+    /// The code is at its address.
     Plain,
-    /// ERC-1967: a slot names the implementation.
+    /// ERC-1967: a slot holds the implementation.
     Proxy,
-    /// ERC-1967: a slot names a beacon, and a slot of the beacon the implementation.
+    /// ERC-1967: a slot holds a beacon, and a slot of the beacon holds the implementation.
     Beacon,
 }
 
@@ -49,24 +49,24 @@ impl TokenCode {
     }
 }
 
-/// What a check uses.
+/// The gas that a check uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GasUse {
-    /// Accounts that are accessed for the first time, apart from the predicate itself, which the registry pays for.
+    /// Accounts that are accessed for the first time, without the predicate itself, which the registry pays for.
     pub accounts: u64,
     /// Storage slots that are read for the first time.
     pub slots: u64,
-    /// Gas for everything else, including what calls must keep back (EIP-150).
+    /// All other gas, including what calls must retain (EIP-150).
     pub other: u64,
 }
 
 impl GasUse {
-    /// Gas at these prices.
+    /// The gas at these prices.
     pub const fn at(&self, prices: ColdAccess) -> u64 {
         self.other + self.accounts * prices.account + self.slots * prices.slot
     }
 
-    /// Whether a registry gives enough at these prices.
+    /// Whether the registry's gas suffices at these prices.
     pub const fn fits_registry(&self, prices: ColdAccess) -> bool {
         self.at(prices) <= REGISTRY_GAS
     }
@@ -84,12 +84,12 @@ impl Add for GasUse {
     }
 }
 
-/// Whose predicate it is: ours keep lists as code, those of the reference keep each entry in slots.
+/// The author of the predicate: Toolcrib's predicates store lists as code, those of the reference store each entry in slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Implementation {
-    /// Ours.
+    /// Toolcrib's predicate.
     Toolcrib,
-    /// The reference's, or a contract that is not known and assumed to be like it.
+    /// The reference's predicate, or an unknown contract that is assumed to be like it.
     Reference,
 }
 
@@ -105,7 +105,7 @@ pub fn erc721(whose: Implementation, collections: impl IntoIterator<Item = Token
     collections.into_iter().fold(fixed, |sum, code| sum + code.call() + each)
 }
 
-/// Estimates a check of an ERC-1155 gate, for a holder of the last token: collections, and how many ids each has.
+/// Estimates a check of an ERC-1155 gate, for a holder of the last token: collections, and the number of ids of each.
 pub fn erc1155(whose: Implementation, collections: impl IntoIterator<Item = (TokenCode, usize)>) -> GasUse {
     let (fixed, each, each_id) = match whose {
         Implementation::Toolcrib => {
@@ -126,7 +126,7 @@ pub fn erc20(token: TokenCode) -> GasUse {
     token.call() + GasUse { accounts: 0, slots: 3, other: 3_300 }
 }
 
-/// Reading a list of ours: a slot that names the contract that holds it, and that contract.
+/// The cost of reading one of our lists: a slot that holds the address of the contract with the list, and that contract.
 const OUR_LIST: GasUse = GasUse { accounts: 1, slots: 1, other: 2_500 };
 
 #[cfg(test)]
@@ -165,7 +165,7 @@ mod tests {
         // 10 accounts at 7,500 more and 21 slots at 6,000 more.
         assert_eq!(ten.at(ColdAccess::MONAD) - ten.at(ColdAccess::ETHEREUM), 10 * 7_500 + 21 * 6_000);
         assert!(!ten.fits_registry(ColdAccess::MONAD));
-        // The limit of ours: behind beacon proxies a fourth collection fits on Ethereum only. 13 accounts, 13 slots.
+        // The limit of our predicate: behind beacon proxies a fourth collection fits on Ethereum only. 13 accounts, 13 slots.
         let ours = |count| erc721(Implementation::Toolcrib, std::iter::repeat_n(TokenCode::Beacon, count));
         assert!(ours(3).fits_registry(ColdAccess::MONAD));
         assert!(ours(4).fits_registry(ColdAccess::ETHEREUM) && !ours(4).fits_registry(ColdAccess::MONAD));

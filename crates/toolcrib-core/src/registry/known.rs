@@ -1,11 +1,10 @@
-//! Deployed predicates with measured faults.
+//! Deployed predicates with measured defects.
 //!
-//! A fault is listed when a deployment is known by chain and address and its behaviour was measured. The numbers come from
-//! equivalent contracts (solc 0.8.37, all optimisations), for a holder in the last slot, and have not been taken again on the
-//! deployed bytecode; at the largest configuration they are off the limit by a factor of five, so the conclusion does not
-//! hang on a few percent. The reference's `CompositePredicate` has a worse fault, a broken term that counts as a plain no
-//! and is granted when negated, but no deployment of its own that could be listed; [`FaultKind::FailsOpen`] is for those
-//! that are found by their code.
+//! A defect is listed if a deployment is known by chain and address and its behaviour was measured. The numbers come from equivalent
+//! contracts (solc 0.8.37, all optimisations), for a holder in the last slot, and were not measured again on the deployed bytecode; at the
+//! largest configuration they exceed the limit by a factor of five, so the conclusion does not depend on a few percent. The reference's
+//! `CompositePredicate` has a worse defect (a failing term counts as a no and is granted when negated), but no deployment that could be
+//! listed; [`FaultKind::FailsOpen`] is for those that are found by their code.
 
 use std::fmt;
 
@@ -13,57 +12,57 @@ use alloy_primitives::{Address, B256, address};
 
 use crate::codes::{self, Code};
 
-/// Gas that the reference registry, and ours, give a predicate.
+/// The gas that the reference registry, and ours, give a predicate.
 pub const REGISTRY_GAS: u64 = 200_000;
 
-/// Gas that the reference's composite gives each of its terms.
+/// The gas that the reference's composite gives each of its terms.
 pub(crate) const REFERENCE_TERM_GAS: u64 = 50_000;
 
-/// A fault of a deployed contract.
+/// A defect of a deployed contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KnownFault {
     /// The contract's name.
     pub name: &'static str,
-    /// What is wrong with it.
+    /// The kind of defect.
     pub kind: FaultKind,
 }
 
-/// What is wrong with a contract.
+/// The kind of defect of a contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// It accepts configurations that cannot answer within the registry's gas.
+    /// It accepts configurations that need more than the registry's gas.
     ExceedsRegistryGas {
         /// The largest configuration that it accepts, in words.
         largest: &'static str,
-        /// What that needs.
+        /// The gas that it needs.
         needs: u64,
         /// The largest configurations that are safe, in words.
         safe: &'static str,
-        /// What the larger of these needs.
+        /// The gas that the larger of these needs.
         safe_needs: u64,
     },
-    /// It answers within the registry's gas, but accepts configurations that are too large for a term of a composite.
+    /// It works within the registry's gas, but accepts configurations that are too large for a term of a composite.
     ExceedsTermGas {
         /// The largest configuration that it accepts, in words.
         largest: &'static str,
-        /// What that needs.
+        /// The gas that it needs.
         needs: u64,
         /// The largest configuration that is safe inside a composite, in words.
         safe: &'static str,
-        /// What that needs.
+        /// The gas that it needs.
         safe_needs: u64,
     },
-    /// A term that does not work counts as a no before it is negated, so that its negation grants.
+    /// A failing term counts as a no before it is negated, so that its negation grants access.
     FailsOpen {
-        /// Gas that a term gets before it counts as broken.
+        /// The gas of a term, beyond which it counts as failing.
         term_gas: u64,
     },
 }
 
 impl KnownFault {
-    /// Its code.
+    /// The code for it.
     pub const fn code(&self) -> Code {
         codes::predicate::KNOWN_FAULT
     }
@@ -91,8 +90,8 @@ impl fmt::Display for KnownFault {
     }
 }
 
-/// The known fault of a contract, by where it is. With the hash of its code an entry that knows the hash is held against it,
-/// and contracts at other addresses are found by it.
+/// Returns the known defect of the contract at an address. If `code_hash` is given, it must match entries that have a hash, and it also
+/// finds contracts at other addresses.
 pub fn known_fault(chain_id: u64, address: &Address, code_hash: Option<&B256>) -> Option<KnownFault> {
     look_up(TABLE, chain_id, address, code_hash)
 }
@@ -101,13 +100,13 @@ fn look_up(table: &[Entry], chain_id: u64, address: &Address, code_hash: Option<
     table.iter().find(|entry| entry.is(chain_id, address, code_hash)).map(|entry| entry.fault)
 }
 
-/// A line of the table.
+/// A row of the table.
 struct Entry {
     /// The chains that the reference is deployed on, always at the same address.
     chains: &'static [u64],
     /// The address; `None` for contracts that are found by their code alone.
     address: Option<Address>,
-    /// keccak256 of the running code, where it is known.
+    /// keccak256 of the deployed code, if known.
     code_hash: Option<B256>,
     fault: KnownFault,
 }
@@ -115,7 +114,7 @@ struct Entry {
 impl Entry {
     fn is(&self, chain_id: u64, address: &Address, code_hash: Option<&B256>) -> bool {
         match (self.address, self.code_hash) {
-            // The code says what a contract does. Where both hashes are known, the address adds nothing.
+            // The code decides what a contract does. If both hashes are known, the address is irrelevant.
             (_, Some(expected)) if code_hash.is_some() => code_hash == Some(&expected),
             (Some(expected), _) => expected == *address && self.chains.contains(&chain_id),
             (None, _) => false,
@@ -123,7 +122,7 @@ impl Entry {
     }
 }
 
-/// Where the reference is deployed.
+/// The chains on which the reference is deployed.
 const REFERENCE_CHAINS: &[u64] = &[1, 8453, 360, 2741, 143, 4663];
 
 const TABLE: &[Entry] = &[

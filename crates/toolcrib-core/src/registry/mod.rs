@@ -1,8 +1,8 @@
-//! Names that the onchain registry and its predicates go by: selectors, interface ids, requirement kinds, topics.
+//! Constants of the onchain registry and its predicates: selectors, interface ids, requirement kinds, topics.
 //!
-//! Values only. The tests recompute every one of them from its signature; talking to a chain is another crate's work.
-//! Plain types for what registries and predicates say ([`ToolState`], [`Requirements`], [`Proxy`]) are here as well, so that reading, keeping
-//! and judging share them. [`known`] lists deployed predicates with measured faults, [`gas`] estimates what access checks cost.
+//! Values only. The tests recompute each of them from its signature; chain access is in another crate. Plain types for the state of
+//! registries and predicates ([`ToolState`], [`Requirements`], [`Proxy`]) are here as well, so that the crates that read, store and judge
+//! share them. [`known`] lists deployed predicates with measured defects, [`gas`] estimates the cost of access checks.
 
 use alloy_primitives::{B256, b256};
 
@@ -18,8 +18,7 @@ pub const TOOL_REGISTRY_INTERFACE: [u8; 4] = [0xf1, 0xdc, 0x80, 0x75];
 /// ERC-165 id of `IAccessPredicate`: the XOR of its three selectors.
 pub const ACCESS_PREDICATE_INTERFACE: [u8; 4] = [0xbd, 0xf9, 0xdc, 0x18];
 
-/// Selector of `hasAccess(uint256,address,bytes)`, which registry and predicates share. Types, not selectors, keep
-/// the two apart.
+/// Selector of `hasAccess(uint256,address,bytes)`, which registry and predicates share: the selector does not tell them apart.
 pub const HAS_ACCESS_SELECTOR: [u8; 4] = [0xa7, 0xe3, 0x77, 0x5b];
 
 /// The functions of `IToolRegistry`, as signatures.
@@ -50,17 +49,17 @@ pub const TOOL_REGISTRY_EVENTS: [(&str, B256); 4] = [
     ("ToolDeregistered(uint256)", b256!("9add33e854e243f868ff7cacac076d65b1d56fb593e2bb891e76e2e8d5ddd034")),
 ];
 
-/// Claimed by ERC-165: the answer depends on a proof in `data`, so that asking without any says nothing. `proofKind()` returns
-/// the requirement kind whose proof is expected.
+/// Claimed by ERC-165: the result depends on a proof in `data`, so that a call without one has no meaning. `proofKind()` returns the
+/// requirement kind of the expected proof.
 pub const PROOF_BASED_INTERFACE: [u8; 4] = [0x5e, 0xab, 0x88, 0x20];
 
-/// The id that no ERC-165 contract may claim. One that does says yes to everything.
+/// The interface id that no ERC-165 contract may claim. A contract that does returns true for everything.
 pub const INVALID_INTERFACE: [u8; 4] = [0xff; 4];
 
-/// What a composite writes in place of a kind for a part that it cannot read. Not a kind: it has no marker and no layout.
+/// What a composite returns in place of a kind for a term that it cannot read. Not a kind: it has no marker and no layout.
 pub const UNREAD_KIND: [u8; 4] = [0; 4];
 
-/// A requirement type that can be named. This is the one table of them.
+/// A known requirement type. This is the only table of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequirementKind {
@@ -74,18 +73,18 @@ pub enum RequirementKind {
     Erc20Balance,
     /// Own a token with one of some trait values: `abi.encode(address collection, address traits, bytes32 key, bytes32[] values)`.
     Erc7496Trait,
-    /// Show an issuer's attestation about the wallet: `abi.encode(string jwksUri, bytes32 conditionHash)`.
+    /// Present an issuer's attestation about the wallet: `abi.encode(string jwksUri, bytes32 conditionHash)`.
     WalletStateAttestation,
     /// Sign the `AccessProof` challenge: `abi.encode(address verifyingContract)`.
     AccessProof,
-    /// Be on a list: `abi.encode(bytes32 root)`.
+    /// Be on an allowlist: `abi.encode(bytes32 root)`.
     MerkleAllowlist,
-    /// Nobody qualifies: no data.
+    /// No account qualifies: no data.
     DenyAll,
 }
 
 impl RequirementKind {
-    /// Every kind that can be named: first those that the ERC pins, then the reference's and ours.
+    /// All kinds: first those that the ERC pins, then the reference's and ours.
     pub const ALL: [Self; 9] = [
         Self::Erc721Holding,
         Self::Erc1155Holding,
@@ -103,7 +102,7 @@ impl RequirementKind {
         Self::ALL.into_iter().find(|kind| kind.id() == id)
     }
 
-    /// The four bytes that name it onchain and in manifests.
+    /// The four bytes that identify it onchain and in manifests.
     pub const fn id(self) -> [u8; 4] {
         match self {
             Self::Erc721Holding => [0xbd, 0xf8, 0xc4, 0x28],
@@ -133,23 +132,23 @@ impl RequirementKind {
         }
     }
 
-    /// Whether ERC-8257 itself lays the kind down. The others are conventions of contracts.
+    /// Whether ERC-8257 itself defines the kind. The others are conventions of contracts.
     pub const fn is_pinned(self) -> bool {
         matches!(self, Self::Erc721Holding | Self::Erc1155Holding | Self::Subscription)
     }
 
-    /// Whether an account meets it only by showing something in the `data` of the access check.
+    /// Whether an account meets it only with a proof in the `data` of the access check.
     pub const fn needs_proof(self) -> bool {
         matches!(self, Self::Erc7496Trait | Self::WalletStateAttestation | Self::AccessProof | Self::MerkleAllowlist)
     }
 
-    /// Whether its data begins with the address of a token contract.
+    /// Whether its data starts with the address of a token contract.
     pub(crate) const fn names_token(self) -> bool {
         matches!(self, Self::Erc721Holding | Self::Erc1155Holding | Self::Subscription | Self::Erc20Balance | Self::Erc7496Trait)
     }
 
-    /// Whether `data` has the layout of this kind, as `abi.encode` writes it: whole words, clean address bytes, a tier that
-    /// fits a byte, tails where they belong, and nothing behind them.
+    /// Whether `data` has the layout of this kind, as `abi.encode` writes it: whole words, clean address bytes, a tier that fits a byte,
+    /// tails in the right position, and no trailing bytes.
     pub fn fits(self, data: &[u8]) -> bool {
         let (words, rest) = data.as_chunks::<32>();
         if !rest.is_empty() {
@@ -175,12 +174,12 @@ impl RequirementKind {
     }
 }
 
-/// A word that holds an address and no stray bits.
+/// Whether a word holds an address and no stray bits.
 fn is_address(word: &[u8; 32]) -> bool {
     word.iter().take(12).all(|&byte| byte == 0)
 }
 
-/// A word as a number; `None` beyond 32 bits, which no honest offset or length inside a requirement is.
+/// A word as a number; `None` beyond 32 bits, which no legitimate offset or length in a requirement exceeds.
 fn number(word: &[u8; 32]) -> Option<usize> {
     let (head, tail) = word.split_last_chunk::<4>()?;
     if head.iter().any(|&byte| byte != 0) { None } else { usize::try_from(u32::from_be_bytes(*tail)).ok() }
@@ -209,7 +208,7 @@ mod tests {
     fn interface_ids_are_the_xor_of_their_selectors() {
         assert_eq!(interface(&TOOL_REGISTRY_FUNCTIONS), TOOL_REGISTRY_INTERFACE);
         assert_eq!(interface(&ACCESS_PREDICATE_FUNCTIONS), ACCESS_PREDICATE_INTERFACE);
-        // The variant with two functions that some texts show has another id and is not used.
+        // The variant with two functions in some texts has another id and is not used.
         assert_eq!(interface(&ACCESS_PREDICATE_FUNCTIONS[..2]), [0xa1, 0x1e, 0xa9, 0x58]);
     }
 

@@ -1,4 +1,4 @@
-//! What a registry and its predicates say about a tool, as plain data: read by a chain client, kept in evidence, judged.
+//! The state of a tool in its registry and predicates, as plain data: read by a chain client, stored in evidence, judged.
 
 use std::collections::BTreeSet;
 
@@ -8,41 +8,41 @@ use serde::{Deserialize, Serialize};
 use super::{RequirementKind, UNREAD_KIND};
 use crate::tool::{Access, Logic};
 
-/// What a registry knows about an id.
+/// A registry's state of an id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToolState {
-    /// Nothing was ever registered under it.
+    /// The id was never registered.
     NotFound,
-    /// Its creator removed it for good.
+    /// Its creator deregistered it permanently.
     Deregistered,
     /// It is registered.
     Present(ToolConfig),
 }
 
-/// What a registry stores for a tool.
+/// The data that a registry stores for a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolConfig {
     /// The account that registered it.
     pub creator: Address,
-    /// Where its manifest is. Untrusted text.
+    /// The URL of its manifest. Untrusted text.
     pub metadata_uri: String,
     /// The hash of its manifest.
     pub manifest_hash: B256,
-    /// The contract that decides about access; `None` for open tools.
+    /// The contract that decides about access; `None` for tools without access control.
     pub access_predicate: Option<Address>,
 }
 
-/// What a contract says about itself by ERC-165, as registries ask before they accept a predicate.
+/// A contract's ERC-165 answer, as registries ask for before they accept a predicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Erc165 {
     /// It does not implement ERC-165. Registries accept it.
     NotAdvertised,
-    /// It implements ERC-165 and is something else. Registries refuse it.
+    /// It implements ERC-165, but is not a predicate. Registries reject it.
     Other,
-    /// It says that it is an access predicate.
+    /// It claims to be an access predicate.
     Predicate,
 }
 
@@ -50,15 +50,15 @@ pub enum Erc165 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProxyKind {
-    /// ERC-1967: the implementation is in a storage slot, which can be changed.
+    /// ERC-1967: the implementation is in a storage slot, which can change.
     Implementation,
-    /// ERC-1967: a beacon names the implementation.
+    /// ERC-1967: a beacon returns the implementation.
     Beacon,
-    /// ERC-1967: only the slot of the administrator is in use.
+    /// ERC-1967: only the administrator slot is set.
     Admin,
-    /// EIP-1167: the target is part of the code and stays.
+    /// EIP-1167: the target is part of the code and cannot change.
     Minimal,
-    /// EIP-7702: an account that delegates to code, and may delegate to other code tomorrow.
+    /// EIP-7702: an account that delegates to code, and can change the delegation.
     Delegated,
 }
 
@@ -79,7 +79,7 @@ impl Proxy {
     }
 }
 
-/// The serialised form. `is_mutable` follows from the kind, and is not believed when it is read back.
+/// The serialised form. `is_mutable` follows from the kind, and is ignored when it is parsed.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProxyRecord {
@@ -106,13 +106,13 @@ impl From<ProxyRecord> for Proxy {
 pub enum Requirements {
     /// There is no code to ask.
     NoCode,
-    /// It reverted, ran out of gas, or returned bytes that do not decode.
+    /// It reverted, ran out of gas, or returned bytes that cannot be decoded.
     Failed,
-    /// It returned more than readers accept. Not a denial.
+    /// It returned more than readers accept. This is not a denial.
     OverLimit,
     /// The predicate listed its requirements.
     Listed {
-        /// How they combine. In a file: whether any of them is enough.
+        /// How they combine. Serialised as: whether any of them suffices.
         #[serde(rename = "any", with = "any")]
         logic: Logic,
         /// The requirements.
@@ -121,7 +121,7 @@ pub enum Requirements {
 }
 
 impl Requirements {
-    /// The requirements that a manifest states.
+    /// The requirements that a manifest declares.
     pub fn stated(access: Access<'_>) -> Self {
         let entries = access.requirements().map(|entry| Requirement {
             kind: entry.kind().into(),
@@ -131,7 +131,7 @@ impl Requirements {
         Self::Listed { logic: access.logic(), entries: entries.collect() }
     }
 
-    /// The listed requirements; empty when there is no list.
+    /// The listed requirements; empty if there is no list.
     pub fn entries(&self) -> &[Requirement] {
         match self {
             Self::Listed { entries, .. } => entries,
@@ -139,12 +139,12 @@ impl Requirements {
         }
     }
 
-    /// Whether a composite could not read a part, so that the list is incomplete.
+    /// Whether a composite could not read a term, so that the list is incomplete.
     pub fn has_unread(&self) -> bool {
         self.entries().iter().any(|entry| entry.kind == UNREAD_KIND)
     }
 
-    /// The token contracts that requirements name, each once. They are read on the predicate's chain.
+    /// The token contracts in the requirements, without duplicates. They are on the predicate's chain.
     pub fn tokens(&self) -> BTreeSet<Address> {
         let names_token = |entry: &&Requirement| {
             RequirementKind::from_id(entry.kind.0).is_some_and(|kind| kind.names_token() && kind.fits(&entry.data))
@@ -153,13 +153,13 @@ impl Requirements {
     }
 }
 
-/// One requirement of a predicate. A hint: access is decided by asking for access.
+/// One requirement of a predicate. It is a hint: the access check itself decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requirement {
     /// The selector of the marker.
     pub kind: FixedBytes<4>,
-    /// The bytes as they were returned.
+    /// The returned bytes.
     pub data: Bytes,
     /// The predicate's description. Untrusted text.
     pub label: String,

@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 
-/// The JSON Schema of `T` as JSON text: draft 2020-12, parts written in place where the type allows it, without `$schema`
-/// and without the type's own name as title.
+/// Returns the JSON Schema of `T` as JSON text: draft 2020-12, inlined where the type permits it, without `$schema` and without the type's
+/// name as title.
 ///
-/// Only recursive types need `$defs`. The text is meant for `inputs` and `outputs` of a manifest, or for `parameters` of
-/// a function, and passes [`check`](super::check) unless the type itself is beyond its limits.
+/// Only recursive types need `$defs`. The text is for `inputs` and `outputs` of a manifest, or `parameters` of a function, and passes
+/// [`check`](super::check) unless the type itself exceeds its limits.
 pub fn schema_of<T: JsonSchema>() -> String {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
@@ -70,7 +70,7 @@ mod tests {
         children: Vec<Self>,
     }
 
-    /// Derives, checks without any finding, and compiles; then tries values.
+    /// Derives the schema, checks it without findings, compiles it, and validates values.
     #[track_caller]
     fn derives<T: JsonSchema>(good: &[serde_json::Value], bad: &[serde_json::Value]) -> serde_json::Value {
         let text = schema_of::<T>();

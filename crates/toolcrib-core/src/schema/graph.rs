@@ -1,8 +1,8 @@
-//! References: whether they resolve, whether they loop, and how far they blow a schema up.
+//! References: whether they resolve, whether they loop, and how much they expand a schema.
 //!
-//! The limits of ERC-8257 bound what is written, not what it stands for: thirty definitions that each use the previous
-//! one twice stay far below 1,024 nodes and keep a validator busy for an hour. So the schema is seen as a graph, with
-//! an edge from each subschema to those it applies, and judged in three steps:
+//! The limits of ERC-8257 bound the text of a schema, not its expansion: thirty definitions that each use the previous one twice stay far
+//! below 1,024 nodes and keep a validator busy for an hour. So the schema is treated as a graph, with an edge from each subschema to those
+//! it applies, and checked in three steps:
 //!
 //! 1. A cycle of edges that all apply to the same value never ends.
 //! 2. The expanded size is the number of subschemas after every reference is replaced by its target, added up from the
@@ -11,7 +11,7 @@
 //!    each part of the value is reached once. If two ways lead from a subschema to the same part and both come back,
 //!    the work doubles with every level of the value.
 //!
-//! Everything here is iterative, and bounded by the 1,024 nodes that the walk before it has let through.
+//! Everything here is iterative, and bounded by the 1,024 nodes that the previous walk accepted.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,18 +22,18 @@ use super::{MAX_EXPANDED, MAX_NODES};
 use crate::codes;
 use crate::json::{Array, Kind, Object, Value};
 
-/// Largest array index in a reference. Arrays of subschemas cannot be longer than the node limit, and stepping through
-/// a long array for each of many references would take quadratic time.
+/// Largest array index in a reference. Arrays of subschemas cannot be longer than the node limit, and indexing into a long array for each
+/// of many references would take quadratic time.
 const MAX_INDEX: usize = MAX_NODES;
 
-/// Most steps spent on telling harmless recursion from doubling. Enough for every schema within the node limit that
-/// is not made to be hard.
+/// Most steps spent on distinguishing harmless recursion from doubling. Enough for every schema within the node limit that is not built to
+/// be hard.
 const MAX_STEPS: usize = 200_000;
 
 /// Level at which a reference target outside the known schema positions is counted.
 const TARGET_LEVEL: usize = 2;
 
-/// Checks the references below `root`, which the walk has found to be within the limits.
+/// Checks the references below `root`, which the walk found to be within the limits.
 pub(super) fn check(root: Value<'_>, walk: &mut Walk<'_>) {
     let mut graph = Graph { root, nodes: Vec::new(), index: BTreeMap::new(), edges: Vec::new(), first: Vec::new() };
     if !graph.build(walk) {
@@ -55,8 +55,8 @@ pub(super) fn check(root: Value<'_>, walk: &mut Walk<'_>) {
     match graph.branching(&components) {
         Ok(()) => {}
         Err(Doubling::At(at)) => {
-            // Honest schemas can have this shape, and no standard forbids it. What must not happen is that the schema is
-            // compiled, which the validator sees to.
+            // Legitimate schemas can have this shape, and no standard forbids it. The schema must not be compiled, which the validator
+            // ensures.
             walk.report(codes::schema::BRANCHING_RECURSION, |finding| finding.at(at));
         }
         Err(Doubling::TooHard(at)) => walk.report(codes::schema::EXPANSION, |finding| {
@@ -73,13 +73,13 @@ enum Doubling<'d> {
 struct Node<'d> {
     value: Value<'d>,
     level: usize,
-    /// Whether an anchor here counts. Below `dependencies`, which 2020-12 does not know, it does not.
+    /// Whether an anchor here counts. Below `dependencies`, which 2020-12 does not define, it does not.
     anchored: bool,
-    /// Whether `unevaluatedProperties` or `unevaluatedItems` looks again at everything that was applied in place.
+    /// Whether `unevaluatedProperties` or `unevaluatedItems` visits everything again that was applied in place.
     twice: bool,
 }
 
-/// What a subschema takes over from the one around it.
+/// What a subschema inherits from its parent.
 #[derive(Clone, Copy)]
 struct Below {
     from: u32,
@@ -101,22 +101,22 @@ struct Edge<'d> {
 struct Graph<'d> {
     root: Value<'d>,
     nodes: Vec<Node<'d>>,
-    /// Node by the place where its value starts, which no two values share.
+    /// Node by the source position of its value, which is unique.
     index: BTreeMap<usize, u32>,
     edges: Vec<Edge<'d>>,
     /// For each node its first edge, and one more at the end.
     first: Vec<u32>,
 }
 
-/// Strongly connected components: for each node the number of its own, and all nodes in the order of those numbers.
-/// A component has a greater number than everything it leads to.
+/// Strongly connected components: for each node the number of its component, and all nodes in the order of those numbers. A component has a
+/// greater number than every component that is reachable from it.
 struct Components {
     of: Vec<u32>,
     order: Vec<u32>,
 }
 
 impl<'d> Graph<'d> {
-    /// Collects nodes and edges. Returns whether the graph is whole.
+    /// Collects nodes and edges. Returns whether the graph is complete.
     fn build(&mut self, walk: &mut Walk<'_>) -> bool {
         self.node(self.root, 1, true);
         self.apply_from(0);
@@ -129,7 +129,7 @@ impl<'d> Graph<'d> {
             let names = ["$anchor", "$dynamicAnchor"].map(|key| node.value.get(key));
             for name in names.into_iter().flatten() {
                 let Some(text) = name.as_str() else { continue };
-                // One schema may carry both kinds of anchor with the same name.
+                // One schema may have both kinds of anchor with the same name.
                 if anchors.insert(text, at as u32).is_some_and(|before| before != at as u32) {
                     sound = false;
                     walk.report(codes::schema::DUPLICATE_ANCHOR, |finding| finding.at(name).got(text));
@@ -154,11 +154,11 @@ impl<'d> Graph<'d> {
             }
             from += 1;
         }
-        // Once more, for targets outside the known schema positions.
+        // Again, for targets outside the known schema positions.
         sound && !self.has_moving_base(walk)
     }
 
-    /// Whether references and inner `$id`s meet. What a reference means would depend on where it stands.
+    /// Whether references and inner `$id`s occur together: then the meaning of a reference would depend on its position.
     fn has_moving_base(&self, walk: &mut Walk<'_>) -> bool {
         let moves = walk.has_refs() && walk.has_embedded_id();
         if moves {
@@ -168,7 +168,7 @@ impl<'d> Graph<'d> {
         moves
     }
 
-    /// The node of `value`, made if there is none.
+    /// Returns the node of `value`, creating it if necessary.
     fn node(&mut self, value: Value<'d>, level: usize, anchored: bool) -> u32 {
         let next = self.nodes.len() as u32;
         let at = *self.index.entry(value.span().start).or_insert(next);
@@ -179,14 +179,14 @@ impl<'d> Graph<'d> {
         at
     }
 
-    /// Adds the subschemas of the nodes from `from` on, and theirs.
+    /// Adds the subschemas of the nodes from index `from`, recursively.
     fn apply_from(&mut self, mut from: usize) {
         while let Some(node) = self.nodes.get(from) {
             let below = Below { from: from as u32, level: node.level + 1, anchored: node.anchored };
             for (key, member) in node.value.as_object().into_iter().flat_map(Object::iter) {
                 match classify(key) {
                     Keyword::One(apply) => match member.as_array() {
-                        // Only an old `items` holds an array; it was reported.
+                        // Only an old-style `items` has an array; it was reported.
                         Some(list) => list.iter().for_each(|item| self.edge(below, item, Apply::Items, "", 0)),
                         None => self.edge(below, member, apply, "", 0),
                     },
@@ -213,7 +213,7 @@ impl<'d> Graph<'d> {
     }
 
     fn edge(&mut self, below: Below, value: Value<'d>, apply: Apply, name: &'d str, place: u32) {
-        // Past the limit the target of a reference is refused once it is counted; more of it need not be kept.
+        // Beyond the limit the target of a reference is rejected when it is counted, so the rest need not be stored.
         if matches!(value.kind(), Kind::Object | Kind::Bool) && self.nodes.len() <= MAX_NODES {
             let to = self.node(value, below.level, below.anchored);
             if apply != Apply::Named {
@@ -222,8 +222,8 @@ impl<'d> Graph<'d> {
         }
     }
 
-    /// The node of a reference target. One outside the known schema positions becomes a schema by being referred to:
-    /// it is checked and counted now, and so is everything below it. `None` when a limit was passed.
+    /// Returns the node of a reference target. A target outside the known schema positions becomes a schema by being referenced: it is
+    /// checked and counted now, with everything below it. `None` if a limit was exceeded.
     fn reached(&mut self, target: Value<'d>, walk: &mut Walk<'_>) -> Option<u32> {
         let known = self.nodes.len();
         let to = self.node(target, TARGET_LEVEL, false);
@@ -267,7 +267,7 @@ impl<'d> Graph<'d> {
         &self.edges[self.first[node] as usize..self.first[node + 1] as usize]
     }
 
-    /// A subschema that is applied to the same value again by applying it.
+    /// Returns a subschema that applies itself to the same value again.
     fn endless(&self) -> Option<Value<'d>> {
         let in_place = |edge: &Edge<'_>| edge.apply == Apply::InPlace;
         let components = self.components(in_place);
@@ -279,7 +279,7 @@ impl<'d> Graph<'d> {
         Some(value.get("$ref").or_else(|| value.get("$dynamicRef")).unwrap_or(value))
     }
 
-    /// Tarjan's algorithm over the edges that `follow` lets through, with its own stack.
+    /// Tarjan's algorithm over the edges that `follow` accepts, with an explicit stack.
     fn components(&self, follow: impl Fn(&Edge<'_>) -> bool) -> Components {
         const UNSEEN: u32 = u32::MAX;
         let count = self.nodes.len();
@@ -312,7 +312,7 @@ impl<'d> Graph<'d> {
                         down = Some(edge.to);
                         break;
                     } else {
-                        // Either open, or closed in a component of its own.
+                        // Either open, or in a closed component.
                         if of[to] == UNSEEN {
                             low[own] = low[own].min(low[to]);
                         }
@@ -320,7 +320,7 @@ impl<'d> Graph<'d> {
                     }
                 }
                 if let Some(to) = down {
-                    // The edge is looked at once more on return, to take over what was found below it.
+                    // The edge is visited again on return, to propagate what was found below it.
                     path.push((node, at));
                     path.push((to, 0));
                     continue;
@@ -340,10 +340,10 @@ impl<'d> Graph<'d> {
         Components { of, order }
     }
 
-    /// The expanded size of the root, or the innermost subschema that passes the limit.
+    /// The expanded size of the root, or the innermost subschema that exceeds the limit.
     fn expanded(&self, components: &Components) -> Result<u64, Value<'d>> {
         let mut sizes = vec![0_u64; self.nodes.len()];
-        // What a component leads to comes before it, so its sizes are complete.
+        // Components that are reachable from a component come before it, so their sizes are complete.
         for &node in &components.order {
             let own = components.of[node as usize] as usize;
             let mut size = 1_u64;
@@ -362,13 +362,13 @@ impl<'d> Graph<'d> {
         Ok(sizes[components.of[0] as usize])
     }
 
-    /// Looks in each cycle for a subschema from which two ways lead to the same part of a value and back into the cycle.
+    /// Searches each cycle for a subschema from which two paths lead to the same part of a value and back into the cycle.
     fn branching(&self, components: &Components) -> Result<(), Doubling<'d>> {
         let within = |edge: &&Edge<'_>| components.of[edge.from as usize] == components.of[edge.to as usize];
         let mut done = vec![false; self.nodes.len()];
         let mut steps = 0_usize;
         for edge in self.edges.iter().filter(within).filter(|edge| edge.apply != Apply::InPlace) {
-            // What a value is first met with. A subschema that only refers on says nothing new.
+            // The subschema that a value is first validated with. One that only refers to another is skipped.
             let mut entry = edge.to;
             loop {
                 let mut onward = self.edges_of(entry).iter().filter(within);
@@ -414,13 +414,13 @@ struct Parts<'d> {
     object: Side,
 }
 
-/// What is known about all edges into array items, or into properties.
+/// Counts of all edges into array items, or into properties.
 #[derive(Default)]
 struct Side {
     count: usize,
     owner: Option<u32>,
     several_owners: bool,
-    /// Whether one of them takes "the rest", which only its own schema keeps apart from what is named.
+    /// Whether one of them applies to "the rest", which only its own schema separates from named parts.
     rest: bool,
 }
 
@@ -454,18 +454,18 @@ impl<'d> Parts<'d> {
                 self.contains += 1;
                 self.array.add(edge, false);
             }
-            // Names are strings and content is not decoded: nothing to descend into.
+            // Names are strings and content is not decoded, so there is nothing to descend into.
             Apply::Names | Apply::Content | Apply::InPlace | Apply::Named => {}
         }
     }
 
-    /// Whether some part may be reached twice. A value is an array or an object, never both.
+    /// Whether some part may be reached twice. A value is either an array or an object.
     fn overlap(mut self) -> bool {
         self.properties.sort_unstable();
         self.places.sort_unstable();
         self.properties.windows(2).any(|pair| pair[0] == pair[1])
             || self.places.windows(2).any(|pair| pair[0] == pair[1])
-            // Which names a pattern matches is not worked out here.
+            // The names that a pattern matches are not computed here.
             || self.patterns > 0 && self.patterns + self.properties.len() > 1
             || self.contains > 0 && self.array.count > 1
             || self.object.rest && self.object.several_owners
@@ -486,7 +486,7 @@ fn step<'d>(value: Value<'d>, token: &str) -> Result<Value<'d>, &'static str> {
     array.iter().nth(index).ok_or(MISSING)
 }
 
-/// Undoes percent-encoding (RFC 3986 §2.1). `None` when an escape is broken or the result is no text.
+/// Decodes percent-encoding (RFC 3986 §2.1). `None` if an escape is invalid or the result is not UTF-8.
 fn decode(fragment: &str) -> Option<Cow<'_, str>> {
     if !fragment.contains('%') {
         return Some(Cow::Borrowed(fragment));

@@ -1,19 +1,19 @@
-//! The keywords of JSON Schema 2020-12, sorted by what their values look like.
+//! The keywords of JSON Schema 2020-12, grouped by the type of their values.
 
 use crate::near;
 
 /// How the subschemas under a keyword are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Apply {
-    /// Not at all; only references lead there.
+    /// Not applied; only references lead there.
     Named,
     /// To the same value.
     InPlace,
-    /// To the property of the same name.
+    /// To the property with the same name.
     Property,
-    /// To properties whose names match.
+    /// To properties with matching names.
     Pattern,
-    /// To the properties that the same schema does not name.
+    /// To the properties that the same schema does not mention.
     Rest,
     /// To property names.
     Names,
@@ -23,13 +23,13 @@ pub(super) enum Apply {
     Prefix,
     /// To every array item.
     Contains,
-    /// To the array items that nothing else has looked at.
+    /// To the array items that no other keyword has evaluated.
     RestItems,
-    /// To what a string decodes to.
+    /// To the decoded content of a string.
     Content,
 }
 
-/// What a keyword takes.
+/// The type of a keyword's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keyword {
     /// One schema.
@@ -48,7 +48,7 @@ pub(super) enum Keyword {
     Const,
     Number,
     MultipleOf,
-    /// A bound that older drafts wrote as a boolean.
+    /// A bound that older drafts have as a boolean.
     Exclusive,
     NonNegative,
     Boolean,
@@ -59,12 +59,12 @@ pub(super) enum Keyword {
     Schema,
     Anchor,
     Vocabulary,
-    /// A keyword of an older draft that has no effect, with what replaced it.
+    /// A keyword of an older draft without effect, and its replacement.
     Legacy(&'static str),
     Unknown,
 }
 
-/// What `key` means in a schema.
+/// The meaning of `key` in a schema.
 pub(super) fn classify(key: &str) -> Keyword {
     use Keyword::{Array, Boolean, List, Map, NonNegative, Number, One, Text};
     // Byte strings compile to a decision tree over length and bytes; string patterns would be compared one by one.
@@ -109,9 +109,9 @@ pub(super) fn classify(key: &str) -> Keyword {
     }
 }
 
-/// The keyword that an unknown key was perhaps meant to be.
+/// Returns the keyword that an unknown key was probably meant to be.
 pub(super) fn near_miss(key: &str) -> Option<&'static str> {
-    /// The keywords that authors write by hand. `const` and `title` are left out: `cost` and `tile` are words.
+    /// The keywords that authors write by hand, without `const` and `title`: `cost` and `tile` are words.
     const COMMON: &[&str] = &[
         "type",
         "enum",
@@ -143,7 +143,7 @@ pub(super) fn near_miss(key: &str) -> Option<&'static str> {
         "$defs",
     ];
     match key {
-        // OpenAPI's own keyword, not a slip.
+        // A keyword of OpenAPI, not a misspelling.
         "example" => return None,
         "property" | "propertys" | "props" => return Some("properties"),
         "additionalProperty" | "additionalPropertys" => return Some("additionalProperties"),

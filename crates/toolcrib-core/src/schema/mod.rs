@@ -1,15 +1,14 @@
-//! JSON Schema inside manifests: limits, shape, hazards.
+//! JSON Schema inside manifests: limits, structure and hazards.
 //!
-//! A creator controls the schemas that every reader and every agent will hand to a validator. [`check`] decides, without
-//! a validator, whether a schema is one (what the 2020-12 metaschema asks), whether it keeps the limits of ERC-8257
-//! Manifest Parser Hardening, and whether applying it can be made expensive: references that lead out of the document,
-//! loop or multiply, and patterns that need backtracking. It runs on every manifest, so an ordinary schema costs one
-//! pass and no allocation.
+//! A creator controls the schemas that every reader and every agent passes to a validator. Without a validator, [`check`] decides whether a
+//! value is a valid schema (by the 2020-12 metaschema), whether it keeps the limits of ERC-8257 Manifest Parser Hardening, and whether
+//! applying it can be made expensive: references that leave the document, loop or multiply, and patterns that need backtracking. It runs on
+//! every manifest, so an ordinary schema costs one pass and no allocation.
 //!
-//! With the feature `schema`, [`Validator`] compiles what passed, and [`schema_of`] makes a schema from a Rust type.
+//! With the feature `schema`, [`Validator`] compiles a checked schema, and [`schema_of`] derives a schema from a Rust type.
 //!
-//! How nodes and levels are counted: every object or boolean in a schema position is one node, `$defs` entries and
-//! reference targets included; payloads of `enum`, `const` and unknown keywords are not. The root is level 1.
+//! Nodes and levels are counted like this: every object or boolean in a schema position is one node, `$defs` entries and reference targets
+//! included; the values of `enum`, `const` and unknown keywords are not. The root is level 1.
 
 #[cfg(feature = "schema")]
 mod derive;
@@ -33,24 +32,23 @@ use crate::checked::Context;
 use crate::finding::Span;
 use crate::json::Value;
 
-/// Deepest nesting of subschemas, the root counted: ERC-8257 Manifest Parser Hardening.
+/// Deepest nesting of subschemas, including the root: ERC-8257 Manifest Parser Hardening.
 pub const MAX_DEPTH: usize = 16;
 
 /// Most subschemas over all schemas of one manifest: ERC-8257 Manifest Parser Hardening.
 pub const MAX_NODES: usize = 1_024;
 
-/// Largest number of subschemas once every reference is replaced by what it points to. Twenty times the node limit: an
-/// honest schema reuses its definitions a few times each, a bomb passes this within fifteen doublings.
+/// Largest number of subschemas after every reference is replaced by its target. Twenty times the node limit: a legitimate schema reuses
+/// its definitions a few times each, a schema bomb exceeds this within fifteen doublings.
 pub(crate) const MAX_EXPANDED: u64 = 20_000;
 
-/// Most prefilled values kept in a [`Survey`]. More than anybody will confirm one by one.
+/// Most prefilled values kept in a [`Survey`]. More than a user will confirm one by one.
 pub const MAX_PREFILLED: usize = 64;
 
-/// Largest size of all patterns of one schema together, in the units of [`pattern::Cost::size`]: about 20 MiB of
-/// compiled matchers.
+/// Largest total size of all patterns of one schema, in the units of [`pattern::Cost::size`]: about 20 MiB of compiled matchers.
 pub(crate) const MAX_PATTERNS_SIZE: u32 = 2 * pattern::MAX_SIZE;
 
-/// Most bytes that translating all patterns of one schema may read, see [`pattern::Cost::work`]: tens of milliseconds.
+/// Most bytes that translating all patterns of one schema may read (see [`pattern::Cost::work`]): tens of milliseconds.
 pub(crate) const MAX_PATTERNS_WORK: u32 = 4_000_000;
 
 /// Counted over all schemas of one manifest.
@@ -58,41 +56,41 @@ pub(crate) const MAX_PATTERNS_WORK: u32 = 4_000_000;
 pub struct Totals {
     /// Subschemas so far.
     pub nodes: usize,
-    /// Whether it was already reported that there are more than [`MAX_NODES`].
+    /// Whether exceeding [`MAX_NODES`] was already reported.
     pub over_reported: bool,
 }
 
-/// What a schema was found to hold.
+/// The properties of a schema.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Subschemas, the root included.
+    /// The number of subschemas, including the root.
     pub nodes: usize,
     /// Deepest nesting of subschemas; the root is level 1.
     pub depth: usize,
-    /// Subschemas once references are followed. Equal to the number applied when there are none.
+    /// The number of subschemas after references are followed. Equal to the number applied if there are none.
     pub expanded: u64,
-    /// Values the schema would fill in by itself, at most [`MAX_PREFILLED`].
+    /// Values that the schema would fill in, at most [`MAX_PREFILLED`].
     pub prefilled: Vec<Prefilled>,
-    /// How many more such values there are.
+    /// The number of further such values.
     pub prefilled_more: usize,
-    /// Whether something was found for which no validator may be built. [`check`] has reported at least the first such thing.
+    /// Whether a problem forbids compiling the schema. [`check`] has reported at least the first one.
     pub bars_validator: bool,
 }
 
-/// A `default` or `const` inside a schema: a value that an agent could send without anybody having chosen it.
+/// A `default` or `const` in a schema: a value that an agent could send although the user never chose it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefilled {
     /// Pointer to the keyword, from the root of the document.
     pub pointer: String,
     /// `default` or `const`.
     pub keyword: &'static str,
-    /// The value as JSON text, as written.
+    /// The source text of the value.
     pub value: String,
-    /// Where the value stands in the source.
+    /// The span of the value in the source.
     pub span: Span,
 }
 
-/// Checks one schema of a manifest: that it is a schema, and that it is safe to hand to a validator.
+/// Checks a schema of a manifest: whether it is valid, and whether it is safe to compile.
 ///
 /// ```
 /// use toolcrib_core::checked::Context;

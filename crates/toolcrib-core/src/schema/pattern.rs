@@ -1,14 +1,15 @@
-//! Regular expressions in schemas: whether one can be read, and whether a linear-time matcher can run it.
+//! Regular expressions in schemas: whether they are valid, and whether a linear-time matcher can run them.
 //!
-//! [`scan`] reads a pattern once, from left to right, without allocating. The grammar is ECMA-262 with the `u` flag,
-//! which JSON Schema recommends, widened by escapes of punctuation that older dialects allow. What it does not do is
-//! match anything, and it knows Unicode scripts by shape only, not by name.
+//! [`scan`] reads a pattern once, from left to right, without allocating. The grammar is ECMA-262 with the `u` flag, which JSON Schema
+//! recommends, plus escapes of punctuation that older dialects allow. It does not match anything, and it checks only the syntax of Unicode
+//! script names.
 //!
-//! Not `regex-syntax`, whose dialect is that of Rust: it takes `a**`, `(?x)` and set operations in classes, which ECMA-262 does not, refuses
-//! what it does, such as `\cJ`, and writes a tree before a size can be refused. jsonschema translates to it what passed here.
+//! Not `regex-syntax`, which parses Rust's dialect: it accepts `a**`, `(?x)` and set operations in classes, which ECMA-262 does not,
+//! rejects valid ones such as `\cJ`, and builds a tree before a size can be rejected. jsonschema translates the checked patterns to that
+//! dialect.
 //!
-//! ERC-8257 Manifest Parser Hardening asks for a matcher immune to catastrophic backtracking. Such matchers have no
-//! backreferences and no lookaround, and they write counted repetitions out, so those are the three things looked for.
+//! ERC-8257 Manifest Parser Hardening requires a matcher immune to catastrophic backtracking. Such matchers have no backreferences and no
+//! lookaround, and they expand counted repetitions, so the scanner reports those three.
 
 /// Largest size of one pattern, in units of about 1 KiB of compiled matcher: one unit for each character or small class,
 /// multiplied by the counts around it. `x{10000}` is the largest plain repetition; the matcher stays near 10 MiB.
@@ -17,25 +18,25 @@ pub const MAX_SIZE: u32 = 10_000;
 /// Deepest nesting of groups. Readable patterns need three or four; matchers parse groups recursively.
 pub const MAX_GROUPS: usize = 32;
 
-/// Most named groups in one pattern. Schemas never read captures, so names are a remnant of copying.
+/// Most named groups in one pattern. Schemas never read captures, so named groups are usually left over from copying.
 pub const MAX_NAMES: usize = 16;
 
 /// Size of a Unicode property in units: `\p{L}` compiles to 42 KiB, the largest of the common ones.
 const PROPERTY_SIZE: u32 = 48;
 
-/// What compiling a pattern will cost.
+/// The cost of compiling a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// Size of the compiled matcher, in units of about 1 KiB.
     pub size: u32,
-    /// Bytes that translating the pattern for the matcher reads: class escapes are replaced one at a time.
+    /// Bytes that are read to translate the pattern for the matcher: class escapes are replaced one at a time.
     pub work: u32,
 }
 
 /// Why a pattern is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flaw {
-    /// What kind of flaw.
+    /// The kind of flaw.
     pub kind: FlawKind,
     /// Byte offset in the pattern.
     pub at: usize,
@@ -43,12 +44,12 @@ pub struct Flaw {
     pub what: &'static str,
 }
 
-/// Kinds of flaws, the gravest last.
+/// Kinds of flaws, the most severe last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FlawKind {
     /// Larger than [`MAX_SIZE`], [`MAX_GROUPS`] or [`MAX_NAMES`].
     TooLarge,
-    /// Legal, but linear-time matchers read it differently or not at all.
+    /// Legal, but linear-time matchers interpret it differently or reject it.
     Unsupported,
     /// Needs backtracking.
     NotLinear,
@@ -56,9 +57,9 @@ pub enum FlawKind {
     Malformed,
 }
 
-/// Reads a pattern.
+/// Scans a pattern.
 ///
-/// A pattern with several flaws is reported with the gravest; of equals, with the first.
+/// If a pattern has several flaws, the most severe is returned; among equals, the first.
 pub fn scan(pattern: &str) -> Result<Cost, Flaw> {
     let mut scanner = Scanner {
         rest: pattern.chars(),
@@ -75,14 +76,14 @@ pub fn scan(pattern: &str) -> Result<Cost, Flaw> {
     match scanner.flaw {
         Some(flaw) => Err(flaw),
         None => {
-            // A class escape grows to at most 160 bytes (`\s`), and each replacement reads the whole text again.
+            // A class escape expands to at most 160 bytes (`\s`), and each replacement reads the whole text again.
             let grown = (pattern.len() as u32).saturating_add(scanner.escapes.saturating_mul(160));
             Ok(Cost { size: scanner.sizes[0], work: grown.saturating_mul(scanner.escapes.saturating_add(1)) })
         }
     }
 }
 
-/// What stands before the cursor, which decides whether a quantifier may follow.
+/// The item before the cursor, which decides whether a quantifier may follow.
 #[derive(Clone, Copy)]
 enum Previous {
     Nothing,
@@ -92,7 +93,7 @@ enum Previous {
     Quantifier,
 }
 
-/// What one item of a class is.
+/// One item of a class.
 enum Item {
     Char(char),
     /// A class escape such as `\d`, of this size.
@@ -102,7 +103,7 @@ enum Item {
 struct Scanner<'p> {
     rest: std::str::Chars<'p>,
     length: usize,
-    /// Sizes of the groups now open; the first is the pattern itself.
+    /// Sizes of the open groups; the first is the pattern itself.
     sizes: [u32; MAX_GROUPS + 1],
     /// One bit for each open group: whether it is a lookaround.
     lookarounds: u64,
@@ -163,7 +164,7 @@ impl<'p> Scanner<'p> {
         found
     }
 
-    /// Remembers a flaw that does not stop the scan. The gravest is kept, and of equals the first.
+    /// Records a flaw that does not stop the scan. The most severe is kept, and among equals the first.
     fn note(&mut self, kind: FlawKind, at: usize, what: &'static str) {
         if self.flaw.is_none_or(|flaw| flaw.kind < kind) {
             self.flaw = Some(Flaw { kind, at, what });
@@ -176,7 +177,7 @@ impl<'p> Scanner<'p> {
     }
 
     fn grow(&mut self, size: u32, at: usize) {
-        // Groups past the limit share the last slot; the pattern is refused anyway.
+        // Groups beyond the limit share the last slot; the pattern is rejected anyway.
         let slot = &mut self.sizes[self.depth.min(MAX_GROUPS)];
         *slot = slot.saturating_add(size);
         if *slot > MAX_SIZE {
@@ -195,7 +196,7 @@ impl<'p> Scanner<'p> {
         Ok(Previous::Quantifier)
     }
 
-    /// The largest number of copies that `{n}`, `{n,}` or `{n,m}` stands for. The brace is behind the cursor.
+    /// Returns the largest number of repetitions of `{n}`, `{n,}` or `{n,m}`. The cursor is after the brace.
     fn count(&mut self, at: usize) -> Step<u32> {
         const WHAT: &str = "a brace that starts no {n}, {n,} or {n,m}; write \\{";
         let low = self.digits().ok_or(malformed(at, WHAT))?;
@@ -271,7 +272,7 @@ impl<'p> Scanner<'p> {
         Ok(if lookaround { Previous::Assertion } else { Previous::Atom(size) })
     }
 
-    /// `name>`; the angle bracket before it is behind the cursor.
+    /// Parses `name>`; the cursor is after the angle bracket.
     fn group_name(&mut self, at: usize) -> Step<()> {
         let text = self.rest.as_str();
         let end = text.find('>').ok_or(malformed(at, "a group name without an end"))?;
@@ -297,7 +298,7 @@ impl<'p> Scanner<'p> {
         Ok(())
     }
 
-    /// `ims-ims:` with the first character behind the cursor.
+    /// Parses `ims-ims:`; the cursor is after the first character.
     fn modifiers(&mut self, first: char, at: usize) -> Step<()> {
         const WHAT: &str = "group modifiers other than i, m and s, each once";
         let mut seen = [false; 4];
@@ -320,7 +321,7 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// An escape outside a class. The backslash is behind the cursor.
+    /// Parses an escape outside a class. The cursor is after the backslash.
     fn escape(&mut self, at: usize) -> Step<Previous> {
         let Some(c) = self.rest.next() else { return Err(malformed(at, "a backslash at the end")) };
         match c {
@@ -349,7 +350,7 @@ impl<'p> Scanner<'p> {
         Ok(self.atom(size, at))
     }
 
-    /// An escape that may stand inside and outside a class, its first character behind the cursor.
+    /// Parses an escape that is valid inside and outside a class. The cursor is after its first character.
     fn any_escape(&mut self, c: char, at: usize) -> Step<Item> {
         Ok(match c {
             'd' | 'w' | 's' | 'D' | 'W' | 'S' => {
@@ -406,7 +407,7 @@ impl<'p> Scanner<'p> {
         (0..digits).try_fold(0, |value, _| Some(value << 4 | self.rest.next()?.to_digit(16)?))
     }
 
-    /// `\uHHHH` or `\u{H…}`; the `u` is behind the cursor.
+    /// Parses `\uHHHH` or `\u{H…}`; the cursor is after the `u`.
     fn unicode(&mut self, at: usize) -> Step<Item> {
         const WHAT: &str = "\\u without four hexadecimal digits or {…}";
         let code = if self.eat('{') {
@@ -431,7 +432,7 @@ impl<'p> Scanner<'p> {
         })))
     }
 
-    /// `{Name}` or `{Name=Value}`; the `p` is behind the cursor.
+    /// Parses `{Name}` or `{Name=Value}`; the cursor is after the `p`.
     fn property(&mut self, at: usize) -> Step<()> {
         if !self.eat('{') {
             return Err(malformed(at, "\\p without a property in braces"));
@@ -449,7 +450,7 @@ impl<'p> Scanner<'p> {
         if known { Ok(()) } else { Err(malformed(at, "an unknown Unicode property")) }
     }
 
-    /// A class; the bracket is behind the cursor. Returns its size.
+    /// Parses a class and returns its size. The cursor is after the bracket.
     fn class(&mut self, at: usize) -> Step<u32> {
         let mut size = 1_u32;
         let mut wide = 0_u32;
@@ -470,7 +471,7 @@ impl<'p> Scanner<'p> {
                     Some(c)
                 }
             };
-            // A hyphen right before the closing bracket is itself.
+            // A hyphen directly before the closing bracket is literal.
             let mut ahead = self.rest.clone();
             if ahead.next() == Some('-') && !matches!(ahead.next(), Some(']') | None) {
                 self.rest.next();
@@ -485,7 +486,7 @@ impl<'p> Scanner<'p> {
         }
     }
 
-    /// The next item of a class, or `None` after its closing bracket.
+    /// Returns the next item of a class, or `None` after its closing bracket.
     fn class_item(&mut self, class_at: usize) -> Step<Option<Item>> {
         let at = self.at();
         Ok(match self.rest.next() {
@@ -557,7 +558,7 @@ fn is_category(name: &str) -> bool {
     )
 }
 
-/// Binary properties of ECMA-262 that linear-time matchers know too.
+/// Binary properties of ECMA-262 that linear-time matchers support too.
 fn is_binary_property(name: &str) -> bool {
     matches!(
         name,

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What the scanner says, as a word: `ok` or the kind of the flaw.
+/// The scanner's result as a word: `ok` or the kind of the flaw.
 fn verdict(pattern: &str) -> &'static str {
     match scan(pattern).map_err(|flaw| flaw.kind) {
         Ok(_) => "ok",
@@ -11,7 +11,7 @@ fn verdict(pattern: &str) -> &'static str {
     }
 }
 
-/// Patterns of every kind, with what the scanner says of them.
+/// Patterns of every kind, with the scanner's result.
 pub(super) const TABLE: &[(&str, &str)] = &[
     // Ordinary patterns.
     ("", "ok"),
@@ -90,7 +90,7 @@ pub(super) const TABLE: &[(&str, &str)] = &[
     (r"\k", "malformed"),
     (r"[\k]", "malformed"),
     (r"[\1]", "malformed"),
-    // A flaw that is graver wins wherever it stands.
+    // A more severe flaw wins at any position.
     ("(?=a)(", "malformed"),
     ("x{99999}(?=a)", "not linear"),
     // Backtracking.
@@ -102,7 +102,7 @@ pub(super) const TABLE: &[(&str, &str)] = &[
     ("(?<!a)b", "not linear"),
     ("^(?=.*[A-Z])(?=.*[0-9]).{8,}$", "not linear"),
     ("(?=a)*", "malformed"),
-    // Other dialects of regular expressions read these differently.
+    // Other dialects of regular expressions interpret these differently.
     ("[]", "unsupported"),
     ("[^]", "unsupported"),
     (r"[\b]", "unsupported"),

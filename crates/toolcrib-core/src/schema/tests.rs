@@ -25,7 +25,7 @@ fn survey(text: &str) -> (Survey, Vec<Finding>) {
     (survey, context.findings.into_sorted())
 }
 
-/// Checks that `text` gives exactly the findings of `wanted`, each a code and the pointer it is at.
+/// Expects exactly the findings of `wanted` for `text`, each a code and a pointer.
 #[track_caller]
 fn finds(text: &str, wanted: &[(Code, &str)]) -> Vec<Finding> {
     let (_, findings) = survey(text);
@@ -34,7 +34,7 @@ fn finds(text: &str, wanted: &[(Code, &str)]) -> Vec<Finding> {
     findings
 }
 
-/// `levels` subschemas inside one another.
+/// `levels` nested subschemas.
 fn nested(levels: usize) -> String {
     format!("{}{{}}{}", r#"{"not":"#.repeat(levels - 1), "}".repeat(levels - 1))
 }
@@ -79,7 +79,7 @@ fn sixteen_levels_pass_and_seventeen_do_not() {
     assert_eq!((survey.depth, findings.len()), (16, 0), "{findings:?}");
     let pointer = "/not".repeat(16);
     finds(&nested(17), &[(TOO_DEEP, &pointer)]);
-    // Reported once, however many branches are too deep.
+    // Reported once for any number of branches that are too deep.
     let inner = nested(16);
     finds(&format!(r#"{{"anyOf":[{inner},{inner}]}}"#), &[(TOO_DEEP, &format!("/anyOf/0{}", "/not".repeat(15)))]);
 }
@@ -109,7 +109,7 @@ fn the_node_limit_is_exact_and_holds_over_both_schemas() {
         check(second.root(), &mut totals, &mut context);
         check(second.root(), &mut Totals { nodes: 5000, ..totals }, &mut Context::new(Mode::Consumer));
         assert_eq!(context.findings.as_slice().len(), wanted);
-        // Told once, not once more for each further schema.
+        // Reported once, not again for each further schema.
         check(second.root(), &mut totals, &mut context);
         check(second.root(), &mut totals, &mut context);
         assert_eq!(context.findings.as_slice().len(), 1);
@@ -264,7 +264,7 @@ fn references_stay_within_the_schema() {
         let text = format!(r#"{{"$defs":{{"a":{{}}}},"required":["x"],"anyOf":[true],"items":{{"$ref":"{target}"}}}}"#);
         finds(&text, &[(DANGLING_REF, "/items/$ref")]);
     }
-    // A pointer starts at the schema, not at the document around it.
+    // A pointer in a reference starts at the schema, not at the document around it.
     let document = document(r##"{"inputs":{"$defs":{"a":{}},"items":{"$ref":"#/$defs/a"}}}"##);
     let mut context = Context::new(Mode::Consumer);
     check(document.root().get("inputs").expect("is there"), &mut Totals::default(), &mut context);
@@ -317,7 +317,7 @@ fn endless_references_are_refused_and_recursion_is_not() {
         r##"{"properties":{"children":{"type":"array","items":{"$ref":"#"}}}}"##,
         r##"{"properties":{"next":{"anyOf":[{"type":"null"},{"$ref":"#"}]}}}"##,
         r##"{"additionalProperties":{"$ref":"#"}}"##,
-        // Any JSON value: arrays and objects are told apart by being so.
+        // Any JSON value: only one of the branches for arrays and objects can match.
         r##"{"$defs":{"j":{"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#/$defs/j"}},
             {"type":"object","additionalProperties":{"$ref":"#/$defs/j"}}]}},"$ref":"#/$defs/j"}"##,
         // Branches that descend into properties of different names.
@@ -372,7 +372,7 @@ fn references_that_multiply_are_refused_quickly() {
     ];
     for body in bodies {
         let text = doubling(30, body);
-        // Without a limit this would visit a thousand million nodes.
+        // Without a limit this would visit a billion nodes.
         let (survey, findings) = assert_faster_than(Duration::from_secs(1), "doubling references", || survey(&text));
         assert_eq!(findings.iter().map(|finding| finding.code).collect::<Vec<_>>(), [EXPANSION], "{text}");
         assert!(survey.nodes <= 200);
@@ -385,7 +385,7 @@ fn references_that_multiply_are_refused_quickly() {
 
 #[test]
 fn a_schema_made_of_references_is_judged_quickly() {
-    // As many definitions as the limit allows, each referring to all properties of the next, and back.
+    // As many definitions as the limit permits, each referring to all properties of the next, and back.
     let mut text = String::from(r#"{"$defs":{"a":{"properties":{"#);
     for at in 0..500 {
         let _ = write!(text, r##"{}"p{at}":{{"$ref":"#"}}"##, if at > 0 { "," } else { "" });
@@ -415,7 +415,7 @@ fn patterns_are_judged_where_they_stand() {
         let pointer = format!("/patternProperties/{}", pattern.replace(r"\\", r"\"));
         finds(&format!(r#"{{"patternProperties":{{"{pattern}":{{}}}}}}"#), &[(code, &pointer)]);
     }
-    // Each is fine; together they are not. Told once.
+    // Each is valid; together they exceed the limit. Reported once.
     let (_, findings) =
         survey(r#"{"anyOf":[{"pattern":"a{9000}"},{"pattern":"b{9000}"},{"pattern":"c{9000}"},{"pattern":"d{9000}"}]}"#);
     assert_eq!(findings.iter().map(|finding| finding.code).collect::<Vec<_>>(), [PATTERN_TOO_LARGE]);
@@ -534,7 +534,7 @@ proptest::proptest! {
     }
 }
 
-/// Schemas made of everything that matters here: applicators, references and wrong values.
+/// Schemas made of everything relevant here: applicators, references and invalid values.
 pub(super) fn arbitrary_schema() -> impl proptest::strategy::Strategy<Value = String> {
     use proptest::prelude::*;
     let leaf = prop_oneof![

@@ -1,13 +1,12 @@
-//! Values against schemas: a compiled validator for draft 2020-12 that never leaves the document.
+//! Validation of values: a compiled validator for draft 2020-12 that never fetches anything.
 //!
-//! The engine is the `jsonschema` crate, wrapped so that nothing else depends on its API. What the wrapper adds:
-//! a schema is compiled only after [`check`] found no error, so one that loops, multiplies or needs
-//! backtracking never reaches the engine; references and metaschemas are never fetched; patterns run on a linear-time
-//! matcher with a size limit; and the number of violations is bounded.
+//! The engine is the `jsonschema` crate, wrapped so that nothing else depends on its API. The wrapper adds: a schema is compiled only after
+//! [`check`] found no error, so one that loops, multiplies or needs backtracking never reaches the engine; references and metaschemas are
+//! never fetched; patterns run on a linear-time matcher with a size limit; and the number of violations is bounded.
 //!
-//! Time is bounded by the expanded size of the schema times the size of the value. A value for which this product is above [`MAX_WORK`] is
-//! refused and not checked. For untrusted values, stay within [`MAX_INSTANCE_BYTES`] while reading, and run the check where it
-//! may take some milliseconds.
+//! Time is bounded by the expanded size of the schema times the size of the value. If this product is above [`MAX_WORK`], the value is
+//! rejected without validation. For untrusted values, stay within [`MAX_INSTANCE_BYTES`] while reading, and validate on a thread that may
+//! block for some milliseconds.
 
 use std::fmt;
 
@@ -20,41 +19,41 @@ use crate::codes;
 use crate::finding::{Finding, Mode};
 use crate::json::{Kind, Value};
 
-/// Most bytes of JSON text that a value to be checked should have been read from: as for manifests. The validator sees
-/// values, not bytes, so the reader of the request enforces it.
+/// Most bytes of JSON text of a value to validate: the limit of manifests. The validator sees values, not bytes, so the reader of the
+/// request enforces it.
 pub const MAX_INSTANCE_BYTES: usize = 1_048_576;
 
-/// Deepest nesting of a value to be checked. The engine descends recursively; the readers of JSON stop at 64 too.
+/// Deepest nesting of a value to validate. The engine is recursive; the JSON readers have the limit 64 too.
 pub const MAX_INSTANCE_DEPTH: usize = 64;
 
-/// Most (subschemas times values) that are checked, a subschema counted once for each place that it applies to, and 64 bytes of text as a
-/// value. A list of 20,000 numbers against 1,000 alternatives is at the limit, and takes some hundred milliseconds at worst.
+/// Most (subschemas times values) that are validated. A subschema counts once for each place that it applies to, and 64 bytes of text count
+/// as a value. A list of 20,000 numbers against 1,000 alternatives is at the limit, and takes some hundred milliseconds at worst.
 pub const MAX_WORK: u64 = 20_000_000;
 
-/// Most violations listed for one value. A caller mends a few and asks again.
+/// Most violations listed for one value. A caller fixes a few and retries.
 pub const MAX_VIOLATIONS: usize = 32;
 
-/// Most (subschemas times values) for which all violations are collected. Beyond it only the first is found, since the
-/// engine collects every one of them before the list can be cut.
+/// Most (subschemas times values) for which all violations are collected. Beyond it only the first is returned, because the engine collects
+/// all of them before the list can be truncated.
 const MAX_COLLECTED: u64 = 1_000_000;
 
-/// Bytes of text that count as much as one value. Patterns and lengths read all of a text, and where a schema has alternatives, the engine
-/// copies the value for each violation in each of them.
+/// Bytes of text that count as one value. Patterns and lengths read the whole text, and if a schema has alternatives, the engine copies the
+/// value for each violation in each of them.
 const BYTES_AS_VALUE: u64 = 64;
 
 /// Largest compiled pattern in bytes: [`pattern::MAX_SIZE`] units of 1 KiB, and room for rounding.
 const PATTERN_BYTES: usize = (pattern::MAX_SIZE as usize) * 1_024 * 8 / 5;
 
-/// Most bytes that matching one pattern may cache. Past it the matcher starts its cache anew; it stays linear.
+/// Most bytes that matching one pattern may cache. Beyond it the matcher clears its cache; it stays linear.
 const PATTERN_CACHE_BYTES: usize = 2 * 1_048_576;
 
 /// Whether `format` is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Formats {
-    /// As 2020-12 has it: a note to the reader.
+    /// As in 2020-12: an annotation.
     #[default]
     Annotate,
-    /// A value that does not have the format is invalid. For schemas of our own.
+    /// A value that does not have the format is invalid. For Toolcrib's own schemas.
     Assert,
 }
 
@@ -62,7 +61,7 @@ pub enum Formats {
 pub struct Validator {
     engine: jsonschema::Validator,
     expanded: u64,
-    /// The schema itself: messages name what it has beside the keyword that failed.
+    /// The schema itself: messages quote values beside the keyword that failed.
     schema: serde_json::Value,
     /// Whether it has `anyOf` or `oneOf`.
     has_alternatives: bool,
@@ -76,8 +75,8 @@ impl Validator {
 
     /// Checks and compiles a schema.
     ///
-    /// The findings are those of [`check`] when one of them is an error, when a pattern would be read in another way than
-    /// ECMA-262 means it, or when recursion would multiply the work.
+    /// The findings are those of [`check`] if one of them is an error, if the engine would interpret a pattern differently from ECMA-262,
+    /// or if recursion would multiply the work.
     pub fn compile_with(schema: Value<'_>, formats: Formats) -> Result<Self, Vec<Finding>> {
         let mut context = Context::new(Mode::Producer);
         let survey = check(schema, &mut Totals::default(), &mut context);
@@ -85,7 +84,7 @@ impl Validator {
             return Err(context.findings.into_sorted());
         }
         let mut plain = to_serde(schema);
-        // Whatever dialect is named, the schema was checked as 2020-12.
+        // The schema was checked as 2020-12, regardless of its `$schema`.
         if let serde_json::Value::Object(members) = &mut plain {
             members.shift_remove("$schema");
         }
@@ -99,8 +98,8 @@ impl Validator {
         }
     }
 
-    /// Compiles without checking first, with `resources` to resolve references in. This exists so that the test suite of
-    /// JSON Schema, which is full of schemas that [`check`] refuses, can run with the options that are shipped.
+    /// Compiles without checking first; references are resolved in `resources`. This exists so that the test suite of JSON Schema, which is
+    /// full of schemas that [`check`] rejects, can run with the options of the release.
     #[doc(hidden)]
     pub fn unchecked(schema: &serde_json::Value, resources: &[(String, serde_json::Value)]) -> Result<Self, String> {
         let registry = jsonschema::Registry::new()
@@ -111,17 +110,17 @@ impl Validator {
         Ok(Self { engine, expanded: 1, has_alternatives: has_alternatives(schema), schema: schema.clone() })
     }
 
-    /// Whether a value fits. One that nests deeper than [`MAX_INSTANCE_DEPTH`], or is too large to be checked ([`MAX_WORK`]), does not.
+    /// Whether a value is valid. One that nests deeper than [`MAX_INSTANCE_DEPTH`], or is too large to validate ([`MAX_WORK`]), is not.
     pub fn is_valid(&self, instance: &serde_json::Value) -> bool {
         measure(instance).is_some_and(|size| self.work(&size) <= MAX_WORK) && self.engine.is_valid(instance)
     }
 
-    /// The work of checking a value of a size, at most.
+    /// An upper bound of the work for a value of this size.
     const fn work(&self, size: &Size) -> u64 {
         self.expanded.saturating_mul(size.values + size.bytes / BYTES_AS_VALUE)
     }
 
-    /// How a value breaks the schema: nothing if it fits, at most [`MAX_VIOLATIONS`].
+    /// Returns the violations of a value, at most [`MAX_VIOLATIONS`]; empty if it is valid.
     pub fn violations(&self, instance: &serde_json::Value, echo: Echo) -> Vec<Violation> {
         let about_all = |message: String| {
             vec![Violation { instance_pointer: String::new(), schema_pointer: String::new(), message, closest: Vec::new() }]
@@ -146,7 +145,7 @@ impl Validator {
             return self.engine.iter_errors(instance).take(MAX_VIOLATIONS).map(|error| describer.describe(&error)).collect();
         }
         if self.has_alternatives {
-            // Even the first error of the engine then has a copy of the value for each violation of each alternative.
+            // Even the first error of the engine would then contain a copy of the value for each violation of each alternative.
             return about_all("the value does not match the schema, and is too large to locate the violation".to_owned());
         }
         self.engine.validate(instance).err().map(|error| describer.describe(&error)).into_iter().collect()
@@ -159,7 +158,7 @@ impl fmt::Debug for Validator {
     }
 }
 
-/// How every schema is compiled.
+/// The options with which every schema is compiled.
 fn options<'i>(formats: Formats) -> ValidationOptions<'i> {
     jsonschema::options()
         .with_draft(Draft::Draft202012)
@@ -169,7 +168,7 @@ fn options<'i>(formats: Formats) -> ValidationOptions<'i> {
         .should_ignore_unknown_formats(true)
 }
 
-/// The same value in the form that serde knows. Whole numbers up to 2^53 become integers.
+/// Returns the same value as a `serde_json` value. Integers up to 2^53 become integers.
 pub fn to_serde(value: Value<'_>) -> serde_json::Value {
     use serde_json::{Number, Value as Plain};
     match value.kind() {
@@ -177,7 +176,7 @@ pub fn to_serde(value: Value<'_>) -> serde_json::Value {
         Kind::Bool => Plain::Bool(value.as_bool().unwrap_or_default()),
         Kind::Number => {
             let number = value.as_f64().unwrap_or_default();
-            // Within this range the double is the integer that was written. Negative zero becomes zero, as in RFC 8785.
+            // In this range the double is exactly the integer in the source. Negative zero becomes zero, as in RFC 8785.
             if number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_991.0 {
                 Plain::Number(Number::from(number as i64))
             } else {
@@ -197,7 +196,7 @@ pub fn to_serde(value: Value<'_>) -> serde_json::Value {
     }
 }
 
-/// Whether a schema has alternatives somewhere. A property of that name counts too, and costs nothing but a shorter list.
+/// Whether a schema has alternatives. A property with such a name counts too, which only costs a shorter list.
 fn has_alternatives(schema: &serde_json::Value) -> bool {
     match schema {
         serde_json::Value::Array(items) => items.iter().any(has_alternatives),
@@ -208,7 +207,7 @@ fn has_alternatives(schema: &serde_json::Value) -> bool {
     }
 }
 
-/// What a value is made of.
+/// The size of a value.
 #[derive(Default)]
 struct Size {
     /// Arrays, objects, their members and items.
@@ -217,7 +216,7 @@ struct Size {
     bytes: u64,
 }
 
-/// The size of `instance`, or `None` when it nests too deeply.
+/// The size of `instance`, or `None` if it nests too deeply.
 fn measure(instance: &serde_json::Value) -> Option<Size> {
     fn add(size: &mut Size, value: &serde_json::Value, depth_left: usize) -> Option<()> {
         size.values += 1;

@@ -53,7 +53,7 @@ fn what_the_check_refuses_is_never_compiled() {
     refused(r#"{"pattern":"(x{1000}){1000}"}"#, PATTERN_TOO_LARGE);
     refused(r#"{"pattern":"[^]"}"#, PATTERN_UNSUPPORTED);
     refused(r##"{"anyOf":[{"items":{"$ref":"#"}},{"items":{"$ref":"#"}}]}"##, BRANCHING_RECURSION);
-    // Shape only: the scanner knows scripts by shape, the engine by name.
+    // The scanner checks only the syntax of script names; the engine knows the names.
     refused(r#"{"pattern":"\\p{Script=Klingon}"}"#, NOT_COMPILED);
 }
 
@@ -62,7 +62,7 @@ fn what_the_check_refuses_is_never_compiled() {
 fn a_pattern_that_ruins_backtracking_matchers_runs_in_linear_time() {
     let validator = compile(r#"{"pattern":"^(a+)+$"}"#).expect("compiles");
     let value = json!(format!("{}b", "a".repeat(50_000)));
-    // A backtracking matcher would not end.
+    // A backtracking matcher would not finish.
     assert_faster_than(Duration::from_secs(2), "nested repetition", || assert!(!validator.is_valid(&value)));
 }
 
@@ -107,7 +107,7 @@ fn violations_are_bounded() {
     let validator = compile(r#"{"items":{"type":"string"}}"#).expect("compiles");
     let numbers = |count: usize| serde_json::Value::from((0..count).collect::<Vec<_>>());
     assert_eq!(validator.violations(&numbers(100), Echo::Masked).len(), MAX_VIOLATIONS);
-    // Too much to collect: the first is enough.
+    // There are too many to collect; only the first is returned.
     assert_eq!(validator.violations(&numbers(600_000), Echo::Masked).len(), 1);
 }
 
@@ -138,7 +138,7 @@ fn what_takes_too_long_to_check_is_refused() {
         assert!(!found.0 && found.1.len() == 1, "{found:?}");
         assert!(found.1[0].message.starts_with("the value is too large to be checked: "), "{found:?}");
     }
-    // Large values of schemas that are small for it are checked.
+    // Large values are validated if the schema is small for them.
     assert!(compile(r#"{"items":{"type":"integer"}}"#).expect("compiles").is_valid(&numbers(500_000)));
 }
 
@@ -151,7 +151,7 @@ fn numbers_keep_their_kind() {
 }
 
 proptest::proptest! {
-    /// The engine never sees a schema that it cannot build, or that keeps it busy.
+    /// The engine never gets a schema that it cannot compile, or that keeps it busy.
     #[test]
     fn what_the_check_accepts_the_engine_builds_and_runs(text in crate::schema::tests::arbitrary_schema()) {
         match compile(&text) {

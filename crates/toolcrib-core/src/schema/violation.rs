@@ -1,11 +1,11 @@
-//! Violations in words that a caller can act on.
+//! Messages for violations that a caller can act on.
 //!
-//! The engine reports a failed `anyOf` or `oneOf` as one sentence without a reason. Here it becomes the alternative that the value comes
-//! closest to, with the violations of that one: `/shape: fits no alternative; closest is alternative 2 of 3 ({kind: circle}):
-//! /shape/radius: …`. Names that are not known get the name that they resemble.
+//! The engine reports a failed `anyOf` or `oneOf` as one sentence without a reason. Here it becomes the closest alternative to the value,
+//! with the violations of that one: `/shape: fits no alternative; closest is alternative 2 of 3 ({kind: circle}): /shape/radius: …`.
+//! Unknown names get the name that they resemble.
 //!
-//! Work is bounded: the engine has collected all violations before (see [`super::Validator::violations`] for that limit), each list
-//! is walked once, and only the closest alternative is described, to a few levels.
+//! Work is bounded: the engine has already collected all violations (see [`super::Validator::violations`] for that limit), each list is
+//! walked once, and only the closest alternative is described, to a few levels.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -17,7 +17,7 @@ use serde_json::Value as Plain;
 use crate::near;
 use crate::text::escape_for_display;
 
-/// Most alternatives that are compared. Beyond it the first ones count.
+/// Most alternatives that are compared. Beyond it only the first ones count.
 const MAX_ALTERNATIVES: usize = 64;
 
 /// Most levels of alternatives inside alternatives that are described.
@@ -29,21 +29,21 @@ const MAX_CLOSEST: usize = 3;
 /// Longest text of a violation inside the message of another one, in characters.
 const MAX_PART_CHARS: usize = 120;
 
-/// Longest value that is repeated in a message, in characters. What follows it says what was expected.
+/// Longest value that is quoted in a message, in characters. The text after it says what was expected.
 const MAX_ECHO_CHARS: usize = 120;
 
 /// Most expected values, types or unknown names in one message.
 const MAX_LISTED: usize = 12;
 
-/// Most schemas that are followed from an alternative through `$ref` and `allOf` to find what tells it apart.
+/// Most schemas that are followed from an alternative through `$ref` and `allOf` to find its discriminating values.
 const MAX_FOLLOWED: usize = 16;
 
-/// Whether messages repeat the values they are about.
+/// Whether messages quote the values that they are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Echo {
     /// For the sender of the value.
     Values,
-    /// For logs and everybody else: arguments may hold secrets.
+    /// For logs and all other readers: arguments may hold secrets.
     Masked,
 }
 
@@ -54,7 +54,7 @@ pub struct Violation {
     pub instance_pointer: String,
     /// Pointer into the schema, to the keyword.
     pub schema_pointer: String,
-    /// One sentence: lowercase start, no full stop. For `anyOf` and `oneOf` it includes what is in `closest`.
+    /// One sentence: lowercase start, no full stop. For `anyOf` and `oneOf` it includes the violations in `closest`.
     pub message: String,
     /// How the value breaks the closest alternative of `anyOf` or `oneOf`; empty for other keywords.
     pub closest: Vec<Self>,
@@ -74,12 +74,12 @@ pub(super) struct Describer<'s> {
     echo: Echo,
 }
 
-/// How far a value is from an alternative; the least is the closest. In this order: a value that tells alternatives apart is another
-/// one, or is not there; the value has another type; violations at the value itself (a missing name is a sign of another alternative,
-/// a wrong value below is not); all violations; and how deep the deepest is.
+/// The distance of a value from an alternative; the smallest is the closest. In this order: a discriminating value differs, or is missing;
+/// the value has another type; violations at the value itself (a missing name suggests another alternative, a wrong value further down does
+/// not); all violations; and the depth of the deepest one.
 type Distance = (Tag, bool, usize, usize, Reverse<usize>);
 
-/// Whether an alternative's `const` values, such as `kind: circle`, are those of the value.
+/// Whether an alternative's `const` values, such as `kind: circle`, match those of the value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Tag {
     Same,
@@ -117,7 +117,7 @@ impl<'s> Describer<'s> {
         }
     }
 
-    /// What the engine says, without a long value before it.
+    /// The engine's message, with the value shortened or masked.
     fn text(self, error: &ValidationError<'_>) -> String {
         match self.value(error) {
             Some(value) => error.masked_with(value).to_string(),
@@ -125,12 +125,12 @@ impl<'s> Describer<'s> {
         }
     }
 
-    /// The value as JSON text, cut. `None` if it must not be shown.
+    /// The value as JSON text, shortened. `None` if it must not be shown.
     fn value(self, error: &ValidationError<'_>) -> Option<String> {
         (self.echo == Echo::Values).then(|| cut(&error.instance().to_string(), MAX_ECHO_CHARS))
     }
 
-    /// The message about a value that fits no alternative, and how it breaks the closest one.
+    /// The message about a value that matches no alternative, and the violations of the closest one.
     fn closest(
         self,
         error: &ValidationError<'_>,
@@ -184,7 +184,7 @@ impl<'s> Describer<'s> {
         })
     }
 
-    /// The values that tell an alternative apart, as `kind: circle`.
+    /// The discriminating values of an alternative, as `kind: circle`.
     fn name(self, schema: &'s Plain) -> String {
         let tag = |(name, value): (&String, &Plain)| {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -193,7 +193,7 @@ impl<'s> Describer<'s> {
         escape_for_display(&self.tags(schema).into_iter().take(MAX_CLOSEST).map(tag).collect::<Vec<_>>().join(", "))
     }
 
-    /// Properties of an alternative with one possible value, found through `$ref` and `allOf` as well.
+    /// Properties of an alternative that have one possible value, found through `$ref` and `allOf` as well.
     fn tags(self, schema: &'s Plain) -> Vec<(&'s String, &'s Plain)> {
         let (mut tags, mut next, mut followed) = (Vec::new(), vec![schema], 0);
         while let Some(schema) = next.pop().filter(|_| followed < MAX_FOLLOWED) {
@@ -227,21 +227,21 @@ impl<'s> Describer<'s> {
         meant.collect()
     }
 
-    /// Names of an object that its schema does not know.
+    /// Members of an object that its schema does not define.
     fn unknown<'e>(self, error: &'e ValidationError<'_>) -> Option<impl Iterator<Item = &'e str>> {
         let members = error.instance().as_object().filter(|_| self.echo == Echo::Values)?;
         let known = self.known(error)?;
         Some(members.keys().map(String::as_str).filter(move |name| !known.contains_key(*name)).take(MAX_LISTED))
     }
 
-    /// The `properties` beside the keyword that an error is about.
+    /// The `properties` beside the keyword of an error.
     fn known(self, error: &ValidationError<'_>) -> Option<&'s serde_json::Map<String, Plain>> {
         let (object, _) = error.schema_path().as_str().rsplit_once('/')?;
         self.schema.pointer(object)?.get("properties")?.as_object()
     }
 }
 
-/// The one value that a schema allows, if it is so plain.
+/// The only value that a schema allows, if it has one.
 fn only_value(schema: &Plain) -> Option<&Plain> {
     let is_plain = |value: &&Plain| !value.is_array() && !value.is_object();
     match schema.get("enum").and_then(Plain::as_array).map(Vec::as_slice) {
@@ -251,7 +251,7 @@ fn only_value(schema: &Plain) -> Option<&Plain> {
     .filter(is_plain)
 }
 
-/// What was expected, when each alternative fails by the type or by the value itself: `string or null`, `"a" or "b"`.
+/// The expected value, if each alternative fails by the type or by the value itself: `string or null`, `"a" or "b"`.
 fn expected(base: &str, alternatives: &[Vec<ValidationError<'_>>]) -> Option<String> {
     let mut expected: Vec<String> = Vec::new();
     for errors in alternatives {
@@ -268,7 +268,7 @@ fn expected(base: &str, alternatives: &[Vec<ValidationError<'_>>]) -> Option<Str
             }
             _ => None,
         });
-        // A schema with both `type` and `const` fails twice: the value says more.
+        // A schema with both `type` and `const` fails twice; the value is the better message.
         let (_, reason) = reasons.max_by_key(|(is_value, _)| *is_value)?;
         expected.extend(reason);
     }
@@ -283,7 +283,7 @@ fn expected(base: &str, alternatives: &[Vec<ValidationError<'_>>]) -> Option<Str
     }
 }
 
-/// The message about a value that fits more alternatives of `oneOf` than one.
+/// The message about a value that matches more than one alternative of `oneOf`.
 fn several(alternatives: &[Vec<ValidationError<'_>>]) -> String {
     let fitting = alternatives.iter().enumerate().filter(|(_, errors)| errors.is_empty());
     let numbers: Vec<_> = fitting.take(MAX_LISTED).map(|(place, _)| (place + 1).to_string()).collect();

@@ -18,7 +18,7 @@ fn told(schema: &Plain, value: &Plain) -> Vec<String> {
     compile(schema).violations(value, Echo::Values).iter().map(ToString::to_string).collect()
 }
 
-/// Shapes that `kind` tells apart, one of them by reference and one through `allOf`.
+/// Shapes that `kind` discriminates, one of them by reference and one through `allOf`.
 fn shapes() -> Plain {
     let size = json!({"type": "number", "exclusiveMinimum": 0});
     json!({
@@ -47,7 +47,7 @@ fn the_alternative_with_the_same_tag_is_the_closest() {
             r#"/shape: matches no alternative; closest is alternative 2 of 3 ({kind: circle}): /shape/radius: "2" is not of type "number"; /shape/centre/1: "x" is not of type "number""#
         ]
     );
-    // More is wrong with it than with the others, and it is meant all the same.
+    // It has more violations than the others, but its tag matches.
     let box_ = told(json!({"kind": "box", "side": 1}));
     assert_eq!(
         box_,
@@ -55,7 +55,7 @@ fn the_alternative_with_the_same_tag_is_the_closest() {
             r#"/shape: matches no alternative; closest is alternative 3 of 3 ({kind: box}): "width" is a required property; "height" is a required property; "depth" is a required property"#
         ]
     );
-    // A tag that no alternative has: the least is wrong with the one that has the other names.
+    // A tag that no alternative has: the alternative with the same other names has the fewest violations.
     let misspelt = told(json!({"kind": "cirle", "radius": 2}));
     assert_eq!(
         misspelt,
@@ -81,7 +81,7 @@ fn names_in_nested_objects_get_the_name_that_they_resemble() {
         told(&schema, &json!({"places": [{"latitude": 1}, {"lattitude": 2, "longitude": 3}]})),
         [r#"/places/1: "latitude" is a required property; did you mean `latitude` instead of `lattitude`?"#]
     );
-    // A name that is known is not taken for another one.
+    // A known name is not taken for a misspelling of another one.
     assert_eq!(told(&schema, &json!({"places": [{"longitude": 3}]})), [r#"/places/0: "latitude" is a required property"#]);
     let masked = compile(&schema).violations(&json!({"places": [{"lattitude": 2}]}), Echo::Masked);
     assert!(!masked[0].message.contains("lattitude"), "{masked:?}");
@@ -93,7 +93,7 @@ fn an_alternative_is_known_by_its_names_without_a_tag() {
         {"type": "object", "properties": {"file": {"type": "object", "properties": {"path": {"type": "string"}, "mode": {"type": "string"}}}}, "required": ["file"], "additionalProperties": false},
         {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"], "additionalProperties": false},
     ]});
-    // Two violations below are closer than two names that do not fit.
+    // Two violations further down are closer than two names that do not match.
     assert_eq!(
         told(&schema, &json!({"file": {"path": 1, "mode": 2}})),
         [
@@ -162,7 +162,7 @@ fn work_and_memory_are_bounded() {
     let few = compile(&json!({"anyOf": many(5)}));
     assert!(few.violations(&large, Echo::Values)[0].message.contains("alternative 1 of 5"));
 
-    // Alternatives that nest deeper than messages do.
+    // Alternatives that nest deeper than messages describe.
     let nested = (0..5).fold(json!({"type": "string"}), |inner, _| json!({"anyOf": [{"items": inner}, {"type": "null"}]}));
     let value = (0..5).fold(json!(1), |inner, _| json!([inner]));
     let violations = compile(&nested).violations(&value, Echo::Values);

@@ -1,4 +1,4 @@
-//! One pass over a schema: counting, the shape of every keyword, patterns, prefilled values, and lints.
+//! One pass over a schema: counts, the type of every keyword, patterns, prefilled values, and lints.
 
 use super::keyword::{Apply, Keyword, classify, near_miss};
 use super::pattern::{self, FlawKind};
@@ -8,14 +8,14 @@ use crate::codes::{self, Code};
 use crate::finding::{Finding, Mode, Severity};
 use crate::json::{self, Array, Kind, Object, Value};
 
-/// Most findings about one schema. Each needs a walk down from the root for its pointer, so a hostile schema could
-/// otherwise make the pass quadratic. The first error is reported whatever came before it.
+/// Most findings about one schema. Each needs a walk from the root for its pointer, so a hostile schema could otherwise make the pass
+/// quadratic. The first error is always reported.
 const MAX_FINDINGS: usize = 64;
 
 /// Most unknown keywords that are compared with the known ones. Ordinary schemas have a handful.
 const MAX_TYPO_CHECKS: usize = 256;
 
-/// Nesting and number of JSON containers beyond which a reader that counts brackets may refuse a schema.
+/// Depth of JSON containers beyond which a reader that counts brackets may reject a schema.
 const STRICT_DEPTH: usize = MAX_DEPTH;
 const STRICT_CONTAINERS: usize = MAX_NODES;
 
@@ -25,7 +25,7 @@ pub(super) struct Walk<'a> {
     context: &'a mut Context,
     survey: Survey,
     too_deep: bool,
-    /// Past the node limit: nothing more is looked at.
+    /// The node limit was exceeded: nothing more is checked.
     stopped: bool,
     /// Whether only the keywords of a schema are checked and not its subschemas.
     shallow: bool,
@@ -69,7 +69,7 @@ impl<'a> Walk<'a> {
         walk.schema(root, 1);
         walk.survey.expanded = walk.survey.nodes as u64;
         if !walk.stopped && !walk.too_deep {
-            // Without references only nested `unevaluated…` can multiply work.
+            // Without references, only nested `unevaluated…` can multiply work.
             if walk.has_refs || walk.unevaluated > 1 {
                 walk.shallow = true;
                 graph::check(root, &mut walk);
@@ -81,8 +81,8 @@ impl<'a> Walk<'a> {
         walk.survey
     }
 
-    /// Whether the schema is small enough to be looked at. What `enum`, `const` and unknown keywords hold is no subschema and
-    /// not counted as one, but building a validator copies it.
+    /// Whether the schema is small enough to check. The values of `enum`, `const` and unknown keywords do not count as subschemas, but
+    /// compiling a validator copies them.
     fn fits(&mut self, root: Value<'_>, depth: usize) -> bool {
         let size = root.size();
         if depth > json::MAX_DEPTH {
@@ -99,8 +99,8 @@ impl<'a> Walk<'a> {
         false
     }
 
-    /// Reports a finding made by `make`, unless there were too many. The first error, and the first finding for which no
-    /// validator may be built, always get through.
+    /// Reports a finding created by `make`, unless there were too many. The first error, and the first finding that forbids compiling, are
+    /// always reported.
     pub(super) fn report(&mut self, code: Code, make: impl FnOnce(Finding) -> Finding) {
         let severity = severity(code, self.context.mode);
         let is_first_error = severity == Severity::Error && !self.has_errors;
@@ -121,7 +121,7 @@ impl<'a> Walk<'a> {
         self.has_refs
     }
 
-    /// Whether a subschema has an own `$id`.
+    /// Whether a subschema has its own `$id`.
     pub(super) const fn has_embedded_id(&self) -> bool {
         self.embedded_id
     }
@@ -131,12 +131,12 @@ impl<'a> Walk<'a> {
         self.too_deep
     }
 
-    /// Keeps the size that following references gave.
+    /// Stores the expanded size after following references.
     pub(super) const fn set_expanded(&mut self, expanded: u64) {
         self.survey.expanded = expanded;
     }
 
-    /// Checks a schema at `level`. Returns whether the pass goes on.
+    /// Checks a schema at `level`. Returns whether the pass continues.
     pub(super) fn schema(&mut self, value: Value<'_>, level: usize) -> bool {
         if self.stopped {
             return false;
@@ -189,7 +189,7 @@ impl<'a> Walk<'a> {
         if !self.shallow {
             self.schema(value, level + 1);
         } else if !matches!(value.kind(), Kind::Object | Kind::Bool) {
-            // Not visited as a node of its own, so its kind is judged here.
+            // It is not visited as a node of its own, so its type is checked here.
             self.schema(value, level + 1);
         }
     }
@@ -368,7 +368,7 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// An array of different strings.
+    /// Checks an array of distinct strings.
     fn names(&mut self, key: &str, value: Value<'_>) {
         const SHAPE: &str = "an array of property names";
         let Some(list) = value.as_array() else { return self.misshapen(key, value, SHAPE) };
@@ -479,7 +479,7 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// Hints at unknown keywords that are nearly known ones, where at least one keyword is known.
+    /// Hints at unknown keywords that nearly equal a known one, if at least one keyword is known.
     #[cold]
     fn typos(&mut self, object: Object<'_>, unknown: usize) {
         if unknown == object.len() {
@@ -503,7 +503,7 @@ impl<'a> Walk<'a> {
     fn field_map(&mut self, root: Object<'_>) {
         let mut fields = 0_usize;
         for (key, member) in root.iter() {
-            // A field may be called `title` or `description`; then its value is the name of a type.
+            // A field may have the name `title` or `description`; then its value is the name of a type.
             let is_field = match classify(key) {
                 Keyword::Unknown => !key.starts_with("x-"),
                 Keyword::Text => member.as_str().is_some_and(|text| is_type(text) || meant_type(text).is_some()),
@@ -521,7 +521,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The lint for readers that count brackets instead of subschemas.
+    /// The lint for readers that count brackets and not subschemas.
     fn containers(&mut self, root: Value<'_>, (count, depth): (usize, usize)) {
         if depth > STRICT_DEPTH {
             self.report(codes::schema::DEEP_CONTAINERS, |finding| {
@@ -536,19 +536,19 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// How bad a finding is for who asks. ERC-8257 tells readers to refuse a manifest for two things about its schemas: too many levels
-/// and too many nodes. Everything else is between the author and those who call the tool.
+/// The severity of a finding in a mode. ERC-8257 tells readers to reject a manifest for two properties of its schemas: too many levels and
+/// too many nodes. Everything else concerns only the author and the callers of the tool.
 fn severity(code: Code, mode: Mode) -> Severity {
     let is_limit = code == codes::schema::TOO_DEEP || code == codes::schema::TOO_MANY_NODES;
     if is_limit || mode == Mode::Producer { code.severity() } else { code.severity().min(Severity::Warning) }
 }
 
-/// Whether a schema with such a finding must not be handed to a validator, or would be read by it in another way than it was meant.
+/// Whether a schema with such a finding must not be compiled, or would be interpreted differently than intended.
 fn bars_validator(code: Code) -> bool {
     code.severity() == Severity::Error || code == codes::schema::BRANCHING_RECURSION || code == codes::schema::PATTERN_UNSUPPORTED
 }
 
-/// `$anchor` per the metaschema: `^[A-Za-z_][-A-Za-z0-9._]*$`.
+/// `$anchor` by the metaschema: `^[A-Za-z_][-A-Za-z0-9._]*$`.
 fn is_anchor(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
@@ -559,7 +559,7 @@ fn is_type(name: &str) -> bool {
     matches!(name, "string" | "object" | "number" | "integer" | "array" | "boolean" | "null")
 }
 
-/// What an author who wrote this type name probably meant.
+/// Returns the type that an author of this type name probably meant.
 fn meant_type(name: &str) -> Option<&'static str> {
     Some(match name {
         "int" | "Integer" | "int32" | "int64" | "long" | "uint" => r#""integer""#,

@@ -9,13 +9,13 @@ use crate::json::{Array, Object, Value};
 use crate::registry::RequirementKind;
 use crate::url::{self, MAX_URL_BYTES};
 
-/// Most requirements: ERC-8257 Manifest Parser Hardening; as many as are read from a predicate.
+/// Most requirements: ERC-8257 Manifest Parser Hardening; the same limit as for predicates.
 pub const MAX_REQUIREMENTS: usize = 256;
 
-/// Most decoded bytes of a requirement's data: ERC-8257 Manifest Parser Hardening; as many as onchain.
+/// Most decoded bytes of a requirement's data: ERC-8257 Manifest Parser Hardening; the same limit as onchain.
 pub const MAX_DATA_BYTES: usize = 4096;
 
-/// Longest label in UTF-8 bytes: ERC-8257 §4; as long as onchain.
+/// Longest label in UTF-8 bytes: ERC-8257 §4; the same limit as onchain.
 pub const MAX_LABEL_BYTES: usize = 256;
 
 /// How requirements combine.
@@ -23,7 +23,7 @@ pub const MAX_LABEL_BYTES: usize = 256;
 pub enum Logic {
     /// All must be met.
     And,
-    /// One is enough.
+    /// One suffices.
     Or,
 }
 
@@ -68,12 +68,12 @@ impl<'d> Requirement<'d> {
         Some(Self { kind, data, label: value.get("label")?.as_str()?, links: value.get("links").and_then(Value::as_object) })
     }
 
-    /// The four bytes that name the requirement type.
+    /// The four bytes that identify the requirement type.
     pub const fn kind(self) -> [u8; 4] {
         self.kind
     }
 
-    /// The payload, decoded.
+    /// The decoded payload.
     pub fn data(self) -> Vec<u8> {
         hex::decode(self.data).unwrap_or_default()
     }
@@ -203,7 +203,7 @@ fn too_long(finding: Finding, length: usize) -> Finding {
     finding.expected(format!("at most {MAX_URL_BYTES} bytes")).got(format!("{length} bytes"))
 }
 
-/// The digits of a hex field that follows its grammar. Upper case has a code of its own, everything else `code`.
+/// Returns the digits of a hex field that follows its grammar. Upper case has its own code, everything else gets `code`.
 pub(super) fn hex_field<'d>(
     value: Value<'d>,
     text: &'d str,

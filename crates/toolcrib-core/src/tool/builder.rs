@@ -1,4 +1,4 @@
-//! Writing manifests from Rust: whatever [`ToolBuilder::build`] returns is conformant and sealed.
+//! Builds manifests in Rust: the result of [`ToolBuilder::build`] is conformant and sealed.
 
 use alloy_primitives::Address;
 
@@ -26,7 +26,7 @@ use crate::slug::Slug;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ToolBuilder {
-    /// Members in the order in which a person would write them: name and JSON text.
+    /// Name and JSON text of the members, in the usual order.
     members: Vec<(String, String)>,
     inputs: String,
     outputs: String,
@@ -38,19 +38,19 @@ pub struct ToolBuilder {
     creator: Address,
 }
 
-/// What building gave.
+/// The result of building.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// The manifest with its canonical bytes and hash.
     pub manifest: Sealed<ToolManifest>,
-    /// What had to be normalised before hashing: NFC, lowercase hex, `:443`.
+    /// The normalisations before hashing: NFC, lowercase hex, `:443`.
     pub adjusted: Vec<Applied>,
-    /// Findings that are no errors.
+    /// Findings that are not errors.
     pub findings: Vec<Finding>,
 }
 
 impl ToolBuilder {
-    /// Starts a manifest. Without further calls, `inputs` and `outputs` are `{}`: no schema.
+    /// Starts a manifest. By default, `inputs` and `outputs` are `{}`: no schema.
     pub fn new(name: &str, description: &str, endpoint: &str, creator: Address) -> Self {
         let members = [("type", TYPE_V1), ("name", name), ("description", description), ("endpoint", endpoint)];
         Self {
@@ -119,8 +119,8 @@ impl ToolBuilder {
         self
     }
 
-    /// Adds a payment option; the first is the preferred one. A priced manifest gets `maxAge` 0 unless
-    /// [`max_age`](Self::max_age) says otherwise, so that callers look again before they pay.
+    /// Adds a payment option; the first is the preferred one. A priced manifest gets `maxAge` 0 unless [`max_age`](Self::max_age) sets it,
+    /// so that callers verify again before they pay.
     #[must_use]
     pub fn price(mut self, amount: &str, asset: &str, recipient: &str, protocol: &str) -> Self {
         self.prices.push(object(&[
@@ -132,7 +132,7 @@ impl ToolBuilder {
         self
     }
 
-    /// Says how access requirements combine. All of them, unless told otherwise.
+    /// Sets how access requirements combine. By default, all must be met.
     #[must_use]
     pub const fn access_logic(mut self, logic: Logic) -> Self {
         self.logic = logic;
@@ -153,20 +153,20 @@ impl ToolBuilder {
         self.member("verifiability", block.to_owned())
     }
 
-    /// Sets for how many seconds a verified copy may be reused.
+    /// Sets the number of seconds for which a verified copy may be reused.
     #[must_use]
     pub const fn max_age(mut self, seconds: u64) -> Self {
         self.max_age = Some(seconds);
         self
     }
 
-    /// Adds a field of your own, as JSON text. Give it a reverse-DNS name.
+    /// Adds a field that the standard does not define, as JSON text. Give it a reverse-DNS name.
     #[must_use]
     pub fn extension(self, key: &str, json: &str) -> Self {
         self.member(key, json.to_owned())
     }
 
-    /// Builds, checks and seals the manifest; or says everything that is wrong with it.
+    /// Builds, checks and seals the manifest, or returns all findings.
     pub fn build(mut self) -> Result<Built, Vec<Finding>> {
         let mut members = std::mem::take(&mut self.members);
         members.push(("inputs".to_owned(), self.inputs));
@@ -190,7 +190,7 @@ impl ToolBuilder {
         }
         let creator = alloy_primitives::hex::encode_prefixed(self.creator);
         members.push(("creatorAddress".to_owned(), string(&creator)));
-        // Parts arrive as JSON text. Each must be one whole value, or it could close the object and open another.
+        // Parts are JSON text. Each must be one complete value, or it could close the object and open another.
         for (_, json) in &members {
             well_formed(json)?;
         }
@@ -203,7 +203,7 @@ impl ToolBuilder {
     }
 }
 
-/// A correct starting file for a new tool.
+/// Returns a valid template manifest for a new tool.
 pub fn template(name: &str, creator: Address) -> Result<String, Vec<Finding>> {
     let slug = Slug::derive(name).map(|slug| slug.as_str().to_owned()).unwrap_or_else(|_| "my-tool".to_owned());
     let built = ToolBuilder::new(
@@ -219,7 +219,7 @@ pub fn template(name: &str, creator: Address) -> Result<String, Vec<Finding>> {
     Ok(json::pretty(built.manifest.document().root()))
 }
 
-/// Normalises what may be normalised without changing a meaning, then checks and seals.
+/// Normalises what can be normalised without changing the meaning, then checks and seals.
 fn seal(source: &str) -> Result<Built, Vec<Finding>> {
     let check = |bytes: &[u8]| ToolManifest::parse(bytes, Mode::Producer).findings;
     let mended = fix::mend(source.as_bytes(), &check(source.as_bytes()), check);

@@ -1,4 +1,4 @@
-//! What a manifest says beyond the standard: unknown fields are kept and hashed, never fatal, and sometimes a slip.
+//! Fields beyond the standard: they are kept and hashed, never fatal, and sometimes misspelt.
 
 use super::verifiability::is_reverse_dns;
 use super::{FIELD_NAMES, Fields};
@@ -14,10 +14,10 @@ pub(super) fn check(root: Object<'_>, fields: &Fields<'_>, context: &mut Context
             continue;
         }
         if context.findings.is_full() {
-            // What follows would be warnings and hints that nobody sees.
+            // The rest would be warnings and hints that are not shown.
             break;
         }
-        // People also put the id one level down, as in `"registry": {"toolId": 41}`.
+        // Authors also put the id one level down, as in `"registry": {"toolId": 41}`.
         let inner = value.as_object().and_then(|object| object.iter().find(|(name, _)| is_self_reference(name)));
         if let Some((name, id)) = inner {
             context.report(Finding::new(codes::tool::SELF_REFERENCE).at_key(id).got(name));
@@ -45,7 +45,7 @@ pub(super) fn check(root: Object<'_>, fields: &Fields<'_>, context: &mut Context
     }
 }
 
-/// Reports members of a defined object that the standard does not define.
+/// Reports undefined members of an object that the standard defines.
 pub(super) fn check_subfields(object: Object<'_>, defined: &[&str], context: &mut Context) {
     for (key, value) in object.iter() {
         if context.findings.is_full() {
@@ -65,7 +65,7 @@ pub(super) fn check_subfields(object: Object<'_>, defined: &[&str], context: &mu
 /// Field names of other tool formats; see [`codes::tool::FOREIGN_SHAPE`].
 const FOREIGN: [&str; 5] = ["url", "inputSchema", "outputSchema", "input_schema", "output_schema"];
 
-/// Whether the one finding about the foreign shape already covers this field.
+/// Whether the single finding about another tool format covers this field.
 fn is_foreign(key: &str, fields: &Fields<'_>) -> bool {
     fields.endpoint.is_none() && FOREIGN.contains(&key)
 }

@@ -1,4 +1,4 @@
-//! What every manifest says about the tool: type, name, description, endpoint, creator; and version, images, tags.
+//! The identity of a tool: type, name, description, endpoint, creator; and version, images, tags.
 
 use alloy_primitives::{Address, address};
 
@@ -69,7 +69,7 @@ pub(super) fn check_texts(root: Object<'_>, fields: &Fields<'_>, context: &mut C
     }
 }
 
-/// The rules for `description` and for `verifiability.description`, which differ only in the code for the length.
+/// Checks `description` and `verifiability.description`, which differ only in the code for the length.
 pub(super) fn check_description(value: Value<'_>, description: &str, length: Code, context: &mut Context) {
     context.code_points(value, description, 1..=MAX_DESCRIPTION, length);
     check_control(value, description, &['\n', '\r', '\t'], codes::tool::DESCRIPTION_CONTROL, context);
@@ -82,7 +82,7 @@ fn check_control(value: Value<'_>, text: &str, allowed: &[char], code: Code, con
     }
 }
 
-/// What makes a displayed text suspect although the standard allows it.
+/// Warns about text that the standard allows but that is suspicious when displayed.
 fn check_displayed(value: Value<'_>, text: &str, context: &mut Context) {
     if let Some(c) = text.chars().find(|&c| text::is_invisible(c)) {
         context.report(Finding::new(codes::json::INVISIBLE).at(value).got(format!("U+{:04X}", u32::from(c))));
@@ -94,7 +94,7 @@ fn check_displayed(value: Value<'_>, text: &str, context: &mut Context) {
 }
 
 pub(super) fn check_images(fields: &Fields<'_>, context: &mut Context) {
-    // featuredImage is no field of the ERC: it is hashed and never fatal for readers (ambiguities of 000 and 001).
+    // `featuredImage` is not a field of the ERC: it is hashed and never fatal for readers (ambiguities of 000 and 001).
     for (value, is_featured) in [(fields.image, false), (fields.featured_image, true)] {
         let Some(value) = value else { continue };
         let lenient = |context: &Context| if is_featured { context.mode.strict(Severity::Warning) } else { Severity::Error };
@@ -143,7 +143,7 @@ pub(super) fn check_tags(fields: &Fields<'_>, context: &mut Context) {
             Finding::new(codes::tool::TAGS_COUNT).at(value).expected(format!("at most {MAX_TAGS}")).got(tags.len().to_string()),
         );
     }
-    // Entries past the limit are not looked at one by one, so comparing each with all before it stays cheap.
+    // Entries beyond the limit are not compared, so comparing each with all before it stays cheap.
     let mut seen: [&str; MAX_TAGS] = [""; MAX_TAGS];
     for (index, element) in tags.iter().take(MAX_TAGS).enumerate() {
         let Some(tag) = context.string(element) else { continue };
@@ -205,7 +205,7 @@ pub(super) fn check_creator(root: Object<'_>, fields: &Fields<'_>, context: &mut
     Some(address)
 }
 
-/// Addresses that the examples of the ERC use, and with them many documents and our own templates.
+/// Addresses in the examples of the ERC, and therefore in many documents and our templates.
 const DOCUMENTATION_ADDRESSES: [Address; 2] =
     [address!("abcdefabcdef1234567890abcdefabcdef123456"), address!("abcdef0123456789abcdef0123456789abcdef01")];
 
@@ -221,7 +221,7 @@ pub(super) fn report_uppercase(value: Value<'_>, found: &str, context: &mut Cont
     );
 }
 
-/// Addresses that templates leave behind: burn addresses, precompiles, one digit repeated, digits in a row.
+/// Addresses that templates contain: burn addresses, precompiles, one repeated digit, consecutive digits.
 fn is_placeholder(address: Address) -> bool {
     let bytes = address.as_slice();
     let is_low = bytes[..18].iter().all(|&byte| byte == 0);

@@ -1,9 +1,8 @@
 //! The ERC-8257 tool manifest.
 //!
-//! [`ToolManifest`] is a typed view over the document as it was read: nothing is dropped, unknown fields stay where
-//! they are and take part in the hash. The folder lists the parts of the standard: what every manifest must say
-//! (`identity`), what it may say (`pricing`, `access`, `verifiability`), and what it says beyond the standard
-//! (`extensions`). Everything here needs the manifest alone; origin, hash and creator are compared elsewhere.
+//! [`ToolManifest`] is a typed view of the parsed document: nothing is dropped, unknown fields keep their position and are part of the
+//! hash. The modules follow the standard: mandatory fields (`identity`), optional ones (`pricing`, `access`, `verifiability`), and fields
+//! beyond the standard (`extensions`). The checks here need only the manifest; origin, hash and creator are compared elsewhere.
 
 mod access;
 mod builder;
@@ -29,14 +28,14 @@ use crate::json::{Document, Limits, Object, Value};
 use crate::schema::Prefilled;
 use crate::url::HttpsUrl;
 
-/// A tool manifest that breaks no rule.
+/// A conformant tool manifest.
 #[derive(Clone, Debug)]
 pub struct ToolManifest {
     document: Document,
     view: View,
 }
 
-/// The parts of a manifest that are parsed once and kept.
+/// The parts of a manifest that are parsed once and stored.
 #[derive(Clone, Debug)]
 pub struct View {
     endpoint: HttpsUrl,
@@ -46,7 +45,7 @@ pub struct View {
 }
 
 impl ToolManifest {
-    /// Reads and checks a manifest.
+    /// Parses and checks a manifest.
     ///
     /// ```
     /// use toolcrib_core::finding::Mode;
@@ -60,7 +59,7 @@ impl ToolManifest {
         parse(bytes, mode)
     }
 
-    /// The document as it was read.
+    /// The parsed document.
     pub const fn document(&self) -> &Document {
         &self.document
     }
@@ -70,12 +69,12 @@ impl ToolManifest {
         self.text("name").unwrap_or_default()
     }
 
-    /// What the tool does.
+    /// The description.
     pub fn description(&self) -> &str {
         self.text("description").unwrap_or_default()
     }
 
-    /// Where the tool is called.
+    /// The URL at which the tool is called.
     pub const fn endpoint(&self) -> &HttpsUrl {
         &self.view.endpoint
     }
@@ -95,17 +94,17 @@ impl ToolManifest {
         self.document.root().get("outputs")
     }
 
-    /// The declared version. Absent is not the same as 1.0.0; only a display may show that instead.
+    /// The declared version. A missing version is not the same as 1.0.0; only a display may treat it so.
     pub fn version(&self) -> Option<&str> {
         self.text("version")
     }
 
-    /// The icon, as written. Render it under the rules of [`crate::url::image`].
+    /// The icon, as written. Display it by the rules of [`crate::url::image`].
     pub fn image(&self) -> Option<&str> {
         self.text("image")
     }
 
-    /// The banner, as written. Not a field of the ERC, but one that the largest listing reads.
+    /// The banner, as written. Not a field of the ERC, but the largest listing uses it.
     pub fn featured_image(&self) -> Option<&str> {
         self.text("featuredImage")
     }
@@ -116,37 +115,37 @@ impl ToolManifest {
         tags.into_iter().flat_map(crate::json::Array::iter).filter_map(Value::as_str)
     }
 
-    /// The payment options, the preferred one first. Empty means that the manifest says nothing about a price.
+    /// The payment options, the preferred one first. Empty means that the manifest does not mention a price.
     pub fn pricing(&self) -> &[Price] {
         &self.view.pricing
     }
 
-    /// What a call costs somebody who speaks the `supported` payment protocols.
+    /// The cost of a call for a caller that supports these payment protocols.
     pub fn cost(&self, supported: &[&str]) -> Cost<'_> {
         Cost::of(self.pricing(), supported)
     }
 
-    /// What the manifest says about access. A hint: the predicate onchain decides.
+    /// The declared access requirements. A hint: the predicate onchain decides.
     pub fn access(&self) -> Option<Access<'_>> {
         self.document.root().get("access").and_then(Access::of)
     }
 
-    /// What the manifest claims about its execution environment.
+    /// The claims about the execution environment.
     pub fn verifiability(&self) -> Option<Verifiability<'_>> {
         self.document.root().get("verifiability").and_then(Verifiability::of)
     }
 
-    /// The tier that the claims support; self-attested when nothing is claimed.
+    /// The tier that the claims support; self-attested if nothing is claimed.
     pub fn effective_tier(&self) -> Tier {
         self.verifiability().map_or(Tier::SelfAttested, Verifiability::effective_tier)
     }
 
-    /// For how many seconds at most the author wants a verified copy to be reused.
+    /// The number of seconds for which the author permits reuse of a verified copy.
     pub fn max_age(&self) -> Option<u64> {
         self.document.root().get("maxAge").and_then(Value::as_u64)
     }
 
-    /// Values of `inputs` that an agent could send without anybody having chosen them. Show them before a call.
+    /// Values of `inputs` that an agent could send although the user never chose them. Show them before a call.
     pub fn prefilled(&self) -> &[Prefilled] {
         &self.view.prefilled
     }
@@ -192,7 +191,7 @@ impl Manifest for ToolManifest {
     }
 }
 
-/// The members of the root object, sorted out in one pass.
+/// The members of the root object, collected in one pass.
 #[derive(Default)]
 struct Fields<'d> {
     r#type: Option<Value<'d>>,
@@ -223,7 +222,7 @@ impl<'d> Fields<'d> {
         fields
     }
 
-    /// The place of the field with this exact name. `None` for names that neither the ERC nor common use defines.
+    /// Returns the slot of the field with this exact name. `None` for names that neither the ERC nor common use defines.
     fn named(&mut self, key: &str) -> Option<&mut Option<Value<'d>>> {
         Some(match key {
             "type" => &mut self.r#type,

@@ -14,37 +14,37 @@ use crate::money::{self, Amount};
 /// Most payment options: ERC-8257 Manifest Parser Hardening.
 pub const MAX_PRICES: usize = 32;
 
-/// Payment protocols that clients commonly know. Others are legal and opaque.
+/// Payment protocols that clients commonly support. Others are legal and opaque.
 const COMMON_PROTOCOLS: [&str; 4] = ["x402", "mpp", "erc20-transfer", "native-transfer"];
 
 /// One payment option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Price {
-    /// Cost of a call in the asset's smallest unit. Zero is free, but still goes through the protocol.
+    /// The cost of a call in the asset's smallest unit. Zero is free, but still uses the protocol.
     pub amount: Amount,
-    /// What is paid, and on which chain.
+    /// The asset that is paid, and its chain.
     pub asset: AssetId,
-    /// Who receives it, on the same chain.
+    /// The recipient (`payTo`), on the same chain.
     pub recipient: AccountId,
-    /// How it is paid. Opaque, compared byte for byte.
+    /// The payment protocol. Opaque, compared byte for byte.
     pub protocol: String,
 }
 
-/// What a caller who speaks certain protocols learns about the cost of a call.
+/// The cost of a call for a caller that supports certain protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost<'m> {
-    /// The manifest says nothing about a price. Treated as free.
+    /// The manifest does not mention a price. Treated as free.
     Unstated,
-    /// The preferred option that the caller supports asks for nothing; its protocol may still be spoken.
+    /// The preferred option that the caller supports costs nothing, but may still require its protocol.
     Free(&'m Price),
     /// The preferred option that the caller supports.
     Priced(&'m Price),
-    /// There are options, but none that the caller supports. Never to be read as free.
+    /// There are options, but the caller supports none. Never treat it as free.
     Unknown,
 }
 
 impl<'m> Cost<'m> {
-    /// The first of `prices` whose protocol is among `supported`, as ERC-8257 §3 asks.
+    /// The first of `prices` whose protocol is in `supported`, as ERC-8257 §3 requires.
     pub fn of(prices: &'m [Price], supported: &[&str]) -> Self {
         match prices.iter().find(|price| supported.contains(&price.protocol.as_str())) {
             _ if prices.is_empty() => Self::Unstated,
@@ -112,8 +112,8 @@ fn check_entry(entry: Object<'_>, creator: Option<Address>, context: &mut Contex
     Some(Price { amount: amount?, asset: asset?, recipient: recipient?, protocol: protocol?.1.to_owned() })
 }
 
-/// The chain of the asset is the text before the slash, that of the recipient the text before the last colon; §3
-/// compares the two as text, so this holds even where one of them is malformed in other ways.
+/// The chain of the asset is the text before the slash, that of the recipient the text before the last colon; §3 compares them as text, so
+/// this works even if one of them is malformed in other ways.
 fn check_one_chain(entry: Object<'_>, context: &mut Context) {
     let (Some(asset), Some(recipient)) = (entry.get("asset"), entry.get("recipient")) else { return };
     let (Some(asset_text), Some(recipient_text)) = (asset.as_str(), recipient.as_str()) else { return };

@@ -1,4 +1,4 @@
-//! `inputs` and `outputs`: one budget of nodes for both, and the values they would fill in by themselves.
+//! `inputs` and `outputs`: they share one limit of nodes, and their prefilled values are collected.
 
 use super::Fields;
 use crate::checked::Context;
@@ -33,7 +33,7 @@ pub(super) fn check(root: Object<'_>, fields: &Fields<'_>, context: &mut Context
     prefilled
 }
 
-/// Whether the description speaks of moving or changing something: ERC-8257 Schema `default` and `const` Injection.
+/// Whether the description mentions moving or changing something: ERC-8257 Schema `default` and `const` Injection.
 fn suggests_state_change(fields: &Fields<'_>) -> bool {
     const WORDS: [&str; 16] = [
         "transfer", "approve", "deploy", "swap", "send", "mint", "buy", "sell", "sign", "bridge", "withdraw", "deposit", "stake",

@@ -1,4 +1,4 @@
-//! One section for each part of the standard. `clean` and `refused` are the only two ways in.
+//! One section for each part of the standard. All tests use `clean` or `refused`.
 
 use serde_json::{Value as Json, json};
 
@@ -55,7 +55,7 @@ fn check(manifest: &Json, mode: Mode) -> Checked<ToolManifest> {
     ToolManifest::parse(manifest.to_string().as_bytes(), mode)
 }
 
-/// Findings for producers, but for the hints that host and creator are those of an example.
+/// Findings for producers, without the hints that host and creator are those of an example.
 fn remarks(manifest: &Json) -> Vec<Finding> {
     check(manifest, Mode::Producer).findings.into_iter().filter(|finding| !is_about_examples(finding)).collect()
 }
@@ -64,7 +64,7 @@ fn is_about_examples(finding: &Finding) -> bool {
     [codes::url::EXAMPLE_HOST, codes::tool::CREATOR_EXAMPLE].contains(&finding.code)
 }
 
-/// No error for producers, and so none for consumers.
+/// Expects no error for producers, and so none for consumers.
 #[track_caller]
 fn clean(manifest: &Json) -> crate::canon::Sealed<ToolManifest> {
     for mode in [Mode::Consumer, Mode::Producer] {
@@ -74,21 +74,21 @@ fn clean(manifest: &Json) -> crate::canon::Sealed<ToolManifest> {
     check(manifest, Mode::Producer).into_result().expect("no errors")
 }
 
-/// Refused by producers and consumers alike, with this code.
+/// Expects this error for producers and consumers.
 #[track_caller]
 fn refused(manifest: &Json, code: Code) -> Finding {
     severity_of(manifest, code, Mode::Consumer, Severity::Error);
     severity_of(manifest, code, Mode::Producer, Severity::Error)
 }
 
-/// Producers are refused, consumers are warned.
+/// Expects this error for producers and a warning for consumers.
 #[track_caller]
 fn refused_at_the_source(manifest: &Json, code: Code) -> Finding {
     severity_of(manifest, code, Mode::Consumer, Severity::Warning);
     severity_of(manifest, code, Mode::Producer, Severity::Error)
 }
 
-/// Nobody is refused.
+/// Expects this finding, which is not an error in either mode.
 #[track_caller]
 fn noted(manifest: &Json, code: Code, severity: Severity) {
     severity_of(manifest, code, Mode::Consumer, severity);
@@ -106,7 +106,7 @@ fn severity_of(manifest: &Json, code: Code, mode: Mode, severity: Severity) -> F
     found.clone()
 }
 
-/// The text after all fixes.
+/// The text after applying all fixes.
 #[track_caller]
 fn mended(source: &str) -> String {
     let check = |bytes: &[u8]| ToolManifest::parse(bytes, Mode::Producer).findings;
@@ -602,7 +602,7 @@ mod access_block {
         };
         clean(&many(256));
         refused(&many(257), codes::tool::ACCESS_COUNT);
-        // Every entry is legal by itself, but all together break the size cap.
+        // Every entry is legal by itself, but together they exceed the size limit.
         let requirement = json!({"kind": "0xabcd1234", "data": format!("0x{}", "ab".repeat(4096)), "label": "x"});
         let huge = with("access", json!({"logic": "OR", "requirements": vec![requirement; 256]}));
         assert!(check(&huge, Mode::Consumer).has(codes::json::TOO_LARGE));
@@ -656,7 +656,7 @@ mod verifiability_block {
         );
         let vendor = clean(&block(json!({"tier": "self-attested", "execution": "io.phala.tee-sidevm"})));
         assert_eq!(vendor.effective_tier(), Tier::SelfAttested);
-        // A consumer that does not know the value treats it as "standard", whatever else the block claims.
+        // A consumer that does not know the value treats it as "standard", regardless of the rest of the block.
         for unknown in ["io.phala.tee-sidevm", "com.example.enclave", "TEE", "tee ", ""] {
             let manifest = block(json!({"tier": "hardware-attested", "execution": unknown}));
             let parsed = ToolManifest::parse(manifest.to_string().as_bytes(), Mode::Consumer);
@@ -952,8 +952,8 @@ mod hostile {
 
     use super::*;
 
-    /// Half a megabyte of one thing that is wrong, over and over. Each has its findings counted and its verdict given, in
-    /// time that grows with the size and not with its square: the square would take minutes here.
+    /// Half a megabyte of one repeated mistake. The findings of each must be counted, and the result returned, in linear time: quadratic
+    /// time would take minutes here.
     #[test]
     fn half_a_megabyte_of_mistakes_takes_no_longer_than_its_size() {
         let flood = |entry: &dyn Fn(usize) -> String| -> String {

@@ -1,4 +1,4 @@
-//! `verifiability`: what the author claims about the execution environment, and how much of it the fields support.
+//! `verifiability`: the author's claims about the execution environment, and how far the fields support them.
 
 use super::access::hex_field;
 use super::extensions::check_subfields;
@@ -9,19 +9,19 @@ use crate::finding::{Finding, Severity};
 use crate::json::{Object, Value};
 use crate::url::{self, HttpsUrl};
 
-/// How far the claims of a manifest can be checked, from not at all upwards.
+/// How far the claims of a manifest can be verified, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
-    /// Claims that rest on trust alone.
+    /// Claims that are based on trust only.
     SelfAttested,
-    /// Isolated hardware with a report that can be checked.
+    /// Isolated hardware with a verifiable report.
     HardwareAttested,
-    /// As before, and the binary can be rebuilt from its source.
+    /// The same, and the binary can be rebuilt from its source.
     Verifiable,
 }
 
 impl Tier {
-    /// The word used in manifests.
+    /// The value in manifests.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::SelfAttested => "self-attested",
@@ -35,10 +35,10 @@ impl Tier {
     }
 }
 
-/// Where the tool runs, as far as trust decisions go.
+/// The execution environment, as far as trust decisions need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Execution {
-    /// Ordinary servers; also everything that we do not know.
+    /// Ordinary servers, and every unknown environment.
     Standard,
     /// A trusted execution environment.
     Tee,
@@ -71,12 +71,12 @@ impl<'d> Verifiability<'d> {
         value.as_object().map(Self)
     }
 
-    /// The tier that the author declares; unknown words count as self-attested.
+    /// The declared tier; unknown values count as self-attested.
     pub fn declared_tier(self) -> Tier {
         self.text("tier").and_then(Tier::parse).unwrap_or(Tier::SelfAttested)
     }
 
-    /// The tier that the other fields support, whatever is declared.
+    /// The tier that the other fields support, regardless of the declared one.
     pub(crate) fn supported_tier(self) -> Tier {
         let has_report = self.attestation().is_some_and(|attestation| attestation.endpoint().is_some());
         match (self.execution().is_isolated() && has_report, self.reproducible_build()) {
@@ -86,12 +86,12 @@ impl<'d> Verifiability<'d> {
         }
     }
 
-    /// The lower of the declared and the supported tier: the one to use. Still a claim until a report was checked.
+    /// The lower of the declared and the supported tier: the one to use. It remains a claim until a report is verified.
     pub fn effective_tier(self) -> Tier {
         self.declared_tier().min(self.supported_tier())
     }
 
-    /// Where the tool runs; vendor names count as standard.
+    /// The execution environment; vendor names count as standard.
     pub fn execution(self) -> Execution {
         self.text("execution").and_then(Execution::parse).unwrap_or(Execution::Standard)
     }
@@ -116,7 +116,7 @@ impl<'d> Verifiability<'d> {
         self.0.get("reproducibleBuild").and_then(Value::as_object).map(ReproducibleBuild)
     }
 
-    /// The ways in which the declared tier contradicts the other fields: ERC-8257 §5, the three bullets.
+    /// The contradictions between the declared tier and the other fields: ERC-8257 §5, the three bullets.
     fn inconsistencies(self) -> Vec<&'static str> {
         let (attested, rebuilt) = (self.attestation().is_some(), self.reproducible_build().is_some());
         let mut found = Vec::new();
@@ -165,7 +165,7 @@ impl<'d> Attestation<'d> {
         self.0.get("type")?.as_str()
     }
 
-    /// Where a fresh report can be had.
+    /// The URL of a fresh report.
     pub fn endpoint(self) -> Option<&'d str> {
         self.0.get("endpoint")?.as_str()
     }
@@ -191,7 +191,7 @@ impl<'d> Attestation<'d> {
 pub struct ReproducibleBuild<'d>(Object<'d>);
 
 impl<'d> ReproducibleBuild<'d> {
-    /// How to build, in the author's words. Untrusted text: never run it.
+    /// The author's build instructions. Untrusted text: never run it.
     pub fn instructions(self) -> Option<&'d str> {
         self.0.get("buildInstructions")?.as_str()
     }

@@ -1,13 +1,11 @@
-//! How a host is shown to people.
+//! How a host is displayed to people.
 //!
-//! ERC-8257 asks for a display policy such as UTS #39. Ours: a name is shown in its own script when each of its labels
-//! keeps to the Highly Restrictive level (one script, or Latin with Japanese, Chinese or Korean), has only characters
-//! of the General Security Profile, one kind of digits, and does not look like ASCII. Every other name is shown as
-//! `xn--`, with a finding that says why. The address itself is always the ASCII form; nothing here is for comparing
-//! origins.
+//! ERC-8257 requires a display policy such as UTS #39. Toolcrib's policy: a name is shown in its own script if each of its labels satisfies
+//! the Highly Restrictive level (one script, or Latin with Japanese, Chinese or Korean), has only characters of the General Security
+//! Profile, uses one set of digits, and does not look like ASCII. Every other name is shown as `xn--`, with a finding that says why. The
+//! address itself is always the ASCII form; do not use this module to compare origins.
 //!
-//! Left out: whether a host imitates a particular famous one. Callers who know which host they expect ask
-//! [`confusable_with`].
+//! It does not check whether a host imitates a particular well-known one. Callers that know the expected host use [`confusable_with`].
 
 use std::collections::BTreeSet;
 
@@ -20,21 +18,21 @@ use crate::codes::{self, Code};
 use crate::finding::Finding;
 use crate::text::escape_for_display;
 
-/// A host as people see it, and what is odd about that.
+/// A host as it is displayed, and the findings about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostDisplay {
-    /// What to show. Holds nothing that moves a cursor or turns the direction of text.
+    /// The text to display. It has no characters that move a cursor or change the direction of text.
     pub text: String,
-    /// The host in ASCII and lower case: what is resolved and compared.
+    /// The host in ASCII and lower case, which is resolved and compared.
     pub ascii: String,
-    /// The host in Unicode, when it has labels in another form than ASCII and they decode. Shown only if it equals
+    /// The host in Unicode, if it has labels in another form than ASCII that can be decoded. It is displayed only if it equals
     /// [`HostDisplay::text`].
     pub unicode: Option<String>,
-    /// Why the host is shown as `xn--`; empty when it is harmless.
+    /// Why the host is shown as `xn--`; empty if it is harmless.
     pub findings: Vec<Finding>,
 }
 
-/// Decides how to show a host, given in ASCII or in Unicode.
+/// Decides how to display a host, given in ASCII or in Unicode.
 ///
 /// ```
 /// use toolcrib_core::url::display_host;
@@ -61,27 +59,27 @@ pub fn display_host(host: &str) -> HostDisplay {
     let top = unicode.rsplit('.').next().unwrap_or_default();
     for label in unicode.split('.').filter(|label| !label.is_ascii()) {
         for (code, message) in faults(label, top) {
-            // One finding of each kind says enough about a host.
+            // One finding of each kind suffices for a host.
             if findings.iter().all(|finding| finding.code != code) {
                 findings.push(Finding::new(code).message(message).got(&ascii));
             }
         }
     }
-    // Where directions mix, the order of the labels on screen depends on the text around the host.
+    // If directions mix, the order of the labels on screen depends on the text around the host.
     let is_shown = findings.is_empty() && !mixes_directions(&unicode);
     HostDisplay { text: if is_shown { unicode.clone() } else { ascii.clone() }, ascii, unicode: Some(unicode), findings }
 }
 
-/// What a host looks like: two hosts with the same skeleton can be taken for each other.
+/// The skeleton of a host: hosts with the same skeleton can be confused.
 ///
-/// The skeleton of UTS #39 §4, and on top of it what matters for hosts alone: they are in lower case, small capitals
-/// pass for small letters, and so do a few sequences. For comparing only; a skeleton is no host.
+/// It is the skeleton of UTS #39 §4, plus rules for hosts only: they are in lower case, small capitals resemble small letters, and so do a
+/// few sequences. For comparison only; a skeleton is not a host.
 fn skeleton(host: &str) -> String {
     let lower = host.to_lowercase();
     let unicode =
         if lower.is_ascii() && !lower.contains("xn--") { lower } else { decode(&lower).map_or(lower, |(_, unicode)| unicode) };
     let mut out = String::with_capacity(unicode.len());
-    // The table gives capitals for digits, such as O for zero.
+    // The table returns capitals for some digits, such as O for zero.
     for c in unicode_security::skeleton(&unicode).flat_map(char::to_lowercase) {
         match TWINS.iter().find(|(twins, _)| twins.contains(c)) {
             Some((_, ascii)) => out.push_str(ascii),
@@ -91,7 +89,7 @@ fn skeleton(host: &str) -> String {
     out.replace("vv", "w")
 }
 
-/// Whether two different hosts can be taken for each other.
+/// Whether two different hosts can be confused.
 ///
 /// ```
 /// use toolcrib_core::url::confusable_with;
@@ -107,8 +105,8 @@ pub fn confusable_with(a: &str, b: &str) -> bool {
     plain(a) != plain(b) && skeleton(a) == skeleton(b)
 }
 
-/// Letters that pass for small ASCII letters and digits in a name, beyond the table of UTS #39, which compares shapes
-/// more strictly and holds small capitals apart from small letters. The left side is what that table gives.
+/// Characters that resemble small ASCII letters and digits in a name, beyond the table of UTS #39, which compares shapes more strictly and
+/// distinguishes small capitals from small letters. The left side is the output of that table.
 const TWINS: &[(&str, &str)] = &[
     ("\u{138}", "k"),        // к, κ
     ("\u{1d1b}", "t"),       // т
@@ -122,14 +120,14 @@ const TWINS: &[(&str, &str)] = &[
     ("\u{447}", "4"),        // ч
 ];
 
-/// Latin letters that look like two others to the table, but are letters of their own to those who read them.
+/// Latin letters that the table maps to two others, but that are separate letters to their readers.
 const OWN_LETTERS: &[char] = &['\u{e6}', '\u{153}'];
 
-/// Cyrillic letters beyond the table that make a word pass for an ASCII one (п, ь). The rest of [`TWINS`] is left out
-/// here: with к, т, м, н and в most Russian words would be refused.
+/// Cyrillic letters beyond the table that make a word resemble an ASCII one (п, ь). The rest of [`TWINS`] is not used here: with к, т, м, н
+/// and в most Russian words would be rejected.
 const ALONE: &[(char, char)] = &[('\u{43f}', 'n'), ('\u{44c}', 'b')];
 
-/// What would end a host, were it what it looks like.
+/// Characters that would end the host in a URL.
 const SEPARATORS: &[char] = &['.', '/', '\\', ':', '?', '#', '@', '%', '=', '&'];
 
 /// Longest sequence of marks on one letter: UTS #39 §5.4.
@@ -142,7 +140,7 @@ fn decode(host: &str) -> Option<(String, String)> {
     valid.is_ok().then_some((ascii, unicode))
 }
 
-/// Why a label should not be shown in Unicode.
+/// The reasons not to show a label in Unicode.
 fn faults(label: &str, top: &str) -> Vec<(Code, String)> {
     let mut faults = Vec::new();
     if let Some(c) = label.chars().find(|&c| is_ignorable(c)) {
@@ -167,8 +165,8 @@ fn faults(label: &str, top: &str) -> Vec<(Code, String)> {
     faults
 }
 
-/// Whether the scripts of a label go together: UTS #39 §5.2, levels Single Script and Highly Restrictive. About scripts
-/// alone; which characters are common is another question.
+/// Whether the scripts of a label are compatible: UTS #39 §5.2, levels Single Script and Highly Restrictive. Uncommon characters are
+/// checked separately.
 fn is_highly_restrictive(label: &str) -> bool {
     if label.is_single_script() {
         return true;
@@ -178,7 +176,7 @@ fn is_highly_restrictive(label: &str) -> bool {
     scripts.jpan || scripts.hanb || scripts.kore
 }
 
-/// What a label can be taken for.
+/// What a label can be confused with.
 fn lookalike(label: &str, top: &str) -> Option<String> {
     let is_host_text = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     let mut twin = String::new();
@@ -189,7 +187,7 @@ fn lookalike(label: &str, top: &str) -> Option<String> {
             None => twin.extend(prototype(c)),
         }
     }
-    // In a name that is wholly in another script, down to its end, nobody takes the letters for Latin ones.
+    // If the whole name is in another script, including the top-level domain, its letters are not mistaken for Latin ones.
     if is_host_text(&twin) && !shares_script(label, top) {
         return Some(format!("a label of the host looks like `{}`", twin.to_ascii_lowercase()));
     }
@@ -197,7 +195,7 @@ fn lookalike(label: &str, top: &str) -> Option<String> {
     let is_separator = |c: char| !c.is_ascii() && prototype(c).any(|p| SEPARATORS.contains(&p));
     let is_word = |c: Option<&char>| c.is_some_and(|&c| !c.is_ascii() && c.is_alphanumeric() && !is_separator(c));
     for (at, &c) in letters.iter().enumerate() {
-        // Among letters of its own kind such a character reads as what it is: the Katakana no, the Arabic zero.
+        // Between letters of its own script such a character reads correctly: the Katakana no, the Arabic zero.
         if is_separator(c) && !is_word(at.checked_sub(1).and_then(|before| letters.get(before))) && !is_word(letters.get(at + 1))
         {
             return Some(format!("a label of the host has {}, which looks like a separator", named(c)));
@@ -206,7 +204,7 @@ fn lookalike(label: &str, top: &str) -> Option<String> {
     odd_marks(&letters).then(|| "a label of the host has combining marks that look alike".to_owned())
 }
 
-/// Marks that are drawn over each other: UTS #39 §5.4. A dot above i and j is not seen at all.
+/// Marks that overlap: UTS #39 §5.4. A dot above i and j is invisible.
 fn odd_marks(letters: &[char]) -> bool {
     let mut run: Vec<char> = Vec::new();
     let mut base = ' ';
@@ -229,7 +227,7 @@ fn prototype(c: char) -> impl Iterator<Item = char> {
     unicode_security::skeleton(c.encode_utf8(&mut buffer)).collect::<Vec<_>>().into_iter()
 }
 
-/// Whether the top label is in the script of this one, and does not look like ASCII either.
+/// Whether the top-level label is in the script of this one, and does not look like ASCII either.
 fn shares_script(label: &str, top: &str) -> bool {
     let mut both = label.resolve_script_set();
     both.intersect_with(top.resolve_script_set());
@@ -237,13 +235,13 @@ fn shares_script(label: &str, top: &str) -> bool {
 }
 
 fn mixes_directions(host: &str) -> bool {
-    // The other scripts from right to left are in limited use and do not get here.
+    // The other right-to-left scripts are in limited use and are rejected before.
     let is_rtl = |c: char| matches!(c.script(), Script::Arabic | Script::Hebrew | Script::Thaana);
     let is_rtl_label = |label: &str| label.chars().any(is_rtl);
     host.split('.').any(is_rtl_label) && !host.split('.').all(is_rtl_label)
 }
 
-/// Characters that leave no mark: `Default_Ignorable_Code_Point`.
+/// Invisible characters: `Default_Ignorable_Code_Point`.
 fn is_ignorable(c: char) -> bool {
     !c.is_ascii() && prototype(c).next().is_none()
 }
@@ -252,10 +250,10 @@ fn is_real(script: &Script) -> bool {
     !matches!(script, Script::Common | Script::Inherited | Script::Unknown)
 }
 
-/// The zero of the number system that a decimal digit belongs to. The digits of a system stand in one row of ten;
-/// where rows touch, as those of mathematical digits do, they are counted from the first.
+/// The zero of the numeral system of a decimal digit. The digits of a system are ten consecutive code points; where systems are adjacent,
+/// as with mathematical digits, they are counted from the first.
 fn zero_of(c: char) -> Option<u32> {
-    /// The mathematical digits are five rows.
+    /// The mathematical digits are five systems.
     const LONGEST: u32 = 50;
     let is_digit = |at: u32| {
         char::from_u32(at).is_some_and(|c| {
@@ -324,10 +322,10 @@ mod tests {
     fn latin_may_stand_beside_japanese_chinese_and_korean() {
         check("t\u{30b7}\u{30e3}\u{30c4}.jp", true, NO);
         check("\u{65e5}\u{672c}\u{306e}\u{30c6}abc.jp", true, NO);
-        // Bopomofo goes with Han, but is in limited use.
+        // Bopomofo is compatible with Han, but is in limited use.
         check("abc\u{4e2d}\u{3105}.tw", false, &["url.uncommon_character"]);
         check("abc\u{d55c}\u{6f22}.kr", true, NO);
-        // But those three not beside each other.
+        // But not those three together.
         check("\u{d55c}\u{306e}.kr", false, &["url.mixed_script"]);
         check("\u{3105}\u{306e}.tw", false, &["url.uncommon_character", "url.mixed_script"]);
     }
@@ -353,9 +351,9 @@ mod tests {
         check("\u{43e}\u{440}\u{435}\u{43f}.com", false, &["url.confusable_host"]); // open
         check("\u{3bf}\u{3c1}.com", false, &["url.confusable_host"]);
         check("w\u{131}k\u{131}.com", false, &["url.confusable_host"]);
-        // The end of the name is no excuse when it is a twin itself.
+        // The top-level domain does not help if it looks like ASCII itself.
         check("\u{430}\u{440}\u{440}\u{4cf}\u{435}.\u{441}\u{43e}\u{440}", false, &["url.confusable_host"]);
-        // One letter off the lookalikes, and it can be read.
+        // One letter without a lookalike makes it readable.
         check("\u{430}\u{440}\u{440}\u{4cf}\u{435}\u{444}.com", true, NO);
         let finding = &display_host("xn--80ak6aa92e.com").findings[0];
         assert_eq!(finding.message, "a label of the host looks like `apple`");
@@ -365,21 +363,21 @@ mod tests {
     // req: RENDER-010
     #[test]
     fn separators_marks_and_digits() {
-        // A Katakana no between Latin letters is a slash to most eyes.
+        // A Katakana no between Latin letters looks like a slash.
         check("pay\u{30ce}login.jp", false, &["url.confusable_host"]);
         check("a\u{10e7}.com", false, &["url.mixed_script", "url.confusable_host"]);
         check("mi\u{307}x.com", false, &["url.confusable_host"]);
         check("a\u{915}\u{94d}.com", false, &["url.mixed_script"]);
         check("\u{967}2\u{969}.in", false, &["url.mixed_numerals"]);
         check("\u{967}\u{968}\u{969}\u{915}.in", true, NO);
-        // The Thai zero, alone, is the letter o.
+        // A single Thai zero looks like the letter o.
         check("\u{e50}.com", false, &["url.confusable_host"]);
     }
 
     // req: RENDER-010
     #[test]
     fn invisible_and_uncommon_characters() {
-        // A joiner where the script allows one, so that the name is valid.
+        // A joiner in a position that the script allows, so that the name is valid.
         check("\u{915}\u{94d}\u{200d}\u{937}.in", false, &["url.invisible_in_host"]);
         check("\u{1f4a9}.la", false, &["url.uncommon_character"]);
         check("\u{16a0}\u{16a2}.com", false, &["url.uncommon_character"]);

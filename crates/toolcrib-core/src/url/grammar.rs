@@ -1,7 +1,7 @@
-//! The grammar itself: one walk over the bytes that notes every fault and the places of the parts.
+//! The URL grammar: one pass over the bytes that records every fault and the positions of the parts.
 //!
-//! It is RFC 3986 narrowed to what all readers agree on. General-purpose parsers quietly decode, fold, drop or convert
-//! what is written; ERC-8257 §6 compares bytes, so here whatever they would change is a fault instead.
+//! It is RFC 3986 restricted to what all readers agree on. General-purpose parsers silently decode, fold, drop or convert text; ERC-8257 §6
+//! compares bytes, so anything they would change is a fault here.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -12,35 +12,35 @@ use crate::finding::Span;
 /// Longest label of a host name: RFC 1035 §2.3.4.
 pub const MAX_LABEL_BYTES: usize = 63;
 
-/// Longest host name as text: the 255 octets of RFC 1035 §2.3.4, less the first length and the root.
+/// Longest host name as text: the 255 octets of RFC 1035 §2.3.4, minus the first length and the root.
 pub const MAX_HOST_BYTES: usize = 253;
 
-/// One way in which a text is not a URL as it should be, and where.
+/// A violation of the URL grammar and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
-    /// What is wrong.
+    /// The kind of violation.
     pub kind: FaultKind,
-    /// The bytes of the text that are concerned.
+    /// The affected bytes of the text.
     pub span: Span,
 }
 
-/// What can be wrong with a URL.
+/// The kinds of violations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// Nothing is there.
+    /// The text is empty.
     Empty,
     /// No scheme: a relative reference or a bare host.
     NoScheme,
-    /// Another scheme than `https`.
+    /// A scheme other than `https`.
     NotHttps,
     /// No `//` after the scheme.
     NoAuthority,
     /// The host is empty.
     EmptyHost,
-    /// A user name or a password stands before the host.
+    /// There is a user name or a password before the host.
     UserInfo,
-    /// The host is written with characters outside ASCII.
+    /// The host has characters outside ASCII.
     HostNotAscii,
     /// The host has a percent sign.
     HostPercent,
@@ -60,11 +60,11 @@ pub enum FaultKind {
     HostTooLong,
     /// An `xn--` part that is not valid Punycode of a valid label.
     InvalidPunycode,
-    /// The host ends in a number but is no IPv4 address.
+    /// The host ends in a number but is not an IPv4 address.
     NumericTopLabel,
     /// An IPv4 address in another form than four plain decimals.
     Ipv4NotCanonical,
-    /// Brackets that hold no IPv6 address, or an IPv6 address without brackets.
+    /// Brackets without an IPv6 address, or an IPv6 address without brackets.
     Ipv6Invalid,
     /// An IPv6 address that is not in the form of RFC 5952.
     Ipv6NotCanonical,
@@ -86,7 +86,7 @@ pub enum FaultKind {
     Control,
     /// A backslash.
     Backslash,
-    /// Braces or angle brackets: a template that was not filled in.
+    /// Braces or angle brackets: an unfilled template.
     Template,
     /// A character outside ASCII, after the host.
     NonAscii,
@@ -100,25 +100,25 @@ pub enum FaultKind {
     SchemeUpperCase,
     /// The host has upper-case letters.
     HostUpperCase,
-    /// Port 443 is written out.
+    /// Port 443 is explicit.
     DefaultPort,
     /// An apostrophe in the query, which browsers encode.
     QueryApostrophe,
 }
 
-/// Whom a fault concerns.
+/// Who must reject a kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
-    /// Nobody may accept it.
+    /// Producers and consumers must reject it.
     Hard,
-    /// Readers mend it by rules G1 and G2; writers must have mended it before.
+    /// Consumers fix it by rules G1 and G2; producers must fix it before publishing.
     Normalisation,
-    /// Not against the rules of ERC-8257 for an endpoint, but clients differ in what they send; writers must avoid it.
+    /// It does not break the rules of ERC-8257 for an endpoint, but clients differ in what they send; producers must avoid it.
     Encoding,
 }
 
 impl FaultKind {
-    /// Whom this kind of fault concerns.
+    /// Who must reject this kind of fault.
     pub const fn level(self) -> Level {
         match self {
             Self::SchemeUpperCase | Self::HostUpperCase | Self::DefaultPort => Level::Normalisation,
@@ -128,7 +128,7 @@ impl FaultKind {
     }
 }
 
-/// The faults of one text, each kind once, where it first occurs. A hostile text cannot make this grow.
+/// The faults of one text: each kind once, at its first occurrence. A hostile text cannot make this grow.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     pub(super) list: Vec<Fault>,
@@ -150,23 +150,23 @@ impl Faults {
     }
 }
 
-/// Where the parts of a URL are. Every index is a place in the text that was scanned.
+/// The positions of the parts of a URL in the scanned text.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
     pub(super) host: Range<usize>,
     pub(super) port: Option<u16>,
-    /// Where the path starts, or what follows an empty one.
+    /// The position of the path, or of what follows an empty one.
     pub(super) rest: usize,
-    /// The place of `?`.
+    /// The position of `?`.
     pub(super) query: Option<usize>,
-    /// The place of `#`.
+    /// The position of `#`.
     pub(super) fragment: Option<usize>,
 }
 
-/// Walks over a text. `None` when it has no host to speak of; otherwise the parts are right if no fault is hard.
+/// Scans a text. `None` if it has no host; otherwise the parts are correct if no fault is hard.
 pub(super) fn scan(text: &str, faults: &mut Faults) -> Option<Parts> {
     let bytes = text.as_bytes();
-    // Some parsers trim what stands before the scheme. We only look past it, to say more.
+    // Some parsers trim the text before the scheme. This scanner skips it only to report further faults.
     let start = bytes.iter().take_while(|&&b| b <= b' ').count();
     if start > 0 {
         let kind = if bytes[..start].iter().all(u8::is_ascii_whitespace) { FaultKind::Whitespace } else { FaultKind::Control };
@@ -188,7 +188,7 @@ pub(super) fn scan(text: &str, faults: &mut Faults) -> Option<Parts> {
     Some(Parts { host, port, rest: end, query, fragment })
 }
 
-/// Checks the scheme at `start` and gives the place after `//`.
+/// Checks the scheme at `start` and returns the position after `//`.
 fn scheme(bytes: &[u8], start: usize, faults: &mut Faults) -> Option<usize> {
     if bytes[start..].starts_with(b"https://") {
         return Some(start + 8);
@@ -207,11 +207,11 @@ fn scheme(bytes: &[u8], start: usize, faults: &mut Faults) -> Option<usize> {
         faults.note(FaultKind::SchemeUpperCase, start..end);
     }
     if bytes[end + 1..].starts_with(b"//") {
-        // What follows is a host for plain http too, and worth looking at; other schemes have rules of their own.
+        // For plain http a host follows too and is worth checking; other schemes have their own rules.
         return (https || name.eq_ignore_ascii_case(b"http")).then_some(end + 3);
     }
     if https {
-        // The colon and the slash after it, if there is one. What else follows may be any character.
+        // The colon and the slash after it, if any. Any other character may follow.
         let slashes = bytes[end + 1..].iter().take(2).take_while(|byte| matches!(byte, b'/' | b'\\')).count();
         faults.note(FaultKind::NoAuthority, end..end + 1 + slashes);
     }
@@ -296,7 +296,7 @@ fn ipv6(text: &str, span: Range<usize>, faults: &mut Faults) {
     if inner.bytes().any(|b| b.is_ascii_uppercase()) {
         faults.note(FaultKind::HostUpperCase, span.clone());
     }
-    // The form that the standard library prints is that of RFC 5952, for all addresses that are public.
+    // The standard library prints all public addresses in the form of RFC 5952.
     let mut canonical = Fixed::<45>::default();
     let printed = std::fmt::Write::write_fmt(&mut canonical, format_args!("{address}")).is_ok();
     if !printed || !canonical.as_bytes().eq_ignore_ascii_case(inner.as_bytes()) {
@@ -322,7 +322,7 @@ fn name(text: &str, span: Range<usize>, faults: &mut Faults) {
             b'a'..=b'z' | b'0'..=b'9' => {}
             b'A'..=b'Z' => upper = true,
             b'-' => {
-                // A hyphen that starts or ends a label; the other hyphens are between two other bytes.
+                // A hyphen at the start or end of a label; other hyphens are between two other bytes.
                 if i == label || matches!(bytes.get(i + 1), None | Some(b'.')) {
                     faults.note(FaultKind::LabelHyphen, at..at + 1);
                 }
@@ -368,7 +368,7 @@ fn name(text: &str, span: Range<usize>, faults: &mut Faults) {
             Err(_) => faults.note(FaultKind::NumericTopLabel, span.start + label..span.end),
         }
     } else if punycode && well_formed {
-        // The lengths were checked above, so that the decoder has little to do.
+        // The lengths were checked above, so the decoder has little to do.
         let valid = idna::domain_to_ascii_cow(host.as_bytes(), idna::AsciiDenyList::URL);
         if !valid.is_ok_and(|ascii| ascii.eq_ignore_ascii_case(host)) {
             faults.note(FaultKind::InvalidPunycode, span);
@@ -376,7 +376,7 @@ fn name(text: &str, span: Range<usize>, faults: &mut Faults) {
     }
 }
 
-/// Whether WHATWG URL takes a label for a number of an IPv4 address: decimal, octal or hexadecimal.
+/// Whether WHATWG URL parses a label as a number of an IPv4 address: decimal, octal or hexadecimal.
 fn is_ipv4_number(label: &[u8]) -> bool {
     match label {
         [b'0', b'x' | b'X', hex @ ..] => hex.iter().all(u8::is_ascii_hexdigit),
@@ -385,7 +385,7 @@ fn is_ipv4_number(label: &[u8]) -> bool {
     }
 }
 
-/// Checks path, query and fragment from `start` on; gives the places of `?` and `#`.
+/// Checks path, query and fragment from `start`; returns the positions of `?` and `#`.
 pub(super) fn rest(text: &str, start: usize, faults: &mut Faults) -> (Option<usize>, Option<usize>) {
     let bytes = text.as_bytes();
     let (mut query, mut fragment) = (None, None);
@@ -452,7 +452,7 @@ fn dot_segment(bytes: &[u8], segment: Range<usize>, faults: &mut Faults) {
     }
 }
 
-/// The fault of a byte that fits nowhere.
+/// The fault for a byte that is not valid anywhere.
 const fn misfit(b: u8) -> FaultKind {
     match b {
         b' ' | b'\t' | b'\n' | b'\r' | 0x0B | 0x0C => FaultKind::Whitespace,
@@ -466,7 +466,7 @@ const fn misfit(b: u8) -> FaultKind {
 
 /// The span of a placeholder that opens (or closes) at `at`.
 fn template(text: &str, at: usize) -> Range<usize> {
-    /// Longest placeholder that is marked whole.
+    /// Longest placeholder that is marked completely.
     const MAX: usize = 64;
     let bytes = text.as_bytes();
     let close = match bytes[at] {
@@ -481,7 +481,7 @@ fn template(text: &str, at: usize) -> Range<usize> {
 
 #[derive(Clone, Copy)]
 enum Class {
-    /// Allowed in path, query and fragment alike.
+    /// Allowed in path, query and fragment.
     Plain,
     Slash,
     Question,

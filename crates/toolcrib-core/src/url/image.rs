@@ -1,29 +1,29 @@
 //! What a page may do with a URI from a manifest: show it as an icon, link to it, or neither.
 //!
-//! Browsers ignore white space before a scheme, tabs and line breaks inside it, and its case. The classification looks
-//! through all of that, and accepts nothing that needed it: whatever is not plainly one of the good kinds is refused.
+//! Browsers ignore whitespace before a scheme, tabs and line breaks inside it, and its case. The classification recognises all of these,
+//! and accepts none of them: a URI that is not plainly of an allowed kind is rejected.
 
 use super::grammar::{self, FaultKind, Faults};
 use super::{Fault, HttpsUrl};
 
-/// Image types that a data URI may declare: the ones ERC-8257 names. None of them can carry script.
+/// Image types that a data URI may declare: those that ERC-8257 names. None of them can contain scripts.
 const DATA_TYPES: &[(&str, ImageMime)] =
     &[("image/png", ImageMime::Png), ("image/jpeg", ImageMime::Jpeg), ("image/webp", ImageMime::Webp)];
 
-/// Longest scheme that is looked at. The longest one that matters has ten letters; browsers know none beyond this.
+/// Longest scheme that is read. The longest relevant one has ten letters; browsers know none beyond this.
 const MAX_SCHEME_CHARS: usize = 32;
 
-/// A URI that a manifest gives for an image.
+/// A manifest's URI of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ImageUri;
 
-/// What an image URI is.
+/// The kind of an image URI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImageKind {
     /// `https`. Show it through a proxy, or at least without a referrer.
     Https(HttpsUrl),
-    /// `ipfs`. Resolve it through a gateway of one's own.
+    /// `ipfs`. Resolve it through your own gateway.
     Ipfs,
     /// A data URI with an allowed image type.
     DataImage(ImageMime),
@@ -44,19 +44,19 @@ pub enum ImageMime {
     Webp,
 }
 
-/// Why an image is not shown.
+/// Why an image is not displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// `javascript:` or `vbscript:`: it runs.
+    /// `javascript:` or `vbscript:`: a script.
     Script,
-    /// `file:`: it reads the user's disk.
+    /// `file:`: it reads the user's files.
     File,
     /// `blob:` or `filesystem:`: it belongs to another page.
     Blob,
-    /// `data:` with an HTML or XML type: it runs.
+    /// `data:` with an HTML or XML type: it can run scripts.
     DataHtml,
-    /// `data:image/svg+xml`: it can hold script.
+    /// `data:image/svg+xml`: it can contain scripts.
     DataSvg,
     /// `data:` with any other type, or none.
     DataOther,
@@ -64,12 +64,12 @@ pub enum Refusal {
     Scheme,
     /// No scheme.
     Relative,
-    /// An accepted scheme, but the rest is not well-formed.
+    /// An accepted scheme with a malformed rest.
     Malformed(Option<Fault>),
 }
 
 impl ImageUri {
-    /// Says what an image URI is.
+    /// Classifies an image URI.
     ///
     /// ```
     /// use toolcrib_core::url::image::{ImageKind, ImageUri, Refusal};
@@ -81,7 +81,7 @@ impl ImageUri {
         let Some((scheme, rest)) = scheme_as_browsers_read_it(text) else {
             return ImageKind::Refused(Refusal::Relative);
         };
-        // Anything that needed mending is refused, but under the name of what it would have become.
+        // A URI that needs normalisation is rejected, but classified as what it would become.
         let plain = text.bytes().all(|b| b.is_ascii_graphic());
         let refused = match scheme.as_str() {
             "https" => {
@@ -112,14 +112,14 @@ impl ImageUri {
 pub enum LinkKind {
     /// As a link, with `rel="noopener noreferrer"`.
     Link,
-    /// As a link only after the user agreed: it can be changed on the way.
+    /// As a link only after the user agreed: plain http can be modified in transit.
     AskFirst,
     /// As text, never as a link.
     TextOnly,
 }
 
 impl LinkKind {
-    /// Says how a URL may appear.
+    /// Classifies a URL.
     pub fn classify(text: &str) -> Self {
         match scheme_as_browsers_read_it(text) {
             Some((scheme, _)) if scheme == "https" && HttpsUrl::parse(text).is_ok() => Self::Link,
@@ -129,8 +129,8 @@ impl LinkKind {
     }
 }
 
-/// The scheme in lower case and the place after its colon, found the way WHATWG URL does: leading C0 controls and
-/// spaces are skipped; tabs and line breaks anywhere are as good as absent.
+/// Returns the scheme in lower case and the position after its colon, parsed as WHATWG URL does: leading C0 controls and spaces are
+/// skipped; tabs and line breaks are ignored everywhere.
 fn scheme_as_browsers_read_it(text: &str) -> Option<(String, usize)> {
     let trimmed = text.trim_start_matches(|c: char| c <= ' ');
     let offset = text.len() - trimmed.len();
@@ -150,7 +150,7 @@ fn scheme_as_browsers_read_it(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// Whether what follows `ipfs:` is `//<cid>[/path]`, without segments that climb out of the content.
+/// Whether the text after `ipfs:` is `//<cid>[/path]`, without segments that leave the content.
 fn is_ipfs(text: &str, rest: usize) -> bool {
     let Some(after) = text.get(rest..).and_then(|rest| rest.strip_prefix("//")) else { return false };
     let length = after.bytes().position(|b| !b.is_ascii_alphanumeric()).unwrap_or(after.len());
@@ -161,9 +161,9 @@ fn is_ipfs(text: &str, rest: usize) -> bool {
     length > 0 && ends_well && faults.list.iter().all(|fault| fault.kind == FaultKind::QueryApostrophe)
 }
 
-/// The type that a data URI declares, when it is allowed.
+/// The type that a data URI declares, if it is allowed.
 fn data_type(after_scheme: &str) -> Result<ImageMime, Refusal> {
-    // Without a comma browsers refuse the URI; the type must be decided without looking at megabytes.
+    // Browsers reject the URI without a comma; the type must be determined without reading megabytes.
     const MAX_TYPE_BYTES: usize = 64;
     let head = &after_scheme.as_bytes()[..after_scheme.len().min(MAX_TYPE_BYTES)];
     let Some(end) = head.iter().position(|b| matches!(b, b',' | b';')) else { return Err(Refusal::DataOther) };

@@ -1,20 +1,19 @@
-//! Which IP addresses the public internet can reach, and why the others are refused.
+//! Which IP addresses are public, and why the others are rejected.
 //!
-//! The list is wider than the one ERC-8257 names (Malicious Endpoints): an address that leads to a machine's own
-//! network through a translation prefix is as dangerous as a private one. IPv6 is judged by what is allowed: only
-//! `2000::/3` is global unicast, and the table takes the special parts out of it. The same policy serves IP literals
-//! in URLs and every answer of a resolver; resolving itself is not done here.
+//! The list is longer than that of ERC-8257 (Malicious Endpoints): an address that reaches a machine's own network through a translation
+//! prefix is as dangerous as a private one. IPv6 uses an allowlist: only `2000::/3` is global unicast, and the table excludes its special
+//! parts. The same policy applies to IP literals in URLs and to every answer of a resolver; this module does not resolve names.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A range that is refused, and why.
+/// A rejected range, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RangeRefused {
     /// A stable word for logs and messages, such as `private` or `link-local`.
     pub name: &'static str,
     /// The range in CIDR notation.
     pub network: &'static str,
-    /// The document that sets the range apart.
+    /// The document that defines the range.
     pub reference: &'static str,
 }
 
@@ -23,7 +22,7 @@ pub fn is_public(address: IpAddr) -> bool {
     refused(address).is_none()
 }
 
-/// The range that an address is refused for; `None` when it is public.
+/// Returns the range for which an address is rejected; `None` if it is public.
 pub fn refused(address: IpAddr) -> Option<&'static RangeRefused> {
     match address {
         IpAddr::V4(address) => {
@@ -43,7 +42,7 @@ pub fn refused(address: IpAddr) -> Option<&'static RangeRefused> {
 
 struct Row<A> {
     prefix: A,
-    /// Bits of the prefix, never 0: shifting by the whole width would overflow.
+    /// Bits of the prefix, never 0: shifting by the full width would overflow.
     length: u32,
     range: RangeRefused,
 }
@@ -64,7 +63,7 @@ const fn v6(
     Row { prefix: Ipv6Addr::new(a, b, c, d, e, f, g, h), length, range: RangeRefused { name, network, reference } }
 }
 
-/// IANA IPv4 Special-Purpose Address Registry, as far as it is not globally reachable, and multicast.
+/// IANA IPv4 Special-Purpose Address Registry, except for globally reachable ranges, and multicast.
 const V4: &[Row<Ipv4Addr>] = &[
     v4([0, 0, 0, 0], 8, "this-network", "0.0.0.0/8", "RFC 1122"),
     v4([10, 0, 0, 0], 8, "private", "10.0.0.0/8", "RFC 1918"),
@@ -84,8 +83,8 @@ const V4: &[Row<Ipv4Addr>] = &[
     v4([240, 0, 0, 0], 4, "reserved", "240.0.0.0/4", "RFC 1112"),
 ];
 
-/// The more specific range stands before the wider one. The prefixes that carry an IPv4 address (mapped, translated,
-/// NAT64, 6to4) are refused whole: what is behind them depends on the network that the reader happens to be in.
+/// More specific ranges come before wider ones. The prefixes that embed an IPv4 address (mapped, translated, NAT64, 6to4) are rejected
+/// completely: what they reach depends on the reader's network.
 const V6: &[Row<Ipv6Addr>] = &[
     v6([0, 0, 0, 0, 0, 0, 0, 0], 128, "unspecified", "::/128", "RFC 4291"),
     v6([0, 0, 0, 0, 0, 0, 0, 1], 128, "loopback", "::1/128", "RFC 4291"),
@@ -119,12 +118,12 @@ mod tests {
         refused(address.parse().expect("an address")).map_or("public", |range| range.name)
     }
 
-    // Both edges of every range, and what lies on either side of them.
+    // Both edges of every range, and the addresses next to them.
     // req: SSRF-001
     #[test]
     fn edges_of_every_range() {
         let rows: &[(&str, &str, &str, &str, &str)] = &[
-            // name, first, last, what is before the first, what is after the last
+            // name, first, last, the address before the first, the address after the last
             ("this-network", "0.0.0.0", "0.255.255.255", "", "1.0.0.0 public"),
             ("private", "10.0.0.0", "10.255.255.255", "9.255.255.255 public", "11.0.0.0 public"),
             ("carrier-nat", "100.64.0.0", "100.127.255.255", "100.63.255.255 public", "100.128.0.0 public"),

@@ -1,18 +1,18 @@
-//! Lints: URLs that are legal but will not do what their author wants, or aim at somebody.
+//! Lints: URLs that are legal but will not work as intended, or try to attack someone.
 
 use super::{HttpsUrl, display};
 use crate::codes;
 use crate::finding::Finding;
 
-/// What is odd about a URL. None of it makes the URL invalid.
+/// Returns the findings about a valid URL.
 pub(super) fn findings(url: &HttpsUrl) -> impl Iterator<Item = Finding> {
-    // The other hosts have nothing to decode.
+    // The other hosts have no labels to decode.
     let lookalikes = if url.host().contains("xn--") { display::display_host(url.host()).findings } else { Vec::new() };
     [host(url), template_segment(url), shell_text(url)].into_iter().flatten().chain(lookalikes)
 }
 
-/// Names under which nobody outside can be reached (RFC 6761, RFC 6762, RFC 8375, RFC 7686, ICANN's `.internal`), and
-/// names that home routers and companies use in the same way.
+/// Names that are not reachable from outside (RFC 6761, RFC 6762, RFC 8375, RFC 7686, ICANN's `.internal`), and names that home routers and
+/// companies use in the same way.
 const RESERVED_SUFFIXES: &[&str] = &[
     "localhost",
     "local",
@@ -32,7 +32,7 @@ const RESERVED_SUFFIXES: &[&str] = &[
 /// RFC 2606.
 const EXAMPLE_SUFFIXES: &[&str] = &["example", "example.com", "example.net", "example.org"];
 
-/// Tunnels, paste bins, gists and request catchers. Their names change hands, or anybody can write there.
+/// Tunnels, paste bins, gists and request catchers. Their names change owners, or anyone can write there.
 const EPHEMERAL_SUFFIXES: &[&str] = &[
     // Tunnels
     "trycloudflare.com",
@@ -66,7 +66,7 @@ const EPHEMERAL_SUFFIXES: &[&str] = &[
     "sharedwithexpose.com",
     "tunnel.pyjam.as",
     "srv.us",
-    // Editors and sandboxes in the cloud: up while somebody has them open
+    // Editors and sandboxes in the cloud: up only while they are open
     "app.github.dev",
     "gitpod.io",
     "gitpod.dev",
@@ -155,10 +155,10 @@ const EPHEMERAL_SUFFIXES: &[&str] = &[
     "mocki.io",
 ];
 
-/// Services whose names encode an address (`10.0.0.1.nip.io`), so that a name leads wherever its writer wants.
+/// Services whose names encode an address (`10.0.0.1.nip.io`), so that the author of a name chooses its target.
 const ADDRESS_SUFFIXES: &[&str] = &["nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me", "vcap.me"];
 
-/// Parts of a host that templates leave behind.
+/// Parts of a host in unfilled templates.
 const PLACEHOLDER_LABELS: &[&str] = &[
     "your-domain",
     "yourdomain",
@@ -196,8 +196,8 @@ fn host(url: &HttpsUrl) -> Option<Finding> {
     Some(Finding::new(code).got(host))
 }
 
-/// Whether a host is the name of one build, branch or pull request at a hosting service. Only where the service's own
-/// way of making names tells: a hash that looks like a word of the author's does not count.
+/// Whether a host is the name of one build, branch or pull request at a hosting service. Only names with a marker of the service are
+/// detected: a hash that could be a word of the author's does not count.
 fn is_preview(host: &str) -> bool {
     let below = |suffix: &str| host.strip_suffix(suffix).and_then(|rest| rest.strip_suffix('.'));
     if let Some(name) = below("vercel.app") {
@@ -222,7 +222,7 @@ pub(super) fn is_under(host: &str, suffix: &str) -> bool {
     host.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// `:name` as a whole path segment, the way routers write parameters. Braces are a fault of the grammar already.
+/// `:name` as a complete path segment, as routers write parameters. Braces are already a fault of the grammar.
 fn template_segment(url: &HttpsUrl) -> Option<Finding> {
     let is_parameter = |segment: &&str| {
         segment.strip_prefix(':').is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
@@ -230,7 +230,7 @@ fn template_segment(url: &HttpsUrl) -> Option<Finding> {
     url.path().split('/').find(is_parameter).map(|segment| Finding::new(codes::url::TEMPLATE_SEGMENT).got(segment))
 }
 
-/// Words that start a command line. They count only where a shell would start one, and no honest parameter has them.
+/// Words that start a command line. They count only where a shell would start a command, and legitimate parameters do not have them.
 const COMMANDS: &[&str] = &[
     "bash",
     "calc",
@@ -266,8 +266,8 @@ const COMMANDS: &[&str] = &[
     "zsh",
 ];
 
-/// `$(` starts a command in a shell, `';` closes a quoted argument and the command. Neither has a use in a URL, while
-/// `OData` and matrix parameters do use `;`, `$` and quotes on their own.
+/// `$(` starts a command in a shell, `';` closes a quoted argument and the command. URLs use neither, while `OData` and matrix parameters
+/// do use `;`, `$` and quotes on their own.
 const SHELL_PAIRS: &[&str] = &["$(", "';"];
 
 fn shell_text(url: &HttpsUrl) -> Option<Finding> {

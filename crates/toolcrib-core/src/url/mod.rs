@@ -1,10 +1,10 @@
-//! HTTPS URLs: our own strict ASCII grammar.
+//! HTTPS URLs: a strict ASCII grammar.
 //!
-//! ERC-8257 compares URLs byte by byte after three small rules (§6, G1 to G3), so nothing may be decoded, folded or
-//! converted on the way. [`HttpsUrl`] accepts only what every careful reader takes the same way: in producer mode an
-//! accepted text is one that WHATWG parsers print back unchanged. Nothing here resolves a name or opens a connection.
+//! ERC-8257 compares URLs byte by byte after three small rules (§6, G1 to G3), so nothing may be decoded, folded or converted. [`HttpsUrl`]
+//! accepts only text that every careful reader parses in the same way: in producer mode an accepted text is one that WHATWG parsers print
+//! unchanged. Nothing here resolves a name or opens a connection.
 //!
-//! - [`display`]: how a host is shown to people, and which hosts look alike.
+//! - [`display`]: how a host is displayed, and which hosts look alike.
 //! - [`ip`]: which addresses are public.
 //! - [`well_known`]: metadata URIs, slugs and origin binding (check 2).
 //! - [`image`]: what a page may do with an image or link.
@@ -32,7 +32,7 @@ use crate::json::Value;
 /// Length Cap.
 pub const MAX_URL_BYTES: usize = 2_048;
 
-/// The port that `https` has when none is written.
+/// The default port of `https`.
 pub const DEFAULT_PORT: u16 = 443;
 
 const PREFIX: &str = "https://";
@@ -49,7 +49,7 @@ pub struct HttpsUrl {
 }
 
 impl HttpsUrl {
-    /// Reads a URL as a reader of somebody else's manifest: upper case in scheme and host and port 443 are mended.
+    /// Parses a URL as a consumer: upper case in scheme and host and port 443 are normalised.
     ///
     /// ```
     /// use toolcrib_core::url::HttpsUrl;
@@ -64,12 +64,12 @@ impl HttpsUrl {
         match (faults.hard, parts) {
             (None, Some(parts)) => Ok(Self::build(text, &parts)),
             (Some(fault), _) => Err(fault),
-            // The scanner notes a hard fault whenever it gives no parts.
+            // The scanner records a hard fault whenever it returns no parts.
             (None, None) => Err(Fault { kind: FaultKind::Empty, span: Span::new(0, text.len()) }),
         }
     }
 
-    /// Reads a URL as its author should have written it: nothing is mended, so that the text is the normal form.
+    /// Parses a URL as a producer: the text must already be normalised.
     pub fn parse_exact(text: &str) -> Result<Self, Fault> {
         let mut faults = Faults::default();
         let parts = grammar::scan(text, &mut faults);
@@ -80,7 +80,7 @@ impl HttpsUrl {
         }
     }
 
-    /// Every fault of a text, in the order found, each kind once.
+    /// All faults of a text, in the order found, each kind once.
     pub fn faults(text: &str) -> Vec<Fault> {
         let mut faults = Faults::default();
         grammar::scan(text, &mut faults);
@@ -103,17 +103,17 @@ impl HttpsUrl {
         Self { host_end, port: parts.port, path, query: parts.query.map(moved), fragment: parts.fragment.map(moved), normalized }
     }
 
-    /// The URL with scheme and host in lower case and without port 443. Nothing else is changed.
+    /// The URL with scheme and host in lower case and without port 443. Otherwise unchanged.
     pub fn normalized(&self) -> &str {
         &self.normalized
     }
 
-    /// The host in lower case; IPv6 addresses stand in brackets.
+    /// The host in lower case; IPv6 addresses are in brackets.
     pub fn host(&self) -> &str {
         &self.normalized[PREFIX.len()..self.host_end]
     }
 
-    /// The host as an address, when it is one.
+    /// The host as an address, if it is one.
     pub fn host_ip(&self) -> Option<IpAddr> {
         let host = self.host();
         match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
@@ -137,12 +137,12 @@ impl HttpsUrl {
         &self.normalized[self.path..self.query.or(self.fragment).unwrap_or(self.normalized.len())]
     }
 
-    /// What follows `?`, which may be nothing.
+    /// The text after `?`, which may be empty.
     pub fn query(&self) -> Option<&str> {
         self.query.map(|at| &self.normalized[at + 1..self.fragment.unwrap_or(self.normalized.len())])
     }
 
-    /// What follows `#`, which may be nothing.
+    /// The text after `#`, which may be empty.
     pub fn fragment(&self) -> Option<&str> {
         self.fragment.map(|at| &self.normalized[at + 1..])
     }
@@ -152,8 +152,8 @@ impl HttpsUrl {
         Origin { host: self.host().to_owned(), port: self.port() }
     }
 
-    /// What is odd about the URL although it is legal: throw-away, preview, reserved, placeholder and lookalike hosts,
-    /// unfilled parameters, text that aims at a shell. For URLs that stand in no document, such as those onchain.
+    /// Findings about the URL although it is legal: temporary, preview, reserved, placeholder and lookalike hosts, unfilled parameters,
+    /// shell commands. For URLs outside a document, such as those onchain.
     pub fn lints(&self) -> Vec<Finding> {
         lint::findings(self).collect()
     }
@@ -184,7 +184,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Reads an origin: an `https` URL with nothing after host and port.
+    /// Parses an origin: an `https` URL with nothing after host and port.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let url = HttpsUrl::parse(text)?;
         let extra = url.normalized.len() - url.path;
@@ -194,7 +194,7 @@ impl Origin {
         Ok(url.origin())
     }
 
-    /// The host in lower case; IPv6 addresses stand in brackets.
+    /// The host in lower case; IPv6 addresses are in brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -212,10 +212,9 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Checks a URL field and reports every way in which it breaks the grammar, and what is odd about it. `None` when it
-/// is not usable.
+/// Checks a URL field and reports all faults and lints. `None` if it is not usable.
 ///
-/// Producers are refused what readers normalise or take as it is: see [`Level`].
+/// Producers get errors for what readers normalise or accept: see [`Level`].
 pub fn check(value: Value<'_>, text: &str, context: &mut Context) -> Option<HttpsUrl> {
     let mut faults = Faults::default();
     let parts = grammar::scan(text, &mut faults);
@@ -239,7 +238,7 @@ pub fn check(value: Value<'_>, text: &str, context: &mut Context) -> Option<Http
     }
     let url = url?;
     for finding in lint::findings(&url) {
-        // A draft has example hosts in every URL. Saying so once is enough.
+        // A draft has example hosts in every URL. Reporting it once suffices.
         let is_said = finding.code == codes::url::EXAMPLE_HOST
             && context.findings.as_slice().iter().any(|other| other.code == codes::url::EXAMPLE_HOST);
         if !is_said {
@@ -249,7 +248,7 @@ pub fn check(value: Value<'_>, text: &str, context: &mut Context) -> Option<Http
     Some(url)
 }
 
-/// Reports [`codes::url::TOO_LONG`] when a normalised URL has more than [`MAX_URL_BYTES`] bytes.
+/// Reports [`codes::url::TOO_LONG`] if a normalised URL has more than [`MAX_URL_BYTES`] bytes.
 pub fn check_length(value: Value<'_>, normalized: &str, context: &mut Context) {
     if normalized.len() > MAX_URL_BYTES {
         context.report(
@@ -261,8 +260,8 @@ pub fn check_length(value: Value<'_>, normalized: &str, context: &mut Context) {
     }
 }
 
-/// The ASCII form of a host in Unicode, for display and advice only. The longest host has 253 ASCII characters, and
-/// each character outside ASCII takes up to four bytes here: whatever is longer is not worth the conversion.
+/// The ASCII form of a host in Unicode, for display and advice only. The longest host has 253 ASCII characters, and each character outside
+/// ASCII takes up to four bytes here: longer text is not converted.
 fn to_ascii(host: &str) -> Option<String> {
     if host.len() > MAX_HOST_BYTES * 4 {
         return None;
@@ -276,7 +275,7 @@ impl Fault {
         self.kind.code()
     }
 
-    /// What the fault says about `text`, the text it was found in. The finding has no place yet.
+    /// Returns a finding about this fault of `text`. The finding has no position yet.
     pub fn finding(&self, text: &str) -> Finding {
         let finding = Finding::new(self.code());
         let part = text.get(self.span.start..self.span.end).unwrap_or(text);
@@ -370,14 +369,14 @@ impl FaultKind {
     }
 }
 
-/// The place of a part of the text in the JSON source; `None` when the string has escapes, which shift what follows.
+/// The span of a part of the text in the JSON source; `None` if the string has escapes, which shift the positions.
 fn inside(value: Value<'_>, text: &str, part: Span) -> Option<Span> {
     let span = value.span();
     (span.end - span.start == text.len() + 2).then(|| Span::new(span.start + 1 + part.start, span.start + 1 + part.end))
 }
 
-/// The fix for a fault that readers mend by themselves. Each fix touches its own part only, so that all can be
-/// applied together; where the source has escapes, the whole string is replaced, once.
+/// The fix for a fault that consumers normalise. Each fix changes only its own part, so that all can be applied together; if the source has
+/// escapes, the whole string is replaced, once.
 fn fix(value: Value<'_>, text: &str, fault: Fault, url: Option<&HttpsUrl>) -> Option<Fix> {
     let (title, replacement) = match fault.kind {
         FaultKind::SchemeUpperCase => ("lowercase the scheme", "https".to_owned()),

@@ -17,7 +17,7 @@ fn refused(text: &str, kind: FaultKind) {
     assert!(HttpsUrl::parse(text).is_err(), "{text:?}");
 }
 
-/// Writers must avoid it; readers take it as it is.
+/// Expects a fault that producers must avoid and consumers accept.
 #[track_caller]
 fn left_to_readers(text: &str, kind: FaultKind) {
     assert_eq!((kinds(text), kind.level()), (vec![kind], Level::Encoding), "{text:?}");
@@ -33,7 +33,7 @@ fn accepted(text: &str) -> HttpsUrl {
     }
 }
 
-/// Runs `check` over a JSON string and gives the URL and the findings.
+/// Runs `check` on a JSON string and returns the URL and the findings.
 fn checked(source: &str, mode: Mode) -> (Option<HttpsUrl>, Vec<Finding>) {
     let document = json::read(source.as_bytes(), Limits::default()).document.expect("JSON");
     let mut context = Context::new(mode);
@@ -210,7 +210,7 @@ fn addresses() {
         assert!(HttpsUrl::parse(text).is_err(), "{text}");
     }
     refused("https://[2606:4700:0::1111]/", FaultKind::Ipv6NotCanonical);
-    // Plain http does not keep the address from being looked at.
+    // The address is checked for plain http too.
     assert_eq!(kinds("http://2852039166/latest"), [FaultKind::NotHttps, FaultKind::Ipv4NotCanonical]);
     assert_eq!(kinds("http://169.254.169.254/"), [FaultKind::NotHttps, FaultKind::NonPublicAddress]);
 }
@@ -451,7 +451,7 @@ fn origins() {
     assert!(Origin::parse("https://h.com/").is_err());
 }
 
-/// Texts close to URLs: parts that are right and parts that are nearly so, in the right order.
+/// Texts close to URLs: correct parts and nearly correct ones, in the right order.
 fn near_url() -> impl Strategy<Value = String> {
     let scheme = prop_oneof![8 => Just("https://"), 1 => Just("HTTPS://"), 1 => Just("http://"), 1 => Just("https:/")];
     let host = prop_oneof![

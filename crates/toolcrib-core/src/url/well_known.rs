@@ -1,7 +1,7 @@
 //! Metadata URIs: the well-known path, and the binding of a manifest to the origin of its endpoint.
 //!
-//! This is check 2 of ERC-8257 §7 with the rules W1 to W3 of §6. All `require` lines are tried, so that an author who
-//! got three things wrong learns of three.
+//! This is check 2 of ERC-8257 §7 with the rules W1 to W3 of §6. All `require` lines are checked, so that an author with three mistakes
+//! gets three findings.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use crate::codes::{self, Code};
 use crate::finding::Finding;
 use crate::slug::{self, Slug};
 
-/// What the path of every metadata URI starts with.
+/// The start of the path of every metadata URI.
 pub const PATH_PREFIX: &str = "/.well-known/ai-tool/";
 
-/// What the path of every metadata URI ends with.
+/// The end of the path of every metadata URI.
 pub const PATH_SUFFIX: &str = ".json";
 
 /// A metadata URI that follows §6.
@@ -25,7 +25,7 @@ pub struct WellKnown {
 }
 
 impl WellKnown {
-    /// Reads a metadata URI, as found on chain, and normalises it by G1 to G3. All faults are given.
+    /// Parses a metadata URI as found on chain, and normalises it by G1 to G3. Returns all faults.
     pub fn parse(metadata_uri: &str) -> Result<Self, Vec<WellKnownFault>> {
         let (url, path) = dissect(metadata_uri);
         match (url, path) {
@@ -51,7 +51,7 @@ impl WellKnown {
     }
 }
 
-/// The metadata URI of a tool: the one place where its manifest may be served.
+/// Returns the metadata URI of a tool: the only URL at which its manifest may be served.
 ///
 /// ```
 /// use toolcrib_core::slug::Slug;
@@ -65,10 +65,10 @@ pub fn metadata_uri(origin: &Origin, slug: &Slug) -> String {
     format!("{origin}{PATH_PREFIX}{slug}{PATH_SUFFIX}")
 }
 
-/// Check 2 of §7: the metadata URI lies on the origin of the endpoint, at the well-known path. Gives the slug, or a
-/// finding for each `require` line that fails.
+/// Check 2 of §7: the metadata URI is on the origin of the endpoint, at the well-known path. Returns the slug, or a finding for each
+/// `require` line that fails.
 ///
-/// That the endpoint is https and normalised is in its type. Findings have no pointer: the URI is not in the manifest.
+/// The type of `endpoint` guarantees that it is https and normalised. Findings have no pointer: the URI is not in the manifest.
 pub fn check_origin_binding(metadata_uri: &str, endpoint: &HttpsUrl) -> Result<Slug, Vec<Finding>> {
     let (url, path) = dissect(metadata_uri);
     let url = match url {
@@ -105,13 +105,13 @@ pub fn check_origin_binding(metadata_uri: &str, endpoint: &HttpsUrl) -> Result<S
     }
 }
 
-/// Why a text is no metadata URI.
+/// Why a text is not a metadata URI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WellKnownFault {
     /// Not https.
     NotHttps,
-    /// Longer than the registry allows, in bytes.
+    /// Longer than the registry permits; holds the number of bytes.
     TooLong(usize),
     /// Not a well-formed URL.
     Malformed(Fault),
@@ -123,7 +123,7 @@ pub enum WellKnownFault {
     Prefix,
     /// The path does not end with [`PATH_SUFFIX`].
     Suffix,
-    /// The slug is none.
+    /// The slug is invalid.
     Slug(slug::Fault),
 }
 
@@ -133,7 +133,7 @@ impl WellKnownFault {
         match self {
             Self::NotHttps => codes::url::METADATA_NOT_HTTPS,
             Self::TooLong(_) => codes::url::METADATA_TOO_LONG,
-            // A reason of its own in ERC-8257 §7.
+            // ERC-8257 §7 has a separate reason for it.
             Self::Malformed(Fault { kind: FaultKind::HostNotAscii, .. }) => codes::url::METADATA_NOT_ACE,
             Self::Malformed(_) => codes::url::METADATA_MALFORMED,
             Self::Query => codes::url::METADATA_QUERY,
@@ -144,7 +144,7 @@ impl WellKnownFault {
         }
     }
 
-    /// The finding about `metadata_uri`, the text in which the fault was found.
+    /// Returns the finding about this fault of `metadata_uri`.
     pub fn finding(&self, metadata_uri: &str) -> Finding {
         let finding = Finding::new(self.code()).got(metadata_uri);
         match self {
@@ -169,13 +169,13 @@ impl fmt::Display for WellKnownFault {
 
 impl std::error::Error for WellKnownFault {}
 
-/// Tells about a registered URI that readers have to normalise before they can compare it.
+/// Reports a registered URI that readers must normalise before they can compare it.
 pub fn lint_normalisation(metadata_uri: &str, parsed: &WellKnown) -> Option<Finding> {
     (metadata_uri != parsed.url.normalized())
         .then(|| Finding::new(codes::url::METADATA_NOT_NORMALISED).expected(parsed.url.normalized()).got(metadata_uri))
 }
 
-/// The URL, and what its path, query and fragment say.
+/// Returns the URL or its fault, and the slug or the faults of path, query and fragment.
 fn dissect(metadata_uri: &str) -> (Result<HttpsUrl, WellKnownFault>, Result<Slug, Vec<WellKnownFault>>) {
     let url = match HttpsUrl::parse(metadata_uri) {
         _ if metadata_uri.len() > MAX_URL_BYTES => Err(WellKnownFault::TooLong(metadata_uri.len())),
@@ -198,7 +198,7 @@ fn dissect(metadata_uri: &str) -> (Result<HttpsUrl, WellKnownFault>, Result<Slug
         if !url.path().ends_with(PATH_SUFFIX) {
             faults.push(WellKnownFault::Suffix);
         }
-        // Without prefix and suffix there is no telling which part is meant as the slug.
+        // Without prefix and suffix the slug cannot be determined.
         match after_prefix.and_then(|path| path.strip_suffix(PATH_SUFFIX)).map(Slug::parse) {
             Some(Ok(slug)) if faults.is_empty() => Ok(slug),
             Some(Err(fault)) => {
@@ -211,7 +211,7 @@ fn dissect(metadata_uri: &str) -> (Result<HttpsUrl, WellKnownFault>, Result<Slug
     (url, path)
 }
 
-/// Hosting platforms that give every project a name of their own, from which projects later move to a custom domain.
+/// Hosting platforms that give every project a host name, from which projects later move to a custom domain.
 const PLATFORMS: &[&str] = &[
     "vercel.app",
     "netlify.app",
@@ -230,7 +230,7 @@ const PLATFORMS: &[&str] = &[
     "amazonaws.com",
 ];
 
-/// Says how two different hosts relate: what people most often did.
+/// Describes how two different hosts differ: the most frequent mistakes.
 fn describe_move(metadata: &str, endpoint: &str) -> String {
     let on_platform = |host: &str| PLATFORMS.iter().any(|platform| is_under(host, platform));
     let why = if metadata.strip_prefix("www.") == Some(endpoint) || endpoint.strip_prefix("www.") == Some(metadata) {
@@ -249,7 +249,7 @@ fn describe_move(metadata: &str, endpoint: &str) -> String {
     format!("the manifest is on {metadata}, the endpoint on {endpoint}: {why}")
 }
 
-/// Whether both names lie below one name of at least two parts.
+/// Whether both names are below one name of at least two labels.
 fn shares_parent(a: &str, b: &str) -> bool {
     match (a.split_once('.'), b.split_once('.')) {
         (Some((_, a)), Some((_, b))) => a == b && a.contains('.') && !PLATFORMS.contains(&a),
@@ -257,7 +257,7 @@ fn shares_parent(a: &str, b: &str) -> bool {
     }
 }
 
-/// Says what is wrong with a path that does not start as it should.
+/// Describes the mistake in a path with a wrong start.
 fn describe_path(metadata_uri: &str) -> String {
     let parsed = HttpsUrl::parse(metadata_uri);
     let path = parsed.as_ref().map_or("", HttpsUrl::path);

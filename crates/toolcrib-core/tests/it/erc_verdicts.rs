@@ -1,4 +1,4 @@
-//! `vectors/verdicts/erc-8257.json`: what the text of ERC-8257 says about manifests and metadata URIs, sentence by sentence,
+//! `vectors/verdicts/erc-8257.json`: the verdicts that the text of ERC-8257 implies for manifests and metadata URIs, sentence by sentence,
 //! for readers and for producers. `vectors/README.md` describes the format.
 
 use std::fmt::Write as _;
@@ -10,8 +10,8 @@ use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_core::url::well_known::check_origin_binding;
 
-/// Writes a value of the table as JSON text. Long, wide and deep values are described instead of written out; as text, because
-/// a value that nests thousands of levels should not be built by recursion.
+/// Writes a value of the table as JSON text. Long, wide and deep values have a short notation; the output is text, because a value with
+/// thousands of levels should not be built by recursion.
 fn write(value: &Json, out: &mut String) {
     match value {
         Json::Object(members) => {
@@ -64,7 +64,7 @@ fn nest(key: Option<&str>, levels: usize, inner: &Json, out: &mut String) {
     out.push_str(&close.repeat(levels));
 }
 
-/// A string, written out or described.
+/// A string, literal or in short notation.
 fn text(value: &Json) -> String {
     match (value.as_str(), value["$repeat"].as_array().map(Vec::as_slice), value["$join"].as_array()) {
         (Some(text), ..) => text.to_owned(),
@@ -78,7 +78,7 @@ fn number(value: &Json) -> usize {
     value.as_u64().and_then(|number| number.try_into().ok()).expect("a number")
 }
 
-/// The manifest of a case: the table's own with members set and removed, or other bytes altogether.
+/// The manifest of a case: the table's base with members set and removed, or other bytes.
 fn manifest(base: &Map<String, Json>, case: &Json) -> String {
     if let Some(raw) = case["raw"].as_str() {
         return raw.to_owned();
@@ -95,7 +95,7 @@ fn manifest(base: &Map<String, Json>, case: &Json) -> String {
     out
 }
 
-/// What is wrong with a verdict, if anything is.
+/// How a verdict differs from the expected one, if it does.
 fn fault(wanted: &Json, is_accepted: bool, findings: &[Finding]) -> Option<String> {
     let has = |code: &Json, is_error: bool| {
         findings.iter().any(|finding| code == finding.code.id() && (finding.severity == Severity::Error) == is_error)

@@ -1,4 +1,4 @@
-//! The test data that comes with RFC 8785: six documents, and 100,000 doubles with their ECMAScript form.
+//! The test data of RFC 8785: six documents, and 100,000 doubles with their ECMAScript form.
 
 use std::fs;
 
@@ -48,7 +48,7 @@ fn a_hundred_thousand_doubles_are_written_and_read_as_ecmascript_does() {
         written.clear();
         write_number(number, &mut written);
         assert_eq!(written, expected, "{line}");
-        // Negative zero is written as 0, which reads as positive zero: equal, though not bit for bit.
+        // Negative zero is written as 0, which parses as positive zero: equal, but with different bits.
         assert_eq!(expected.parse::<f64>().expect("a number"), number, "{line}");
         if count > 0 {
             all.push(',');
@@ -59,7 +59,7 @@ fn a_hundred_thousand_doubles_are_written_and_read_as_ecmascript_does() {
     all.push(']');
     assert_eq!(count, 100_000);
 
-    // Through the reader as well: the expected forms are canonical, so the list of them is its own canonical form.
+    // The reader too: the expected forms are canonical, so a list of them is its own canonical form.
     let limits = Limits { max_bytes: all.len(), ..Limits::default() };
     let document = read(all.as_bytes(), limits).document.expect("a list of numbers");
     assert_eq!(document.root().as_array().map(|numbers| numbers.len()), Some(100_000));

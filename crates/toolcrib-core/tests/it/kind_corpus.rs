@@ -1,4 +1,4 @@
-//! The kind of every manifest from the wild.
+//! The kind of every manifest in the corpus.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use toolcrib_core::kind::ManifestKind;
 
 use crate::local_corpus::json_files;
 
-/// Every file of `part` is of the kind `wanted`, but for `exceptions`, which are of no kind.
+/// Every file of `part` has the kind `wanted`, except for `exceptions`, which have no kind.
 #[track_caller]
 fn check(part: &str, wanted: ManifestKind, at_least: usize, exceptions: &[&str]) {
     let Some(folder) = toolcrib_testkit::corpus(part) else { return };
@@ -34,6 +34,6 @@ fn local_tools_are_local() {
 
 #[test]
 fn agents_are_agents() {
-    // The JSON Schema of agent manifests, which is no manifest.
+    // The JSON Schema of agent manifests, which is not a manifest.
     check("agt", ManifestKind::Agent, 3, &["manifest-10-agt-manifest-v0.2.0.json"]);
 }

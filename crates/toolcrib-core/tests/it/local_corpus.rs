@@ -1,4 +1,4 @@
-//! Local manifests from the wild.
+//! Real local manifests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +33,7 @@ fn every_local_manifest_gets_a_verdict() {
                 assert_eq!(local::check_folder(manifest, manifest.id()), None);
             }
             Outcome::Flawed(_) => {
-                // The one channel among them has nothing to call.
+                // The only channel among them has no functions.
                 assert!(name.contains("channels-telegram"), "{name}: {:#?}", checked.findings);
                 assert!(checked.has(codes::local::FUNCTIONS_MISSING));
                 let errors = checked.findings.iter().filter(|finding| finding.severity == Severity::Error).count();

@@ -1,6 +1,6 @@
-//! What the only public implementation accepts and the standard forbids, and the one thing it forbids and should not.
+//! Manifests that the reference implementation accepts and the standard forbids, and the one that it wrongly rejects.
 //!
-//! Each class has a code of its own: an author is told what is wrong, not only that something is.
+//! Each class has its own code, so that an author learns what is wrong.
 
 use std::collections::HashMap;
 

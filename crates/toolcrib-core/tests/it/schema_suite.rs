@@ -1,4 +1,4 @@
-//! The JSON Schema test suite against the validator as it is shipped, and against the check that comes before it.
+//! Runs the JSON Schema test suite against the validator with the options of the release, and against the check before it.
 #![cfg(feature = "schema")]
 
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ fn the_required_tests_pass_with_the_shipped_options() {
             let relative = path.strip_prefix(&remotes).expect("is below").to_string_lossy().replace('\\', "/");
             (format!("http://localhost:1234/{relative}"), load(&path))
         })
-        // Other drafts are out of reach, and `v1` names a metaschema that is not published.
+        // Other drafts are not available, and `v1` names a metaschema that is not published.
         .filter(|(uri, _)| !uri.contains("/v1/"))
         .filter(|(uri, _)| !uri.contains("/draft") || uri.contains("/draft2020-12/") || uri.contains("/draft2019-09/"))
         .collect();
@@ -102,13 +102,13 @@ fn the_required_tests_pass_with_the_shipped_options() {
     assert!(cases > 1_000, "only {cases} cases were found");
 }
 
-/// Groups that `Validator::compile` reads in another way than the suite, with the reason.
+/// Groups that `Validator::compile` interprets differently from the suite, with the reason.
 const READ_DIFFERENTLY: &[(&str, &str)] = &[(
     "vocabulary: schema that uses custom metaschema with with no validation vocabulary",
     "a custom metaschema is never fetched; schemas in manifests are read as 2020-12 whatever they name",
 )];
 
-/// A schema that passes the check is compiled by the same engine, and then behaves as the suite says.
+/// A schema that passes the check compiles in the same engine, and then behaves as the suite requires.
 #[test]
 #[expect(clippy::print_stderr, reason = "the count is worth knowing")]
 fn what_the_check_accepts_compiles_and_behaves() {
@@ -146,8 +146,7 @@ fn what_the_check_accepts_compiles_and_behaves() {
     assert!(compiled > 250);
 }
 
-/// Every schema of the suite, and every schema-like value inside: most of them are malformed in one way or another
-/// when taken for a schema, which is what makes them useful.
+/// Every schema of the suite, and every schema-like value inside it: most of them are malformed as a schema, which makes them useful here.
 #[test]
 #[expect(clippy::print_stderr, reason = "the count is worth knowing")]
 fn the_shape_check_agrees_with_the_metaschema() {
@@ -208,9 +207,9 @@ fn mutations(schema: &Value) -> Vec<Value> {
     all
 }
 
-/// Every pattern of the suite, and a table of our own: what the scanner accepts, the engine compiles.
+/// Every pattern of the suite, and our own table: the engine compiles every pattern that the scanner accepts.
 ///
-/// Known difference: the name of a script (`\p{Script=…}`) is checked by the engine only.
+/// Known difference: only the engine checks the name of a script (`\p{Script=…}`).
 #[test]
 #[expect(clippy::print_stderr, reason = "the count is worth knowing")]
 fn patterns_that_pass_the_scan_compile() {
@@ -267,7 +266,7 @@ fn patterns_that_pass_the_scan_compile() {
     ];
     let mut patterns: Vec<String> = own.into_iter().map(str::to_owned).collect();
     let own_count = patterns.len();
-    // Neighbours of the table: every pattern with one character left out, and pairs of short ones.
+    // Variations of the table: every pattern with one character removed, and pairs of short ones.
     for pattern in own.iter().filter(|pattern| pattern.len() < 60) {
         for (at, c) in pattern.char_indices() {
             patterns.push(format!("{}{}", &pattern[..at], &pattern[at + c.len_utf8()..]));
@@ -298,7 +297,7 @@ fn patterns_that_pass_the_scan_compile() {
             }
             Err(flaw) => {
                 *refused.entry(format!("{:?}", flaw.kind)).or_default() += 1;
-                // The engine has no lookaround at all, so it must agree on these.
+                // The engine does not support lookaround, so it must agree on these.
                 if flaw.kind == FlawKind::NotLinear && builds.is_ok() {
                     wrong.push(format!("{pattern}: the engine compiles what needs backtracking"));
                 }
@@ -326,7 +325,7 @@ fn collect_patterns(schema: &Value, patterns: &mut Vec<String>) {
     }
 }
 
-/// The schemas of real manifests: none of them may trip over the hazards that are refused here.
+/// The schemas of real manifests: none of them has the hazards that are rejected here.
 #[test]
 #[expect(clippy::print_stderr, reason = "the counts are worth knowing")]
 fn schemas_found_in_the_wild_are_not_refused_for_their_references() {

@@ -1,4 +1,4 @@
-//! URLs that others wrote: the Web Platform Tests and the URLs of registered tools. Nothing is resolved.
+//! Third-party URLs: the Web Platform Tests and the URLs of registered tools. Nothing is resolved.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,14 +15,14 @@ use toolcrib_testkit::corpus;
 
 fn load(path: &PathBuf) -> Json {
     let text = fs::read_to_string(path).expect("a readable file");
-    // Half surrogate pairs are no Unicode text, so no URL can hold them; elsewhere in the file they stand for it.
+    // Lone surrogates are not Unicode text, so no URL can contain them; a file that has them is read with these escapes as literal text.
     serde_json::from_str(&text).unwrap_or_else(|_| {
         let patched = text.replace("\\uD", "\\\\uD").replace("\\ud", "\\\\ud");
         serde_json::from_str(&patched).expect("JSON")
     })
 }
 
-/// Every string in a JSON value that is not prose about the tests.
+/// Every string in a JSON value, except for prose about the tests.
 fn strings(json: &Json, into: &mut Vec<String>) {
     match json {
         Json::String(text) => into.push(text.clone()),
@@ -43,7 +43,7 @@ fn findings(text: &str, mode: Mode) -> (Option<HttpsUrl>, Vec<Finding>) {
     (url, context.findings.into_sorted())
 }
 
-/// Holds a text against the `url` crate. Gives whether readers and whether writers may accept it.
+/// Compares a text's verdicts with the `url` crate. Returns whether readers and whether writers may accept it.
 #[track_caller]
 fn hold_against_whatwg(text: &str) -> (bool, bool) {
     let faults = HttpsUrl::faults(text);
@@ -72,7 +72,7 @@ fn hold_against_whatwg(text: &str) -> (bool, bool) {
         expected.push('#');
         expected.push_str(fragment);
     }
-    // Browsers resolve dot segments; readers here take the path as it is written.
+    // Browsers resolve dot segments; readers here use the path as written.
     let is_resolved = faults.iter().any(|fault| fault.kind == FaultKind::DotSegment);
     assert!(is_resolved || theirs.as_str() == expected, "{text:?}: {theirs} is not {expected}");
     let again = HttpsUrl::parse(ours.normalized());
@@ -102,7 +102,7 @@ fn web_platform_tests() {
         strings(&load(&folder.join(format!("{name}.json"))), &mut texts);
         let mut candidates = Vec::new();
         for text in texts {
-            // Most inputs are about other schemes or are parts of a URL: make them ours.
+            // Most inputs have other schemes or are parts of a URL: complete them to https URLs.
             if let Some(rest) =
                 text.strip_prefix("http:").or_else(|| text.strip_prefix("ws:")).or_else(|| text.strip_prefix("wss:"))
             {
@@ -132,7 +132,7 @@ fn web_platform_tests() {
     assert!(inputs > 10_000 && total_exact > 1_000, "the corpus is not what it was");
 }
 
-/// Hosts of the IDNA tests: what they call valid ASCII must be accepted, unless it breaks the rules of host names.
+/// Hosts of the IDNA tests: valid ASCII names must be accepted, unless they break the rules of host names.
 #[test]
 #[expect(clippy::print_stderr, reason = "the numbers say whether the test tested anything")]
 fn valid_a_labels_are_accepted() {
@@ -144,8 +144,7 @@ fn valid_a_labels_are_accepted() {
             hosts += 1;
             let kinds: Vec<_> = HttpsUrl::faults(&format!("https://{output}/")).into_iter().map(|fault| fault.kind).collect();
             accepted += usize::from(kinds.is_empty());
-            // Recent versions of the tests let undecodable labels pass when all of the host is ASCII; the `url` crate
-            // and we do not.
+            // Recent versions of the tests accept undecodable labels if the whole host is ASCII; the `url` crate and Toolcrib do not.
             let theirs = url::Url::parse(&format!("https://{output}/")).ok();
             let agreed = theirs.as_ref().and_then(url::Url::host_str) == Some(output);
             assert!(!agreed || !kinds.contains(&FaultKind::InvalidPunycode), "{output:?}: {kinds:?}");
@@ -227,7 +226,7 @@ fn hostile_registrations() {
         if classes.contains(&"plain-http") {
             assert!(kinds.contains(&FaultKind::NotHttps), "{id}: {kinds:?}");
         }
-        // Shell text sits in the endpoint itself in some of the rows; in others it is in fields that are no URLs.
+        // In some of the rows the endpoint itself is shell text; in others it is in fields that are not URLs.
         if let Some(endpoint) =
             text(row, "endpoint").filter(|text| text.contains(['|', '^', '"', '`']) || text.contains("%PROGRAM"))
         {

@@ -1,5 +1,5 @@
-//! Real manifests get the verdicts that were looked at and agreed with. `UPDATE=1` rewrites the file after a change
-//! of rules; read the difference before committing it.
+//! Real manifests get verdicts that were reviewed by hand. `UPDATE=1` rewrites the file after a change of rules; review the diff before
+//! committing it.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -71,7 +71,7 @@ fn txt_row(path: &Path, table: &mut String) {
     writeln!(table, "{}\tagent-txt\t-\t{outcome}\t{}", keccak256(&bytes), codes(&reading.findings)).expect("a string");
 }
 
-/// Each code with how often it occurs.
+/// Each code with its number of occurrences.
 fn codes(findings: &[Finding]) -> String {
     let mut counts = std::collections::BTreeMap::new();
     for finding in findings {

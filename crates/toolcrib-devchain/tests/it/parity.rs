@@ -2,11 +2,9 @@
 //!
 //! Needs anvil, which `contracts/setup` installs.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-
 use alloy_primitives::{Address, B256};
 use serde_json::{Value, json};
+use toolcrib_testkit::Anvil;
 
 use crate::support::*;
 
@@ -27,30 +25,6 @@ const IGNORED: [&str; 14] = [
     "gasPrice",        // of mined transactions: anvil leaves it out
     "blobGasPrice",    // of receipts: anvil shows it where no blob is
 ];
-
-struct Anvil(Child, String);
-
-impl Anvil {
-    fn start() -> Option<Self> {
-        let program = toolcrib_testkit::anvil()?;
-        let mut child = Command::new(program)
-            .args(["--port", "0", "--timestamp", &START.to_string(), "--hardfork", "osaka"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("anvil starts");
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = lines.map_while(Result::ok).find(|line| line.starts_with("Listening on ")).expect("anvil listens");
-        let url = format!("http://{}", line.trim_start_matches("Listening on "));
-        Some(Self(child, url))
-    }
-}
-
-impl Drop for Anvil {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 async fn ask(url: &str, method: &str, params: &Value) -> Value {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
@@ -79,7 +53,7 @@ fn normalised(value: Value) -> Value {
 
 #[tokio::test]
 async fn anvil_answers_the_same() {
-    let Some(anvil) = Anvil::start() else { return };
+    let Some(anvil) = Anvil::start(&["--timestamp", &START.to_string(), "--hardfork", "osaka"]) else { return };
     let chain = chain().await;
     let logger = account(0).create(0);
     let reverter = Address::repeat_byte(0x77);
@@ -160,10 +134,10 @@ async fn anvil_answers_the_same() {
         Value::Null
     };
     for (method, params) in requests {
-        let (mut ours, mut theirs) = (ask(&chain.http_url(), method, &params).await, ask(&anvil.1, method, &params).await);
+        let (mut ours, mut theirs) = (ask(&chain.http_url(), method, &params).await, ask(&anvil.url, method, &params).await);
         if method == "eth_sendTransaction" {
             ours = receipt(&chain.http_url(), &ours).await;
-            theirs = receipt(&anvil.1, &theirs).await;
+            theirs = receipt(&anvil.url, &theirs).await;
         }
         let (ours, theirs) = (normalised(ours), normalised(theirs));
         if ours != theirs {

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use toolcrib_store::{Database, Location};
 
-use crate::crowd::{Dice, sentence};
-use crate::databases::{Backend, Place};
 use crate::load::{Outcome, ask, share};
 use crate::process::{CHAIN, REGISTRY, Served, Words, cpu_seconds, filled, load_now, memory, server_cpu, tool};
 use crate::{argument, number, program};
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::samples::crowd::{Dice, sentence};
 
 /// Requests a second of the mix, and of searches in whole sentences.
 const MIXED: u64 = 500;

@@ -10,17 +10,11 @@
 //! and written straight into the tables, as followers and workers leave them.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
-#[path = "../../../toolcrib-index/tests/support/crowd.rs"]
-mod crowd;
-#[path = "../../../toolcrib-store/tests/support/mod.rs"]
-mod databases;
 mod growth;
 mod load;
 mod peer;
 mod process;
 mod program;
-#[path = "../../../toolcrib-index/tests/support/mod.rs"]
-mod samples;
 
 fn main() {
     let workers = std::env::var("TOOLCRIB_WORKERS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);

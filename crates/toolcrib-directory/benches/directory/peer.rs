@@ -3,16 +3,16 @@
 //! Ponder is started on an empty chain, and its table of tools is filled by SQL: what its API reads is the same as after indexing, and
 //! indexing is measured elsewhere. Ours has the larger rows: the whole manifest, checks and usage.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use toolcrib_store::{Database, Location};
 
-use crate::databases::{Backend, PASSWORD, Place, Server};
 use crate::process::{CHAIN, REGISTRY, Served, Words, cpu_seconds, filled, load_now, memory, server_cpu};
 use crate::{argument, number};
+use toolcrib_testkit::Anvil;
+use toolcrib_testkit::databases::{Backend, PASSWORD, Place, Server};
 
 /// A process that ends with this one.
 struct Ended(Child);
@@ -32,7 +32,8 @@ const COLUMNS: &str = "id creator uri hash predicate registeredBlock registeredA
 pub(crate) async fn measure() {
     let (tools, rounds, seconds) = (number("--tools", 16_000), number("--rounds", 2), number("--seconds", 8));
     let Some(folder) = argument("--ponder") else { return println!("skipped: say where Ponder is: --ponder FOLDER") };
-    let Some((_node, url)) = anvil() else { return println!("skipped: no anvil") };
+    let Some(node) = Anvil::of_chain(31_337) else { return println!("skipped: no anvil") };
+    let url = node.url.clone();
     let Some(server) = Server::shared() else { return };
     let ours = tempfile::tempdir().expect("a folder");
     let sqlite = format!("sqlite:{}", ours.path().join("store.db").display());
@@ -205,23 +206,4 @@ impl Ponder {
         ours.close().await;
         Self { process, port }
     }
-}
-
-fn anvil() -> Option<(Ended, String)> {
-    let program = toolcrib_testkit::anvil()?;
-    let child = Command::new(program)
-        .args(["--port", "0", "--chain-id", "31337"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn();
-    let mut node = Ended(child.ok()?);
-    let mut lines = BufReader::new(node.0.stdout.take()?).lines();
-    let url = lines
-        .by_ref()
-        .map_while(Result::ok)
-        .find_map(|line| line.strip_prefix("Listening on ").map(|address| format!("http://{}", address.trim())))?;
-    // What it prints later must not fill the pipe.
-    std::thread::spawn(move || lines.count());
-    Some((node, url))
 }

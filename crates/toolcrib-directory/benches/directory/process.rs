@@ -17,7 +17,7 @@ use toolcrib_index::{Chains, Index};
 use toolcrib_store::{Database, Location};
 
 use crate::load;
-use crate::samples::{Sample, put};
+use toolcrib_testkit::samples::{Sample, put};
 
 pub(crate) const CHILD: &str = "TOOLCRIB_DIRECTORY_CHILD";
 
@@ -54,7 +54,7 @@ pub(crate) async fn child(task: &str) {
 
 /// A tool with schemas of its fields, as real ones have.
 pub(crate) fn tool(id: u64) -> Sample {
-    let mut sample = crate::crowd::tool(id);
+    let mut sample = toolcrib_testkit::samples::crowd::tool(id);
     let fields = sample.fields.iter().map(|field| (field.clone(), json!({ "type": "string", "maxLength": 200 })));
     let fields: Map<String, Json> = fields.collect();
     sample.inputs =
@@ -66,7 +66,7 @@ async fn fill(index: &Index, count: u64, options: SearchOptions) {
     let registry = index.add_registry(CHAIN, REGISTRY, 0).await.expect("a registry").id;
     let begun = Instant::now();
     let there = index.database().fetch("SELECT COUNT(*) FROM index_tool", &[]).await.expect("a count");
-    let there = there.first().and_then(|row| row.integer(0).ok()).unwrap_or_default() as u64;
+    let there = there.first().and_then(|row| row.scalar::<i64>().ok()).unwrap_or_default() as u64;
     for first in (there..count).step_by(BATCH as usize) {
         let samples: Vec<Sample> = (first..(first + BATCH).min(count)).map(tool).collect();
         put(index, registry, &samples).await;
@@ -201,7 +201,10 @@ pub(crate) fn memory(process: &str, name: &str) -> u64 {
 
 /// Processor seconds of the PostgreSQL server, with those of its processes that run.
 pub(crate) fn server_cpu() -> f64 {
-    let Some(server) = crate::databases::Server::shared().and_then(crate::databases::Server::process) else { return 0.0 };
+    let Some(server) = toolcrib_testkit::databases::Server::shared().and_then(toolcrib_testkit::databases::Server::process)
+    else {
+        return 0.0;
+    };
     let children = std::fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap_or_default();
     cpu_seconds(&server) + children.split_whitespace().map(cpu_seconds).sum::<f64>()
 }

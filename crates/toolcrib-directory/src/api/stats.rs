@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::Instant;
 use toolcrib_index::Index;
-use toolcrib_store::database::Row;
+use toolcrib_store::database::FromRow as _;
+use toolcrib_store::{row, sql};
 
 use crate::answer::{Answer, Refusal, fresh_for, json};
 use crate::reader::Reader;
@@ -22,11 +23,30 @@ const KEPT_FOR: Duration = Duration::from_secs(10);
 /// however many tools there are.
 const KEPT_TIMES: u32 = 100;
 
-const TOOLS: &str = "SELECT r.chain, COUNT(*), SUM(CASE WHEN t.deregistered_at IS NULL THEN 1 ELSE 0 END),
-    SUM(CASE WHEN t.listed THEN 1 ELSE 0 END) FROM index_tool t JOIN index_registry r ON r.id = t.registry
-    GROUP BY r.chain ORDER BY r.chain";
-const USAGE: &str = "SELECT CAST(COALESCE(SUM(paid_calls), 0) AS BIGINT), CAST(COALESCE(SUM(volume), 0) AS BIGINT),
-    CAST(COALESCE(SUM(signed_calls), 0) AS BIGINT) FROM index_usage_total";
+row! {
+    /// The tools of one chain.
+    struct ToolsRow {
+        chain: i64 = "r.chain",
+        tools: i64 = "COUNT(*)",
+        active: i64 = "SUM(CASE WHEN t.deregistered_at IS NULL THEN 1 ELSE 0 END)",
+        listed: i64 = "SUM(CASE WHEN t.listed THEN 1 ELSE 0 END)",
+    }
+}
+
+row! {
+    struct UsageRow {
+        paid_calls: i64 = "CAST(COALESCE(SUM(paid_calls), 0) AS BIGINT)",
+        volume: i64 = "CAST(COALESCE(SUM(volume), 0) AS BIGINT)",
+        signed_calls: i64 = "CAST(COALESCE(SUM(signed_calls), 0) AS BIGINT)",
+    }
+}
+
+const TOOLS: &str = sql!(
+    "SELECT ",
+    ToolsRow::COLUMNS,
+    " FROM index_tool t JOIN index_registry r ON r.id = t.registry GROUP BY r.chain ORDER BY r.chain"
+);
+const USAGE: &str = sql!("SELECT ", UsageRow::COLUMNS, " FROM index_usage_total");
 
 /// Counts of everything.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -135,14 +155,14 @@ pub(crate) async fn counted(app: &Reader) -> Result<Arc<Stats>, Refusal> {
 async fn count(index: &Index) -> Result<Stats, Refusal> {
     let database = index.database();
     let mut stats = Stats::default();
-    let number =
-        |row: &Row, column: usize| -> Result<u64, Refusal> { Ok(u64::try_from(row.integer(column)?).unwrap_or_default()) };
-    for row in database.fetch(TOOLS, &[]).await? {
+    let number = |number: i64| u64::try_from(number).unwrap_or_default();
+    for row in ToolsRow::from_rows(&database.fetch(TOOLS, &[]).await?) {
+        let row = row?;
         let chain = ChainStats {
-            registry_chain: row.integer(0)?.to_string(),
-            tools: number(&row, 1)?,
-            active: number(&row, 2)?,
-            listed: number(&row, 3)?,
+            registry_chain: row.chain.to_string(),
+            tools: number(row.tools),
+            active: number(row.active),
+            listed: number(row.listed),
         };
         stats.tools += chain.tools;
         stats.active += chain.active;
@@ -150,9 +170,10 @@ async fn count(index: &Index) -> Result<Stats, Refusal> {
         stats.chains.push(chain);
     }
     if let Some(row) = database.fetch_optional(USAGE, &[]).await? {
-        stats.paid_calls = number(&row, 0)?;
-        stats.volume_usd = dollars(number(&row, 1)?);
-        stats.signed_calls = number(&row, 2)?;
+        let row = UsageRow::from_row(&row)?;
+        stats.paid_calls = number(row.paid_calls);
+        stats.volume_usd = dollars(number(row.volume));
+        stats.signed_calls = number(row.signed_calls);
     }
     stats.last_change = u64::try_from(index.last_change().await?).unwrap_or_default();
     Ok(stats)

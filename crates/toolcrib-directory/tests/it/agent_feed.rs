@@ -44,13 +44,13 @@ async fn agents_and_tools_share_one_cursor() {
         let rest = shelf.get("/api/v2/changes?cursor=3&limit=2").await.json();
         assert_eq!((rest["next"].as_str(), rest["has_more"].as_bool()), (Some("5"), Some(true)));
         // The same verdict again, and a check that could not be completed, are no changes.
-        shelf.clock.forward(100_000);
+        shelf.clock.advance(100_000);
         stock(&shelf, &["alpha.agt", "sold.agt"], script).await;
-        shelf.clock.forward(100_000);
+        shelf.clock.advance(100_000);
         let down = |_: &AgtDomain| AgentResolution::Unreachable { step: "txt".to_owned(), code: "fetch.timeout".to_owned() };
         stock(&shelf, &["alpha.agt", "sold.agt"], down).await;
         assert_eq!(shelf.get("/api/v2/changes?cursor=6").await.json()["changes"], json!([]));
-        shelf.clock.forward(100_000);
+        shelf.clock.advance(100_000);
         stock(&shelf, &["alpha.agt"], |domain: &AgtDomain| judged(sold(domain))).await;
         let changes = shelf.get("/api/v2/changes?cursor=6").await.json();
         let changes: Vec<String> = changes["changes"].as_array().expect("changes").iter().map(said).collect();
@@ -73,7 +73,7 @@ async fn a_stream_has_agents_as_events_of_their_own() {
         let body = ask.send(&shelf.router).await.into_body();
         let reading = tokio::spawn(events(body, 2));
         tokio::time::sleep(Duration::from_millis(50)).await;
-        shelf.clock.forward(100_000);
+        shelf.clock.advance(100_000);
         stock(&shelf, &["beta.agt"], |domain: &AgtDomain| judged(verdict(domain))).await;
         let seen = reading.await.expect("read");
         let changes: Vec<String> = seen.iter().take(2).map(|(_, change)| said(change)).collect();
@@ -101,7 +101,7 @@ async fn metrics_count_checks_by_state_and_error() {
         let names = ["alpha.agt", "beta.agt", "sold.agt", "down.agt"].map(|text| AgtDomain::parse(text).expect("a name"));
         let now = toolcrib_core::clock::Clock::now(&shelf.clock);
         shelf.index.set_agent_names(&names.into_iter().collect(), now).await.expect("a list");
-        shelf.clock.forward(90);
+        shelf.clock.advance(90);
         let says = |line: &str| {
             let text = shelf.directory.metrics();
             assert!(text.lines().any(|said| said == format!("toolcrib_directory_{line}")), "{line}: {text}");

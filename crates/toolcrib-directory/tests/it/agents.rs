@@ -15,9 +15,9 @@ use toolcrib_index::agents::{
 use toolcrib_index::listing::{Failure, FindingNote};
 use toolcrib_mcp::Server;
 
-use crate::clients::{Does, ERAS, Person, call, code, connect, data};
 use crate::hostile::{ATTACKS, is_inert_page, is_inert_text};
 use crate::shelf::{Ask, NOW, Shelf, open};
+use toolcrib_testkit::mcp_clients::{Does, ERAS, Person, call, code, connect, data};
 
 /// Resolves as a function says.
 struct Scripted<F>(F);
@@ -208,7 +208,7 @@ async fn an_agent_is_shown_with_its_verdict() {
         assert!(first.header("cache-control").starts_with("public, max-age="));
         let again = Ask::get("/api/v2/agents/alpha.agt").header("if-none-match", first.header("etag")).of(&shelf.router).await;
         assert_eq!(again.status, StatusCode::NOT_MODIFIED);
-        shelf.clock.forward(5_000);
+        shelf.clock.advance(5_000);
         stock(&shelf, &NAMES, |domain| judged(sold(domain))).await;
         let changed = shelf.get("/api/v2/agents/alpha.agt").await.json();
         assert!(changed["verified"] == false && changed["history"].as_array().map(Vec::len) == Some(2), "{changed}");
@@ -224,7 +224,7 @@ async fn an_agent_is_shown_with_its_verdict() {
 async fn an_old_verdict_is_no_verdict() {
     let shelf = Shelf::one(open()).await;
     stock(&shelf, &["alpha.agt"], script).await;
-    shelf.clock.forward(100_000);
+    shelf.clock.advance(100_000);
     assert!(domains(&shelf, "/api/v2/agents?q=alpha").await.is_empty());
     let agent = shelf.get("/api/v2/agents/alpha.agt").await.json();
     assert!(agent["verified"] == false && agent["expired"] == true && agent.get("name").is_none(), "{agent}");

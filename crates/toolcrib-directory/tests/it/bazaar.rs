@@ -11,9 +11,9 @@ use toolcrib_fetch::Configured;
 use toolcrib_index::bazaar::{BazaarOptions, CatalogueFollower, Facilitator, Prober};
 use toolcrib_mcp::Server as McpServer;
 
-use crate::clients::{Does, ERAS, Person, call, code, connect, data};
-use crate::servers::{NOW, Script, Server, Step, World, answer, ok};
 use crate::shelf::{Ask, Shelf, Stock, open, path};
+use toolcrib_testkit::mcp_clients::{Does, ERAS, Person, call, code, connect, data};
+use toolcrib_testkit::servers::{NOW, Script, Server, Step, World, answer, ok};
 
 const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 const PAYEE: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
@@ -49,8 +49,9 @@ async fn stocked(shelf: &Shelf) -> World {
     ];
     let page = ok(json!({"x402Version": 1, "items": items, "pagination": {"total": 4}}).to_string());
     let empty = ok(json!({"x402Version": 1, "items": [], "pagination": {"total": 4}}).to_string());
-    let reply =
-        move |request: &crate::servers::Request| if request.path().contains("offset=0") { page.clone() } else { empty.clone() };
+    let reply = move |request: &toolcrib_testkit::servers::Request| {
+        if request.path().contains("offset=0") { page.clone() } else { empty.clone() }
+    };
     let facilitator = Server::start(Script::plain(vec![Step::ReadRequest, Step::answer(reply)])).await;
     let clock = Arc::new(shelf.clock.clone());
     let url = Facilitator::from_setting(&format!("http://{}", facilitator.address)).expect("a URL");

@@ -312,7 +312,7 @@ async fn every_change_is_told_at_least_once_whatever_fails() {
         let second = tokio::spawn(open(Duration::ZERO).await.run(std::future::pending()));
         let remembered = async || {
             let rows = shelf.index.database().fetch("SELECT cursor FROM directory_purge", &[]).await.expect("readable");
-            rows[0].integer(0).expect("a number") == shelf.index.last_change().await.expect("readable")
+            rows[0].scalar::<i64>().expect("a number") == shelf.index.last_change().await.expect("readable")
         };
         wait_until("told again and remembered", async || cdn.told().len() >= 3 * once.len() && remembered().await).await;
         second.abort();

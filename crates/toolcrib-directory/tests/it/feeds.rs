@@ -150,7 +150,7 @@ async fn health_and_readiness() {
         assert_eq!(shelf.get("/ready").await.status, StatusCode::SERVICE_UNAVAILABLE, "nobody has looked at the feed yet");
         shelf.put(&Stock::good(1, "a")).await;
         assert_eq!(shelf.get("/ready").await.status, StatusCode::OK);
-        shelf.clock.forward(60);
+        shelf.clock.advance(60);
         assert_eq!(shelf.get("/ready").await.json()["status"], "the change feed is not being read");
         shelf.get(&path(1)).await;
         let metrics = shelf.get("/metrics").await;
@@ -192,7 +192,7 @@ async fn metrics_say_how_long_the_queue_is() {
         says("queue_oldest_seconds 90");
         // It is not counted for whoever asks: the age goes on, the numbers wait for the next look.
         shelf.index.database().execute("DELETE FROM index_job", &[]).await.expect("gone");
-        shelf.clock.forward(10);
+        shelf.clock.advance(10);
         shelf.directory.refresh().await.expect("a look");
         says("queue_waiting 2");
         says("queue_oldest_seconds 100");

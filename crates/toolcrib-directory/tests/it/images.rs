@@ -7,8 +7,8 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use toolcrib_directory::{Auth, Directory, Options, Rate};
 
-use crate::servers::{Script, Server, Step, World, answer};
 use crate::shelf::{Ask, Reply, Shelf, Stock, open, path};
+use toolcrib_testkit::servers::{Script, Server, Step, World, answer};
 
 /// A PNG of one pixel.
 const PNG: &[u8] =

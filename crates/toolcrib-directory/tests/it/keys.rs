@@ -54,7 +54,7 @@ async fn where_keys_are_needed_only_good_ones_count() {
         // Nothing of it is at rest.
         let rows = shelf.index.database().fetch("SELECT hash, name FROM directory_key", &[]).await.expect("rows");
         assert_eq!(rows.len(), 1);
-        assert_eq!(rows[0].bytes(0).expect("a hash").len(), 32);
+        assert_eq!(rows[0].scalar::<&[u8]>().expect("a hash").len(), 32);
         let records = shelf.directory.keys().list(10).await.expect("records");
         assert!(!format!("{records:?}").contains(&key[4..]));
         // Revoked and expired ones are no keys.
@@ -63,10 +63,10 @@ async fn where_keys_are_needed_only_good_ones_count() {
         assert!(!shelf.directory.keys().revoke("nobody", shelf.now()).await.expect("none"));
         assert_eq!(with(&key).await, StatusCode::UNAUTHORIZED);
         assert_eq!(with(&other).await, StatusCode::OK);
-        shelf.clock.forward(7 * 86_400);
+        shelf.clock.advance(7 * 86_400);
         assert_eq!(with(&other).await, StatusCode::UNAUTHORIZED);
         assert_eq!(shelf.directory.keys().forget_expired(shelf.now()).await.expect("forgotten"), 0, "kept for a while");
-        shelf.clock.forward(31 * 86_400);
+        shelf.clock.advance(31 * 86_400);
         assert_eq!(shelf.directory.keys().forget_expired(shelf.now()).await.expect("forgotten"), 2);
         let issued = shelf.directory.keys().issue(Some("by hand"), 5, 1, 60, shelf.now()).await.expect("a key");
         assert_eq!(with(&issued.key).await, StatusCode::OK);

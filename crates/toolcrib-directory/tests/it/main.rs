@@ -19,15 +19,9 @@ mod openapi;
 mod outage;
 mod pages;
 mod parameters;
+mod public_mcp;
 mod readiness;
 mod replicas;
 mod rows;
 mod serving;
 mod shelf;
-
-#[path = "../../../toolcrib-mcp/tests/support/mod.rs"]
-mod clients;
-#[path = "../../../toolcrib-store/tests/support/mod.rs"]
-mod databases;
-#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
-mod servers;

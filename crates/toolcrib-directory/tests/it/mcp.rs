@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 use toolcrib_directory::mcp::PublicTools;
 use toolcrib_mcp::Server;
 
-use crate::clients::{Does, ERAS, Person, call, code, connect, data};
 use crate::shelf::{Ask, CHAIN, REGISTRY, Shelf, Stock, open};
+use toolcrib_testkit::mcp_clients::{Does, ERAS, Person, call, code, connect, data};
 
 fn ids(tools: &Json) -> Vec<String> {
     let mut ids: Vec<_> =

@@ -10,8 +10,8 @@ use toolcrib_directory::mcp::PublicTools;
 use toolcrib_directory::{Options, Rate};
 use toolcrib_mcp::Server as McpServer;
 
-use crate::clients::{Does, ERAS, Person, call, connect, data};
 use crate::shelf::{Ask, CHAIN, REGISTRY, Reply, Shelf, Stock, open, path};
+use toolcrib_testkit::mcp_clients::{Does, ERAS, Person, call, connect, data};
 
 const TERMS: KeyTerms = KeyTerms { reads: 100_000, writes: 100_000, seconds: 86_400, admin: true };
 

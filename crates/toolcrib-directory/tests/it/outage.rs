@@ -10,8 +10,8 @@ use toolcrib_index::feed::{self, Kinds};
 use toolcrib_store::Database;
 use toolcrib_store::database::Value;
 
-use crate::databases::{Place, Server};
 use crate::shelf::{Ask, Reply, Shelf, Stock, open, path};
+use toolcrib_testkit::databases::{Place, Server};
 
 /// The folder that the small disk is mounted at.
 const FOLDER: &str = "TOOLCRIB_SMALL_DISK";
@@ -140,7 +140,7 @@ async fn child() {
                 assert!(small < 1_000, "the disk is full");
             }
         }
-        shelf.clock.forward(3_600);
+        shelf.clock.advance(3_600);
         // The words of search are on the same disk.
         let _ = shelf.directory.refresh().await;
         for address in

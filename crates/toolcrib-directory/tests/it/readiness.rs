@@ -9,8 +9,8 @@ use toolcrib_directory::mcp::PublicTools;
 use toolcrib_mcp::Server;
 use toolcrib_store::database::Value;
 
-use crate::clients::{Does, ERAS, Person, call, code, connect, data};
 use crate::shelf::{Ask, CHAIN, REGISTRY, Reply, Shelf, Stock, open, path};
+use toolcrib_testkit::mcp_clients::{Does, ERAS, Person, call, code, connect, data};
 
 /// Checks the headers of an answer that is to be asked for again.
 fn is_later(reply: &Reply, place: &str) {

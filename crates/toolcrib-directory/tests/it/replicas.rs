@@ -8,8 +8,8 @@ use toolcrib_directory::keys::{KeyTerms, Keys};
 use toolcrib_index::replicas::ReplicaLimits;
 use toolcrib_store::Location;
 
-use crate::databases::{Place, Server};
 use crate::shelf::{Ask, CHAIN, REGISTRY, Reply, Shelf, Stock, path};
+use toolcrib_testkit::databases::{Place, Server};
 
 /// Replication takes milliseconds, and a loaded machine some more.
 const PATIENCE: Duration = Duration::from_secs(20);

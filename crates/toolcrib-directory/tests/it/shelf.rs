@@ -1,8 +1,6 @@
 //! An index with tools in it, and a directory over it.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use axum::Router;
@@ -27,7 +25,8 @@ use toolcrib_store::Location;
 use toolcrib_store::database::Value;
 use tower::ServiceExt as _;
 
-use crate::databases::{Backend, Place};
+use toolcrib_testkit::clock::MovingClock;
+use toolcrib_testkit::databases::{Backend, Place};
 
 pub(crate) const NOW: i64 = 1_800_000_000;
 pub(crate) const CHAIN: u64 = 8453;
@@ -35,29 +34,13 @@ pub(crate) const REGISTRY: Address = Address::repeat_byte(0x82);
 pub(crate) const COLLECTION: Address = Address::repeat_byte(0xc0);
 pub(crate) const USDC: &str = "eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913";
 
-/// A clock that is set by hand.
-#[derive(Clone, Debug)]
-pub(crate) struct Hand(Arc<AtomicI64>);
-
-impl Hand {
-    pub(crate) fn forward(&self, seconds: i64) {
-        self.0.fetch_add(seconds, Ordering::SeqCst);
-    }
-}
-
-impl Clock for Hand {
-    fn now(&self) -> UnixTime {
-        UnixTime::from_seconds(self.0.load(Ordering::SeqCst))
-    }
-}
-
 /// A directory, and everything below it.
 pub(crate) struct Shelf {
     _place: Place,
     pub(crate) index: Index,
     pub(crate) directory: Directory,
     pub(crate) router: Router,
-    pub(crate) clock: Hand,
+    pub(crate) clock: MovingClock,
     pub(crate) registry: RegistryId,
 }
 
@@ -118,7 +101,7 @@ impl Shelf {
         index.prepare_reading().await.expect("indexes");
         let registry = index.add_registry(CHAIN, REGISTRY, 1).await.expect("a registry").id;
         let search = Search::open(index.clone(), search).await.expect("search");
-        let clock = Hand(Arc::new(AtomicI64::new(NOW)));
+        let clock = MovingClock::new();
         let queue = Queue::new(index.clone());
         let builder = Directory::builder(index.clone(), search, queue, chains, clock.clone());
         let builder = match client {

@@ -4,7 +4,7 @@ use toolcrib_core::clock::FixedClock;
 use toolcrib_core::codes::fetch as f;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers};
 
-use crate::support::{Authority, NOW, Recorder, Script, Server, Step, answer, ok, quick};
+use toolcrib_testkit::servers::{Authority, NOW, Recorder, Script, Server, Step, answer, ok, quick};
 
 #[tokio::test]
 async fn a_service_on_this_machine_over_plain_http() {

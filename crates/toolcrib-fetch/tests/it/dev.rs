@@ -5,7 +5,7 @@ use toolcrib_core::codes::fetch as f;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_fetch::{CertificateDer, DevWorld, Target, Untrusted};
 
-use crate::support::{Authority, NOW, Script, Server, Step, World, ok};
+use toolcrib_testkit::servers::{Authority, NOW, Script, Server, Step, World, ok};
 
 const HOST: &str = "weather.tool.localhost";
 

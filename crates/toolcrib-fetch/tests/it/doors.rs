@@ -7,7 +7,7 @@ use toolcrib_core::url::HttpsUrl;
 use toolcrib_fetch::{Concurrency, Headers, Target};
 use toolcrib_judge::evidence::{Exchange, Method};
 
-use crate::support::{NOW, Script, Step, World, answer, ok, quick};
+use toolcrib_testkit::servers::{NOW, Script, Step, World, answer, ok, quick};
 
 const HOST: &str = "tools.example.com";
 
@@ -20,7 +20,7 @@ fn url() -> HttpsUrl {
 async fn an_honest_server() {
     let world = World::new();
     let leaf = world.authority.leaf(&[HOST]);
-    let page = |request: &crate::support::Request| ok(request.path());
+    let page = |request: &toolcrib_testkit::servers::Request| ok(request.path());
     let server = world.serve(HOST, Script::tls(&leaf, vec![Step::ReadRequest, Step::answer(page)])).await;
     let url = HttpsUrl::parse("https://Tools.example.com:443/.well-known/ai-tool/a.json?b=c#d").unwrap();
     let exchange = world.fetch().get(&Target::file(&url, Some(1))).await;
@@ -137,7 +137,8 @@ async fn a_failed_exchange_survives_a_file() {
 async fn a_literal_address_has_no_name_to_send() {
     let world = World::new();
     let leaf = world.authority.leaf(&["5.5.5.5"]);
-    let server = crate::support::Server::start(Script::tls(&leaf, vec![Step::ReadRequest, Step::send(ok("{}"))])).await;
+    let server =
+        toolcrib_testkit::servers::Server::start(Script::tls(&leaf, vec![Step::ReadRequest, Step::send(ok("{}"))])).await;
     world.recorder.route("5.5.5.5", server.address);
     let url = HttpsUrl::parse("https://5.5.5.5/a").unwrap();
     let exchange = world.fetch().get(&Target::file(&url, None)).await;

@@ -8,8 +8,8 @@ use toolcrib_core::url::HttpsUrl;
 use toolcrib_fetch::{MAX_ADDRESSES, MAX_ATTEMPTS, PortPolicy, ResolveError, Target};
 use toolcrib_testkit::assert_not_hung;
 
-use crate::support::recorder::parse;
-use crate::support::{World, ok, quick};
+use toolcrib_testkit::servers::recorder::parse;
+use toolcrib_testkit::servers::{World, ok, quick};
 
 const HOST: &str = "tools.example.com";
 

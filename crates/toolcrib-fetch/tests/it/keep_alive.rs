@@ -8,7 +8,7 @@ use toolcrib_core::codes::fetch as f;
 use toolcrib_fetch::{Concurrency, Configured, ConfiguredUrl, Headers, KeepAlive};
 use toolcrib_judge::evidence::Exchange;
 
-use crate::support::{Authority, NOW, Recorder, Script, Server, Step, answer, ok, quick};
+use toolcrib_testkit::servers::{Authority, NOW, Recorder, Script, Server, Step, answer, ok, quick};
 
 fn client(settings: KeepAlive) -> Configured {
     Configured::builder(FixedClock(NOW)).keep_alive(settings).build().expect("sound settings")

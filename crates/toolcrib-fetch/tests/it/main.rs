@@ -1,8 +1,5 @@
 //! Requests against scripted servers on loopback.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod configured;
 mod dev;
 mod doors;

@@ -10,7 +10,7 @@ use toolcrib_core::url::HttpsUrl;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, KeepAlive, Observer, Target};
 use toolcrib_judge::evidence::Response;
 
-use crate::support::{NOW, Script, Server, Step, World, quick};
+use toolcrib_testkit::servers::{NOW, Script, Server, Step, World, quick};
 
 /// Records the bytes that it gets, and stops after this many.
 #[derive(Debug)]

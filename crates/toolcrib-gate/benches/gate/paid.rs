@@ -22,8 +22,8 @@ use toolcrib_store::replay::{Limits as StoreLimits, MemoryReplay, ReplayStore, S
 use toolcrib_store::{Database, Location};
 use toolcrib_x402::{Challenge, Method, ProbeAnswer, Version, read_answer};
 
-use super::support::{Backend, Place, Server as Postgres};
 use super::{BODY, Connection, Input, ORIGIN, Output, Round, input_ends, length, micros, pay, process_cpu};
+use toolcrib_testkit::databases::{Backend, Place, Server as Postgres};
 
 /// What a call costs: a tenth of a cent.
 const PRICE: &str = "1000";

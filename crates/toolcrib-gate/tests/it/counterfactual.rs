@@ -1,7 +1,6 @@
 //! Callers whose wallet is not deployed yet (ERC-6492), with real wallets of a real factory, on our chain and on anvil.
 
 use std::net::SocketAddr;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +8,6 @@ use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use alloy_signer_local::PrivateKeySigner;
 use alloy_sol_types::SolValue;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
 use toolcrib_chain::deploy::deploy_test_assets;
 use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain, ChainConfig, NodeUrl};
@@ -20,6 +17,7 @@ use toolcrib_core::clock::{FixedClock, UnixTime};
 use toolcrib_devchain::Devchain;
 use toolcrib_gate::{Gate, LocalSettlement, Rates, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay};
+use toolcrib_testkit::Anvil;
 use toolcrib_x402::erc6492::{self, wrap};
 use toolcrib_x402::{Authorization, Signature, Version, asset as tokens, read_header, read_receipt};
 
@@ -41,7 +39,7 @@ struct Stage {
 
 enum Running {
     Ours { _devchain: Devchain },
-    Anvil { _child: Child },
+    Anvil { _anvil: Anvil },
 }
 
 /// A wallet that the stranger's key signs for.
@@ -56,7 +54,11 @@ impl Stage {
         let devchain = Devchain::builder(FixedClock(UnixTime::from_seconds(NOW))).spawn().await.expect("a chain");
         let url = devchain.http_url();
         let mut running = vec![(Running::Ours { _devchain: devchain }, url)];
-        running.extend(anvil().await);
+        let anvil = Anvil::start(&["--chain-id", &CHAIN.to_string(), "--timestamp", &NOW.to_string()]);
+        running.extend(anvil.map(|anvil| {
+            let url = anvil.url.clone();
+            (Running::Anvil { _anvil: anvil }, url)
+        }));
         let mut all = Vec::new();
         for (running, url) in running {
             let network = Network::by_id(CHAIN).cloned().unwrap_or_else(|| Network::unlisted(CHAIN));
@@ -87,26 +89,6 @@ async fn wallet(chain: &Chain, factory: Address, salt: B256) -> Counterfactual {
     let account = read(chain, factory, call("accountOf(address,bytes32)", &owned)).await;
     let account = Address::from_word(B256::from(account));
     Counterfactual { account, calldata: call("createAccount(address,bytes32)", &owned) }
-}
-
-async fn anvil() -> Option<(Running, String)> {
-    let mut child = Command::new(toolcrib_testkit::anvil()?)
-        .args(["--port", "0", "--chain-id", &CHAIN.to_string(), "--timestamp", &NOW.to_string()])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .expect("anvil starts");
-    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let url = loop {
-        let line = tokio::time::timeout(Duration::from_secs(60), lines.next_line()).await.expect("in time").expect("readable");
-        if let Some(address) = line.expect("anvil says where it listens").strip_prefix("Listening on ") {
-            break format!("http://{}", address.trim());
-        }
-    };
-    // What it prints later must not fill the pipe.
-    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    Some((Running::Anvil { _child: child }, url))
 }
 
 async fn request(chain: &Chain, method: &'static str, params: Value) -> Value {

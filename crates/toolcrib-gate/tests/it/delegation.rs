@@ -1,7 +1,6 @@
 //! Calling for an account that has delegated to the caller's.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{Address, B256, U256, keccak256};
@@ -9,16 +8,16 @@ use alloy_signer_local::PrivateKeySigner;
 use alloy_sol_types::SolValue;
 use serde_json::{Value, json};
 use toolcrib_chain::delegate::DELEGATE_REGISTRY;
-use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_gate::{Context, Gate, Handler, PaidGate, Rates, Tool, ToolError, Tools};
 use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore};
 use toolcrib_x402::Version;
 
 use crate::till::{USDC_ON_BASE, of_the_price, priced, till};
 use crate::world::{
-    Answer, Input, NOW, ORIGIN, Output, Runs, World, authorization, base_domain, code, counting, creator, deploy, fresh, header,
+    Answer, Input, ORIGIN, Output, Runs, World, authorization, base_domain, code, counting, creator, deploy, fresh, header,
     holder, manifest, post, serve, sign, stranger, transact_as,
 };
+use toolcrib_testkit::clock::MovingClock;
 
 /// A chain with a registry of delegations.
 struct Delegations {
@@ -158,21 +157,12 @@ async fn the_header_is_read_strictly_and_never_passed_over() {
     assert_eq!(post(at, "/delegates", &[("X-Delegate-For", &account)], &json!({})).await.status, 402);
 }
 
-#[derive(Clone)]
-struct Moving(Arc<AtomicI64>);
-
-impl Clock for Moving {
-    fn now(&self) -> UnixTime {
-        UnixTime::from_seconds(self.0.load(Ordering::SeqCst))
-    }
-}
-
 #[tokio::test]
 async fn the_delegate_pays_and_the_holder_is_looked_at() {
     let chain = Delegations::start().await;
     let (runs, till, account) = (Runs::default(), till(), holder().address().to_checksum(None));
     let gate = PaidGate::new(till.clone()).predicate(chain.world.gate(chain.id).delegation(chain.registry)).settle_first();
-    let clock = Moving(Arc::new(AtomicI64::new(NOW)));
+    let clock = MovingClock::new();
     let server = tools(&memory()).clock(clock.clone()).tool(priced("paid", USDC_ON_BASE, gate, &runs)).build();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let at = listener.local_addr().expect("bound");
@@ -193,7 +183,7 @@ async fn the_delegate_pays_and_the_holder_is_looked_at() {
     let first = post(at, "/paid", &[("X-PAYMENT", &value), ("X-Delegate-For", &account)], &fail).await;
     assert_eq!((first.status, till.settled(), runs.count()), (503, 2, 2));
     let token = first.header("x-tool-retry-token").expect("a token").to_owned();
-    clock.0.fetch_add(210, Ordering::SeqCst);
+    clock.advance(210);
     let other = creator().to_checksum(None);
     let retry = [("X-PAYMENT", value.as_str()), ("X-Tool-Retry-Token", token.as_str())];
     for headers in [&retry[..], &[retry[0], retry[1], ("X-Delegate-For", &other)]] {

@@ -1,11 +1,13 @@
 //! Tools served over real HTTP on loopback, with a real chain behind their gates.
 
 mod accounts;
+mod attacks;
 mod counterfactual;
 mod delegation;
 mod ends;
 mod gated;
 mod get;
+mod interop;
 mod layers;
 mod malformed;
 mod metrics;
@@ -22,10 +24,3 @@ mod tls;
 mod tracing;
 mod usage;
 mod world;
-
-#[expect(dead_code, reason = "the tests of the chain use the rest")]
-#[path = "../../../toolcrib-chain/tests/it/fake.rs"]
-mod fake;
-#[expect(dead_code, reason = "the tests of the chain use the rest")]
-#[path = "../../../toolcrib-chain/tests/it/lying.rs"]
-mod lying;

@@ -3,13 +3,12 @@
 //! Whoever settles is a script here, because every outcome is wanted; on a chain it is settled in `settle`.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{Address, B256, U256};
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::clock::UnixTime;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::money::Amount;
 use toolcrib_core::tool::ToolBuilder;
@@ -25,6 +24,7 @@ use crate::world::{
     Answer, Input, NOW, ORIGIN, Output, Runs, World, authorization, base_domain, creator, fresh, header, holder, post, sign,
     stranger,
 };
+use toolcrib_testkit::clock::MovingClock;
 
 const PRICE: u64 = 20_000;
 const USDC: &str = "eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913";
@@ -98,16 +98,6 @@ fn retry_after(answer: &Answer) -> i64 {
     answer.header("retry-after").and_then(|seconds| seconds.parse().ok()).unwrap_or_else(|| panic!("no Retry-After: {answer:?}"))
 }
 
-/// A clock that is moved by hand.
-#[derive(Clone)]
-struct Moving(Arc<AtomicI64>);
-
-impl Clock for Moving {
-    fn now(&self) -> UnixTime {
-        UnixTime::from_seconds(self.0.load(Ordering::SeqCst))
-    }
-}
-
 /// A server with one paid tool.
 struct Shop {
     at: std::net::SocketAddr,
@@ -115,7 +105,7 @@ struct Shop {
     script: Arc<Script>,
     store: Arc<MemoryReplay>,
     runs: Runs,
-    clock: Moving,
+    clock: MovingClock,
     faults: Arc<Mutex<Vec<String>>>,
     challenges: [Challenge; 2],
 }
@@ -156,7 +146,7 @@ impl Shop {
     async fn keeping(script: Script, limits: Limits, change: impl Fn(PaidGate) -> PaidGate) -> Self {
         let (script, runs) = (Arc::new(script), Runs::default());
         let store = Arc::new(MemoryReplay::new(limits));
-        let clock = Moving(Arc::new(AtomicI64::new(NOW)));
+        let clock = MovingClock::new();
         let faults = Arc::<Mutex<Vec<String>>>::default();
         let told = faults.clone();
         let server = Tools::new(ORIGIN)
@@ -197,7 +187,7 @@ impl Shop {
     }
 
     fn later(&self, seconds: i64) {
-        self.clock.0.fetch_add(seconds, Ordering::SeqCst);
+        self.clock.advance(seconds);
     }
 
     /// A payment that is bound to a call, and the headers that say so.

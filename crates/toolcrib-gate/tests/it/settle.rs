@@ -5,6 +5,6 @@ mod chain_lookup;
 mod facilitator;
 mod local;
 mod lying_node;
-mod scripted;
+pub(crate) mod scripted;
 mod served;
 mod stage;

@@ -16,8 +16,8 @@ use serde_json::{Map, Value as Json, json};
 use toolcrib_host::bridge::{Bridge, LocalTools};
 use toolcrib_host::local::audit::SyncPolicy;
 
-use crate::local_host::open;
 use crate::{Containing, host_settings};
+use toolcrib_testkit::local_tools::open;
 
 /// Answers each call with its arguments.
 pub(crate) fn echo() {

@@ -7,13 +7,13 @@ use serde_json::{Value as Json, json};
 use toolcrib_client::Usdc;
 use toolcrib_host::bridge::{APPROVAL_SECONDS, MAX_OUTPUT_CHARS};
 
-use crate::clients::{Does, ERAS, Era, Person, accepted, call, code, connect, data, first_round, next_round};
-use crate::support::{answer, ok};
-use crate::world::{
+use crate::{bridge, server};
+use toolcrib_testkit::mcp_clients::{Does, ERAS, Era, Person, accepted, call, code, connect, data, first_round, next_round};
+use toolcrib_testkit::servers::{answer, ok};
+use toolcrib_testkit::tools::{
     CALLER, CHAIN, CREATOR, Counting, PRICE, RECIPIENT, STRANGER, Speaks, Tool, World, challenge, entry, hash_of, input, offer,
     offer_of, priced, result, roomy, shop, usdc,
 };
-use crate::{bridge, server};
 
 /// An edit of a manifest.
 type Change = fn(&mut Json);

@@ -11,9 +11,9 @@ use toolcrib_fetch::{Configured, ConfiguredUrl};
 use toolcrib_host::bridge::{Bridge, RemoteDirectory, Unattended};
 use toolcrib_mcp::Server;
 
-use crate::clients::{Does, ERAS, Person, call, code, connect, data};
-use crate::support::NOW;
-use crate::world::World;
+use toolcrib_testkit::mcp_clients::{Does, ERAS, Person, call, code, connect, data};
+use toolcrib_testkit::servers::NOW;
+use toolcrib_testkit::tools::World;
 
 fn card(id: u64) -> Json {
     json!({

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -15,16 +16,17 @@ use toolcrib_host::local::audit::{
 use toolcrib_host::local::permissions::{Decision, Reason, RuleId, Verdict};
 use toolcrib_host::local::secrets::{Redactor, Secret};
 
-use crate::local_support::{TestClock, assert_success, child, child_with_small_files, content, private_folder};
+use crate::local_support::{assert_success, child, child_with_small_files, content, private_folder};
+use toolcrib_testkit::clock::MovingClock;
 
 const CHILD: &str = "TOOLCRIB_TEST_LOCAL_AUDIT";
 
 fn log(folder: &Path) -> AuditLog {
-    AuditLog::new(folder, TestClock::new(), Options::default())
+    AuditLog::new(folder, Arc::new(MovingClock::new()), Options::default())
 }
 
 fn small(folder: &Path, max_bytes: u64) -> AuditLog {
-    AuditLog::new(folder, TestClock::new(), Options::default().with_max_bytes(max_bytes))
+    AuditLog::new(folder, Arc::new(MovingClock::new()), Options::default().with_max_bytes(max_bytes))
 }
 
 fn loaded(tool: &str) -> Record {
@@ -55,7 +57,7 @@ fn broken(path: &Path) -> (u64, BreakCause) {
 #[test]
 fn a_call_is_recorded_without_its_arguments() {
     let place = private_folder();
-    let clock = TestClock::new();
+    let clock = Arc::new(MovingClock::new());
     let log = AuditLog::new(place.path(), clock.clone(), Options::default());
     let arguments = json!({"command": "echo sekret-value"});
     let secret = Secret::new("sekret-value".to_owned());
@@ -101,7 +103,7 @@ fn a_call_is_recorded_without_its_arguments() {
 #[test]
 fn arguments_are_recorded_redacted_on_request() {
     let place = private_folder();
-    let log = AuditLog::new(place.path(), TestClock::new(), Options::default().with_recorded_arguments());
+    let log = AuditLog::new(place.path(), Arc::new(MovingClock::new()), Options::default().with_recorded_arguments());
     let secret = Secret::new("sekret-value".to_owned());
     let redactor = Redactor::new([&secret]).unwrap();
     log.append([Record::new(Event::CallStarted).recorded_arguments(&json!({"a": "x sekret-value"}), &redactor)]).unwrap();
@@ -276,7 +278,7 @@ fn files_are_rotated_and_the_chain_goes_on() {
 #[test]
 fn entries_are_filtered() {
     let place = private_folder();
-    let clock = TestClock::new();
+    let clock = Arc::new(MovingClock::new());
     let log = AuditLog::new(place.path(), clock.clone(), Options::default());
     log.append([loaded("a"), loaded("b"), Record::new(Event::CallStarted).tool("a").function("f").call("c1")]).unwrap();
     clock.advance(10);
@@ -439,7 +441,7 @@ fn child_process() {
 #[test]
 fn lines_have_a_limit() {
     let place = private_folder();
-    let log = AuditLog::new(place.path(), TestClock::new(), Options::default().with_recorded_arguments());
+    let log = AuditLog::new(place.path(), Arc::new(MovingClock::new()), Options::default().with_recorded_arguments());
     let none: [&Secret; 0] = [];
     let redactor = Redactor::new(none).unwrap();
     // Texts and arguments are cut, so that the largest record stays a line.

@@ -13,9 +13,9 @@ use toolcrib_host::local::permissions::{Decision, Lifetime};
 use toolcrib_host::local::{Approval, ApprovalPrompt, CallError, CallRequest, CallResult, Events, Host, HostSettings};
 use toolcrib_mcp::Server;
 
-use crate::clients::{self, Does, ERAS, Person};
-use crate::local_host::{open, settings};
 use crate::local_support::{content, private_folder};
+use toolcrib_testkit::local_tools::{open, settings};
+use toolcrib_testkit::mcp_clients::{self, Does, ERAS, Person};
 
 const UNSANDBOXED: &str = "UNSANDBOXED: all files, network and processes of the user are reachable";
 
@@ -189,7 +189,7 @@ async fn models_and_users_are_told_that_a_tool_is_not_sandboxed() {
     let server = |host: &Arc<Host>| Server::new(Arc::new(Bridge::local_only(LocalTools::new(Arc::clone(host))))).unwrap();
     let root = place.folder.path().join("tools");
     for era in ERAS {
-        let client = clients::connect(&server(&place.host), era, Person::new(Does::IsNotAsked)).await;
+        let client = mcp_clients::connect(&server(&place.host), era, Person::new(Does::IsNotAsked)).await;
         let tools = client.list_all_tools().await.unwrap();
         let tool = tools.iter().find(|tool| tool.name == "plain_run").expect("a tool");
         assert_eq!(tool.title.as_deref(), Some("Test: run (UNSANDBOXED)"), "{era:?}");
@@ -203,10 +203,10 @@ async fn models_and_users_are_told_that_a_tool_is_not_sandboxed() {
     write(&root, "many", json!({ "functions": functions }));
     assert!(place.host.reload());
     for era in ERAS {
-        let client = clients::connect(&server(&place.host), era, Person::new(Does::IsNotAsked)).await;
+        let client = mcp_clients::connect(&server(&place.host), era, Person::new(Does::IsNotAsked)).await;
         for (tool, arguments) in [("search_functions", json!({"query": "f7"})), ("describe_function", json!({"name": "many_f7"}))]
         {
-            let found = clients::data(clients::call(&client, tool, arguments).await);
+            let found = mcp_clients::data(mcp_clients::call(&client, tool, arguments).await);
             let row = if tool == "search_functions" { &found["functions"][0] } else { &found };
             assert_eq!((&row["name"], &row["sandbox"]), (&json!("many_f7"), &json!(UNSANDBOXED)), "{tool}: {found}");
         }

@@ -7,7 +7,7 @@ use toolcrib_core::codes::local::CREDENTIAL_HEADER_UNUSED;
 use toolcrib_host::local::{CallError, CallRequest, Events, MAX_RESULT_BYTES};
 
 use crate::one_tool::{OneTool, TOOL, manifest};
-use crate::support::{Request, Script, Server, Step, answer, ok};
+use toolcrib_testkit::servers::{Request, Script, Server, Step, answer, ok};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 

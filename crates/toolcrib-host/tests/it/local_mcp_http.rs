@@ -15,7 +15,7 @@ use toolcrib_host::local::{CallError, CallRequest, Event, Events};
 use toolcrib_mcp::{About, Asker, Bearer, Effect, HttpOptions, Reply, Stop, ToolSpec, Toolbox, http_router};
 
 use crate::one_tool::{OneTool, TOOL, manifest};
-use crate::support::{Request, Script, Server, Step, World, answer, ok};
+use toolcrib_testkit::servers::{Request, Script, Server, Step, World, answer, ok};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 

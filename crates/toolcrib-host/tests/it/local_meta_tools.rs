@@ -11,9 +11,9 @@ use toolcrib_host::local::secrets::SecretStore;
 use toolcrib_host::local::{Host, HostSettings};
 use toolcrib_mcp::Server;
 
-use crate::clients::{self, Connected, Does, ERAS, Person, call, code, data};
-use crate::local_host::settings;
 use crate::local_support::private_folder;
+use toolcrib_testkit::local_tools::settings;
+use toolcrib_testkit::mcp_clients::{self, Connected, Does, ERAS, Person, call, code, data};
 
 /// Names of the tools that stand for all functions, in the order of the list.
 const META: [&str; 3] = ["call_function", "describe_function", "search_functions"];
@@ -64,7 +64,7 @@ fn many(shown: usize, with_credential: bool) -> Many {
     let variable = SecretStore::variable_name("secretive", "api_key").unwrap();
     let variables = with_credential.then(|| (variable, "0123456789".to_owned()));
     let settings = HostSettings { secrets: settings.secrets.with_environment(variables), ..settings };
-    let host = crate::local_host::open(settings);
+    let host = toolcrib_testkit::local_tools::open(settings);
     assert!(host.tools().problems().is_empty(), "{:?}", host.tools().problems());
     host.disable(&host.tools().tools()["disabled"], "cli").unwrap();
     let bridge = Bridge::local_only(LocalTools::new(std::sync::Arc::clone(&host)));
@@ -89,7 +89,7 @@ async fn found(client: &Connected, query: &str) -> Vec<String> {
 async fn hidden_tools_do_not_exist_for_models() {
     for era in ERAS {
         let many = many(MAX_LISTED + 1, false);
-        let client = clients::connect(&many.server, era, Person::new(Does::IsNotAsked)).await;
+        let client = mcp_clients::connect(&many.server, era, Person::new(Does::IsNotAsked)).await;
         assert_eq!(names(&client).await, META, "{era:?}");
 
         assert_eq!(found(&client, "forbidden").await, Vec::<String>::new());
@@ -128,11 +128,11 @@ async fn what_is_hidden_does_not_count_and_what_is_shown_does() {
     for era in ERAS {
         // Two functions more are hidden.
         let few = many(MAX_LISTED, false);
-        let client = clients::connect(&few.server, era, Person::new(Does::IsNotAsked)).await;
+        let client = mcp_clients::connect(&few.server, era, Person::new(Does::IsNotAsked)).await;
         assert_eq!(names(&client).await.len(), MAX_LISTED);
         // With its credential the tool is shown, and both ways lead to it.
         let more = many(MAX_LISTED, true);
-        let client = clients::connect(&more.server, era, Person::new(Does::IsNotAsked)).await;
+        let client = mcp_clients::connect(&more.server, era, Person::new(Does::IsNotAsked)).await;
         assert_eq!(names(&client).await, META);
         assert_eq!(found(&client, "hidden").await, ["secretive_hidden0"]);
         assert_eq!(data(call(&client, DESCRIBE, json!({"name": "secretive_hidden0"})).await)["name"], "secretive_hidden0");

@@ -13,7 +13,8 @@ use toolcrib_host::local::permissions::{
     RuleId,
 };
 
-use crate::local_support::{TestClock, assert_success, child, child_with_small_files, content, private_folder};
+use crate::local_support::{assert_success, child, child_with_small_files, content, private_folder};
+use toolcrib_testkit::clock::MovingClock;
 
 const CHILD: &str = "TOOLCRIB_TEST_LOCAL_PERMISSIONS";
 
@@ -26,7 +27,7 @@ fn headless(request: Request<'_>) -> Request<'_> {
 }
 
 fn permissions(folder: &Path) -> Permissions {
-    Permissions::new(folder, TestClock::new())
+    Permissions::new(folder, Arc::new(MovingClock::new()))
 }
 
 fn pattern(pointer: &str, matcher: Matcher) -> ArgumentPattern {
@@ -51,7 +52,7 @@ fn unknown_tools_are_asked_about_or_denied() {
 #[test]
 fn an_approval_is_for_one_content() {
     let place = private_folder();
-    let clock = TestClock::new();
+    let clock = Arc::new(MovingClock::new());
     let permissions = Permissions::new(place.path(), clock.clone());
     let arguments = json!({});
     permissions.grant(Grant::allow("shell", content(1)).function("execute").lifetime(Lifetime::Always)).unwrap();
@@ -170,7 +171,7 @@ fn an_approval_for_one_call_is_used_once() {
 #[test]
 fn approvals_expire_and_are_revoked() {
     let place = private_folder();
-    let clock = TestClock::new();
+    let clock = Arc::new(MovingClock::new());
     let permissions = Permissions::new(place.path(), clock.clone());
     let arguments = json!({});
     let wanted = request("shell", "execute", 1, &arguments);

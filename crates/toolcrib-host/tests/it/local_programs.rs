@@ -16,9 +16,9 @@ use toolcrib_host::local::audit::{Options, SyncPolicy};
 use toolcrib_host::local::{CallError, CallRequest, CallResult, Event, Events, Host, HostSettings};
 use toolcrib_mcp::Server;
 
-use crate::clients::{Does, ERAS, Era, Person};
-use crate::local_host::{open, request, settings};
 use crate::local_support::private_folder;
+use toolcrib_testkit::local_tools::{open, request, settings};
+use toolcrib_testkit::mcp_clients::{Does, ERAS, Era, Person};
 
 /// Answers each call with the value of an expression.
 fn answering(expression: &str) -> String {
@@ -226,7 +226,7 @@ async fn progress_and_log_lines_arrive() {
                 }
             };
             let client = listening.clone().serve_with_lifecycle(near, lifecycle).await.unwrap();
-            let called = client.call_tool(crate::clients::params("thing_run", &json!({}))).await.unwrap();
+            let called = client.call_tool(toolcrib_testkit::mcp_clients::params("thing_run", &json!({}))).await.unwrap();
             assert_ne!(called.is_error, Some(true), "{called:?}");
             // Each notification is handled in a task of its own.
             for _ in 0..200 {

@@ -7,8 +7,8 @@ use toolcrib_core::codes;
 use toolcrib_host::local::CallError;
 use toolcrib_host::local::audit::{Options, SyncPolicy};
 
-use crate::hostile_schemas::{Hostile, all};
-use crate::local_host::{open, request, settings, write_tool};
+use toolcrib_testkit::local_tools::hostile_schemas::{Hostile, all};
+use toolcrib_testkit::local_tools::{open, request, settings, write_tool};
 
 /// For an unoptimised build on a busy machine. A schema that is not bounded takes minutes; the benchmark `local` has the times.
 const LIMIT: Duration = Duration::from_secs(3);

@@ -1,31 +1,8 @@
 //! A clock to set, and processes that run one test of this binary.
 
 use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
-use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_host::local::ContentHash;
-
-/// A clock that moves only when a test says so.
-#[derive(Debug)]
-pub(crate) struct TestClock(AtomicI64);
-
-impl TestClock {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(AtomicI64::new(1_800_000_000)))
-    }
-
-    pub(crate) fn advance(&self, seconds: i64) {
-        self.0.fetch_add(seconds, Ordering::SeqCst);
-    }
-}
-
-impl Clock for TestClock {
-    fn now(&self) -> UnixTime {
-        UnixTime::from_seconds(self.0.load(Ordering::SeqCst))
-    }
-}
 
 /// A folder that only this user can open.
 pub(crate) fn private_folder() -> tempfile::TempDir {

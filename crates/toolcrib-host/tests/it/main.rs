@@ -41,23 +41,6 @@ mod pinned;
 mod sign_in;
 mod words;
 
-#[path = "../../../toolcrib-mcp/tests/support/mod.rs"]
-mod clients;
-#[path = "../support/hostile_schemas.rs"]
-mod hostile_schemas;
-#[path = "../support/local_host.rs"]
-mod local_host;
-#[expect(dead_code, reason = "the tests of the gate use the rest")]
-#[path = "../../../toolcrib-gate/tests/interop/peers.rs"]
-mod peers;
-#[path = "../../../toolcrib-client/tests/it/sites.rs"]
-mod sites;
-#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
-mod support;
-#[expect(dead_code, reason = "written for another crate's tests, which use all of it")]
-#[path = "../../../toolcrib-client/tests/it/world.rs"]
-mod world;
-
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -68,7 +51,7 @@ use toolcrib_host::bridge::{Bridge, Unattended};
 use toolcrib_mcp::discovery::{Discovery, RestRequest};
 use toolcrib_mcp::{Asker, Fault, Server};
 
-use crate::world::World;
+use toolcrib_testkit::tools::World;
 
 /// A directory that knows nothing.
 struct Nothing;

@@ -9,10 +9,10 @@ use toolcrib_core::url::Origin;
 use toolcrib_x402::asset;
 use toolcrib_x402::asset::Token;
 
-use crate::clients::{Does, ERAS, Person, call, code, connect, data};
 use crate::server;
-use crate::support::NOW;
-use crate::world::{
+use toolcrib_testkit::mcp_clients::{Does, ERAS, Person, call, code, connect, data};
+use toolcrib_testkit::servers::NOW;
+use toolcrib_testkit::tools::{
     CALLER, CHAIN, Counting, PRICE, RECIPIENT, Speaks, Tool, World, challenge, entry, input, offer_of, payment_of, result, roomy,
     served, settle, shop, usdc,
 };
@@ -33,7 +33,7 @@ fn agrees() -> Person {
 async fn priced_on(world: &World, chains: &'static [u64]) -> Tool {
     let pricing: Vec<_> = chains.iter().map(|chain| entry("x402", *chain, token(*chain).address, PRICE, RECIPIENT)).collect();
     let devchain = world.devchain.clone();
-    let reply: crate::world::Reply = Arc::new(move |request| match payment_of(request) {
+    let reply: toolcrib_testkit::tools::Reply = Arc::new(move |request| match payment_of(request) {
         None => challenge(Speaks::V2, chains.iter().map(|chain| offer_of(token(*chain), PRICE, RECIPIENT)).collect()),
         Some(payment) => served(&payment, settle(&devchain, &payment).expect("paid here"), &result()),
     });
@@ -89,7 +89,8 @@ async fn a_network_that_is_named_limits_what_is_signed() {
 #[tokio::test]
 async fn the_question_and_the_answer_name_network_token_amount_and_kind_of_money() {
     let world = World::start().await;
-    let tool = world.tool(crate::world::priced, shop(&world.devchain, Speaks::V2, crate::world::offer())).await;
+    let tool =
+        world.tool(toolcrib_testkit::tools::priced, shop(&world.devchain, Speaks::V2, toolcrib_testkit::tools::offer())).await;
     for era in ERAS {
         let (client, _) = world.client();
         let person = agrees();
@@ -107,9 +108,11 @@ async fn the_question_and_the_answer_name_network_token_amount_and_kind_of_money
 #[tokio::test]
 async fn the_question_says_what_is_signed_and_with_which_account() {
     let world = World::start().await;
-    let paid = world.tool(crate::world::priced, shop(&world.devchain, Speaks::V2, crate::world::offer())).await;
+    let paid =
+        world.tool(toolcrib_testkit::tools::priced, shop(&world.devchain, Speaks::V2, toolcrib_testkit::tools::offer())).await;
     // Costs nothing, and asks who calls.
-    let asking = world.tool(|_| {}, shop(&world.devchain, Speaks::V2, offer_of(token(8453), 0, crate::world::CREATOR))).await;
+    let asking =
+        world.tool(|_| {}, shop(&world.devchain, Speaks::V2, offer_of(token(8453), 0, toolcrib_testkit::tools::CREATOR))).await;
     for (tool, signature) in [
         (&paid, format!("Signs: this payment, with account {CALLER}, to {RECIPIENT}")),
         (&asking, format!("then a proof of identity for this tool, with account {CALLER}")),
@@ -131,7 +134,8 @@ async fn the_question_says_what_is_signed_and_with_which_account() {
 #[tokio::test]
 async fn test_money_and_real_money_have_budgets_of_their_own() {
     let world = World::start().await;
-    let tool = world.tool(crate::world::priced, shop(&world.devchain, Speaks::V2, crate::world::offer())).await;
+    let tool =
+        world.tool(toolcrib_testkit::tools::priced, shop(&world.devchain, Speaks::V2, toolcrib_testkit::tools::offer())).await;
     let mut policy = roomy();
     policy.per_hour = Usdc::micro(2 * PRICE);
     let real = Spend {

@@ -13,8 +13,9 @@ use toolcrib_host::local::permissions::Grant;
 use toolcrib_host::local::secrets::SecretStore;
 use toolcrib_host::local::{CallError, CallRequest, CallResult, Event, Events, Host, HostSettings, LoadedTool};
 
-use crate::local_host::closed;
-use crate::local_support::{TestClock, private_folder};
+use crate::local_support::private_folder;
+use toolcrib_testkit::clock::MovingClock;
+use toolcrib_testkit::local_tools::closed;
 
 /// The id of the tool.
 pub(crate) const TOOL: &str = "thing";
@@ -52,7 +53,7 @@ impl OneTool {
         let variables =
             secrets.iter().map(|(name, value)| (SecretStore::variable_name(TOOL, name).unwrap(), (*value).to_owned()));
         let roots = vec![folder.path().join("tools")];
-        let closed = closed(roots, &state, TestClock::new(), Options::default().with_sync(SyncPolicy::Never));
+        let closed = closed(roots, &state, Arc::new(MovingClock::new()), Options::default().with_sync(SyncPolicy::Never));
         let settings = HostSettings {
             secrets: closed.secrets.with_environment(variables),
             remote: remote.unwrap_or(closed.remote),

@@ -18,13 +18,14 @@ use toolcrib_host::local::permissions::Policy;
 use toolcrib_host::local::{Host, HostSettings};
 use toolcrib_host::page::{Page, PageEnd};
 
-use crate::local_host::closed;
-use crate::local_support::{TestClock, private_folder};
+use crate::local_support::private_folder;
+use toolcrib_testkit::clock::MovingClock;
+use toolcrib_testkit::local_tools::closed;
 
 /// A host, and a page that serves it.
 pub(crate) struct Stage {
     pub(crate) place: TempDir,
-    pub(crate) clock: Arc<TestClock>,
+    pub(crate) clock: Arc<MovingClock>,
     pub(crate) host: Arc<Host>,
     pub(crate) address: SocketAddr,
     /// Path and query of the address that the command prints.
@@ -65,7 +66,7 @@ impl Stage {
     }
 
     pub(crate) async fn with(fill: impl FnOnce(&Path), policy: Option<&str>) -> Self {
-        let (place, clock) = (private_folder(), TestClock::new());
+        let (place, clock) = (private_folder(), Arc::new(MovingClock::new()));
         let (tools, state) = (place.path().join("tools"), place.path().join("state"));
         fs::create_dir(&tools).unwrap();
         fill(&tools);

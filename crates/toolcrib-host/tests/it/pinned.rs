@@ -16,10 +16,10 @@ use toolcrib_mcp::Server;
 
 use crate::bridge;
 use crate::calls::{agrees, paid_tool, publish};
-use crate::clients::{Connected, Does, ERAS, Era, Person, call, code, connect, data};
-use crate::local_host;
-use crate::support::{NOW, ok};
-use crate::world::{CHAIN, Counting, PRICE, RECIPIENT, STRANGER, Tool, World, entry, input, result, usdc};
+use toolcrib_testkit::local_tools;
+use toolcrib_testkit::mcp_clients::{Connected, Does, ERAS, Era, Person, call, code, connect, data};
+use toolcrib_testkit::servers::{NOW, ok};
+use toolcrib_testkit::tools::{CHAIN, Counting, PRICE, RECIPIENT, STRANGER, Tool, World, entry, input, result, usdc};
 
 /// The name of every tool of the tests, for models.
 const NAME: &str = "onchain_word-count";
@@ -153,7 +153,7 @@ async fn without_approval_or_a_policy_nothing_is_paid() {
         }
     }
     // The limits of the spend policy hold as for every call.
-    let mut policy = crate::world::roomy();
+    let mut policy = toolcrib_testkit::tools::roomy();
     policy.per_call = toolcrib_client::Usdc::micro(PRICE - 1);
     let wallet = Counting::new();
     let client = world.builder().wallet(wallet.clone()).policy(policy).build();
@@ -362,7 +362,7 @@ async fn no_two_tools_have_one_name() {
 
 /// A host over `folder/tools`.
 fn local_host(folder: &Path) -> Arc<Host> {
-    local_host::open(local_host::settings(vec![folder.join("tools")], &folder.join("local"), &[], Options::default()))
+    local_tools::open(local_tools::settings(vec![folder.join("tools")], &folder.join("local"), &[], Options::default()))
 }
 
 #[tokio::test]

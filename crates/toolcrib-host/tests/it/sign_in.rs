@@ -10,12 +10,14 @@ use toolcrib_fetch::Limits;
 use toolcrib_host::bridge::APPROVAL_SECONDS;
 
 use crate::calls::{agrees, publish};
-use crate::clients::{Connected, Does, ERAS, Era, Person, accepted, call, code, connect, data, first_round, params};
-use crate::peers::Peers;
 use crate::server;
-use crate::sites::{HINT, old_gate, site};
-use crate::support::{NOW, Request};
-use crate::world::{CALLER, Counting, Reply, Tool, World, input};
+use toolcrib_testkit::mcp_clients::{
+    Connected, Does, ERAS, Era, Person, accepted, call, code, connect, data, first_round, params,
+};
+use toolcrib_testkit::servers::{NOW, Request};
+use toolcrib_testkit::tools::sign_in::{HINT, old_gate, site};
+use toolcrib_testkit::tools::{CALLER, Counting, Reply, Tool, World, input};
+use toolcrib_testkit::x402_peers::Peers;
 
 fn arguments(tool: &Tool) -> Json {
     json!({"reference": tool.reference.to_string(), "input": input()})
@@ -123,7 +125,8 @@ async fn without_the_users_word_for_the_message_nothing_is_signed() {
     world.clock.advance(APPROVAL_SECONDS + 1);
     assert_eq!(refused(&session, &asked, &round, yes()).await, "mcp.approval_expired");
     world.clock.advance(-APPROVAL_SECONDS - 1);
-    let soon_over = world.tool(|_| {}, site(|offered| offered.expiration_time = Some(crate::sites::at(60)))).await;
+    let soon_over =
+        world.tool(|_| {}, site(|offered| offered.expiration_time = Some(toolcrib_testkit::tools::sign_in::at(60)))).await;
     let round = second_round(&session, &arguments(&soon_over)).await;
     world.clock.advance(60);
     assert_eq!(refused(&session, &arguments(&soon_over), &round, yes()).await, "sign_in.expired");
@@ -180,7 +183,7 @@ async fn an_answer_is_for_this_message_of_this_call() {
     let mut words = asked.clone();
     words["input"]["text"] = json!("other words");
     for (who, changed) in [(&session, &words), (&stranger, &asked)] {
-        let result = crate::clients::next_round(who, "call_tool", changed, &round, yes()).await;
+        let result = toolcrib_testkit::mcp_clients::next_round(who, "call_tool", changed, &round, yes()).await;
         assert_eq!((code(&result).as_str(), wallet.signatures()), ("mcp.state", 0));
     }
     // The tool changes after the user has seen the message.

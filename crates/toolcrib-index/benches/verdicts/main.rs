@@ -31,11 +31,9 @@ use toolcrib_judge::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange,
 use toolcrib_store::database::{Bulk, Column, Value};
 use toolcrib_store::{Database, Location};
 
-#[path = "../../../toolcrib-store/tests/support/mod.rs"]
-mod databases;
 mod sizes;
 
-use databases::{Backend, Place};
+use toolcrib_testkit::databases::{self, Backend, Place};
 
 const CHAIN_ID: u64 = 31_337;
 const REGISTRY: Address = Address::repeat_byte(0x26);
@@ -107,7 +105,7 @@ async fn clients(index: &Index, time: Duration) {
                     transaction.execute(ROW, &[Value::Integer(client)]).await.expect("a row");
                     if is_counter {
                         let row = transaction.fetch_optional(COUNTER, &[]).await.expect("numbered").expect("a row");
-                        let values = [Value::Integer(row.integer(0).expect("a number")), Value::Bytes(&[1, 1, 7, 64])];
+                        let values = [Value::Integer(row.scalar::<i64>().expect("a number")), Value::Bytes(&[1, 1, 7, 64])];
                         transaction.execute(CHANGE, &values).await.expect("recorded");
                     } else {
                         let key = ToolKey { registry: RegistryId(1), id: U256::from(client) };
@@ -266,7 +264,7 @@ fn place_is_postgres(index: &Index) -> bool {
 
 async fn count(index: &Index, sql: &'static str) -> u64 {
     let row = index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row");
-    row.integer(0).expect("a number").unsigned_abs()
+    row.scalar::<i64>().expect("a number").unsigned_abs()
 }
 
 /// Works until there are so many of what `sql` counts.

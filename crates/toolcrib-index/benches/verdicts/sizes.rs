@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use toolcrib_index::Index;
 use toolcrib_store::Database;
 
-use crate::databases::{Place, Server};
+use toolcrib_testkit::databases::{Place, Server};
 
 /// Tables with a row for each tool, or for each of its events and verdicts.
 const TABLES: [&str; 8] =
@@ -14,10 +14,10 @@ const TABLES: [&str; 8] =
 /// Rows that a replica has to show.
 const ROWS: i64 = 100_000;
 
-async fn integers(database: &Database, sql: String) -> Vec<i64> {
+async fn integers<const COLUMNS: usize>(database: &Database, sql: String, columns: [&'static str; COLUMNS]) -> [i64; COLUMNS] {
     let rows = database.fetch_made(sql, &[]).await.expect("read");
     let row = rows.first().expect("a row");
-    (0..).map_while(|column| row.integer(column).ok()).collect()
+    columns.map(|column| row.get(column).expect("a number"))
 }
 
 /// Bytes of the write-ahead log so far; nought where there is none.
@@ -25,7 +25,9 @@ pub(crate) async fn log_bytes(index: &Index) -> i64 {
     if !crate::place_is_postgres(index) {
         return 0;
     }
-    integers(index.database(), "SELECT CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') AS BIGINT)".to_owned()).await[0]
+    let sql = "SELECT CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') AS BIGINT) AS bytes".to_owned();
+    let [bytes] = integers(index.database(), sql, ["bytes"]).await;
+    bytes
 }
 
 /// Bytes of a row, and of everything that the table takes for it: pages, indexes, and values that are kept apart.
@@ -33,19 +35,18 @@ pub(crate) async fn tables(index: &Index, tools: u64) {
     let mut all = 0;
     for table in TABLES {
         let sql = format!(
-            "SELECT COUNT(*), CAST(COALESCE(AVG(pg_column_size(t)), 0) AS BIGINT), pg_total_relation_size(CAST('{table}' AS regclass))
-                FROM {table} t"
+            "SELECT COUNT(*) AS rows, CAST(COALESCE(AVG(pg_column_size(t)), 0) AS BIGINT) AS bytes,
+                pg_total_relation_size(CAST('{table}' AS regclass)) AS total FROM {table} t"
         );
-        let found = integers(index.database(), sql).await;
-        let [rows, bytes, total] = found[..] else { panic!("{found:?}") };
+        let [rows, bytes, total] = integers(index.database(), sql, ["rows", "bytes", "total"]).await;
         all += total;
         println!("size: {table}: {rows} rows of {bytes} bytes, {} bytes a tool on disk", total / tools as i64);
     }
     println!("size: all of these tables: {} bytes a tool on disk", all / tools as i64);
-    let sql = "SELECT COUNT(*), CAST(SUM(seq - first + 1) AS BIGINT), CAST(SUM(LENGTH(changes)) AS BIGINT),
-        pg_total_relation_size(CAST('index_change' AS regclass)) FROM index_change";
-    let found = integers(index.database(), sql.to_owned()).await;
-    let [rows, changes, packed, total] = found[..] else { panic!("{found:?}") };
+    let sql = "SELECT COUNT(*) AS rows, CAST(SUM(seq - first + 1) AS BIGINT) AS numbered, CAST(SUM(LENGTH(changes)) AS BIGINT) AS packed,
+        pg_total_relation_size(CAST('index_change' AS regclass)) AS total FROM index_change";
+    let [rows, changes, packed, total] =
+        integers(index.database(), sql.to_owned(), ["rows", "numbered", "packed", "total"]).await;
     println!(
         "size: feed: {changes} changes in {rows} rows, {:.1} bytes each packed, {:.1} on disk",
         packed as f64 / changes as f64,
@@ -78,7 +79,7 @@ pub(crate) async fn replica() {
         while !read
             .fetch("SELECT MAX(id) FROM bench_row", &[])
             .await
-            .is_ok_and(|rows| rows.first().and_then(|row| row.optional_integer(0).ok().flatten()) == Some(last))
+            .is_ok_and(|rows| rows.first().and_then(|row| row.scalar::<Option<i64>>().ok().flatten()) == Some(last))
         {
             assert!(begun.elapsed() < Duration::from_secs(60), "the replica shows nothing");
             tokio::time::sleep(Duration::from_millis(1)).await;

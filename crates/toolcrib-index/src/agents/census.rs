@@ -1,7 +1,8 @@
 //! How the checks of agents are doing, for metrics: names by state, failed checks by code, and how far workers are behind.
 
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{PerEngine, Row, Value};
+use toolcrib_store::database::{FromRow as _, PerEngine, Row, Value};
+use toolcrib_store::{row, sql};
 
 use crate::{Error, Index};
 
@@ -22,40 +23,58 @@ pub struct AgentCensus {
     pub oldest_due: Option<UnixTime>,
 }
 
+row! {
+    /// Names of one state, or with one code.
+    struct WordRow {
+        word: String,
+        names: i64,
+    }
+}
+
 const STATES: PerEngine = PerEngine {
-    sqlite: "SELECT CASE WHEN answer = '' THEN 'pending' ELSE json_extract(answer, '$.state') END AS state, COUNT(*)
+    sqlite: "SELECT CASE WHEN answer = '' THEN 'pending' ELSE json_extract(answer, '$.state') END AS word, COUNT(*) AS names
         FROM index_agent WHERE listed GROUP BY 1 ORDER BY 1",
-    postgres: "SELECT CASE WHEN answer = '' THEN 'pending' ELSE answer::json->>'state' END AS state, COUNT(*)
+    postgres: "SELECT CASE WHEN answer = '' THEN 'pending' ELSE answer::json->>'state' END AS word, COUNT(*) AS names
         FROM index_agent WHERE listed GROUP BY 1 ORDER BY 1",
 };
 const UNREACHABLE: PerEngine = PerEngine {
-    sqlite: "SELECT json_extract(trouble, '$.code') AS code, COUNT(*) FROM index_agent WHERE listed AND trouble IS NOT NULL
+    sqlite:
+        "SELECT json_extract(trouble, '$.code') AS word, COUNT(*) AS names FROM index_agent WHERE listed AND trouble IS NOT NULL
         GROUP BY 1 ORDER BY 1",
-    postgres: "SELECT trouble::json->>'code' AS code, COUNT(*) FROM index_agent WHERE listed AND trouble IS NOT NULL
+    postgres: "SELECT trouble::json->>'code' AS word, COUNT(*) AS names FROM index_agent WHERE listed AND trouble IS NOT NULL
         GROUP BY 1 ORDER BY 1",
 };
-const WORK: &str =
-    "SELECT COALESCE(SUM(CASE WHEN due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1) THEN 1 ELSE 0 END), 0),
-        COALESCE(SUM(CASE WHEN leased_until > $1 THEN 1 ELSE 0 END), 0),
-        MIN(CASE WHEN due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1) THEN due_at END)
-    FROM index_agent WHERE listed";
+
+row! {
+    struct WorkRow {
+        due: i64 = "COALESCE(SUM(CASE WHEN due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1) THEN 1 ELSE 0 END), 0)",
+        leased: i64 = "COALESCE(SUM(CASE WHEN leased_until > $1 THEN 1 ELSE 0 END), 0)",
+        oldest_due: Option<UnixTime> = "MIN(CASE WHEN due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1) THEN due_at END)",
+    }
+}
+
+const WORK: &str = sql!("SELECT ", WorkRow::COLUMNS, " FROM index_agent WHERE listed");
 
 impl Index {
     /// Counts the listed names. It reads all of their small rows.
     pub async fn agent_census(&self, now: UnixTime) -> Result<AgentCensus, Error> {
-        let count = |row: &Row| Ok::<_, Error>((row.text(0)?.to_owned(), row.integer(1)?.unsigned_abs()));
         let states = self.database().fetch(self.database().pick(STATES), &[]).await?;
         let unreachable = self.database().fetch(self.database().pick(UNREACHABLE), &[]).await?;
         let work = self.database().fetch_optional(WORK, &[Value::Integer(now.seconds())]).await?;
         let work = work.ok_or(Error::Corrupt { what: "count of agents" })?;
+        let work = WorkRow::from_row(&work)?;
         let (_, good) = self.agent_counts(now).await?;
         Ok(AgentCensus {
-            states: states.iter().map(count).collect::<Result<_, _>>()?,
+            states: counts(&states)?,
             good,
-            unreachable: unreachable.iter().map(count).collect::<Result<_, _>>()?,
-            due: work.integer(0)?.unsigned_abs(),
-            leased: work.integer(1)?.unsigned_abs(),
-            oldest_due: work.optional_integer(2)?.map(UnixTime::from_seconds),
+            unreachable: counts(&unreachable)?,
+            due: work.due.unsigned_abs(),
+            leased: work.leased.unsigned_abs(),
+            oldest_due: work.oldest_due,
         })
     }
+}
+
+fn counts(rows: &[Row]) -> Result<Vec<(String, u64)>, Error> {
+    WordRow::from_rows(rows).map(|row| row.map(|row| (row.word, row.names.unsigned_abs())).map_err(Error::from)).collect()
 }

@@ -34,7 +34,7 @@ impl Index {
         // A name that came since. Its row was written together with its first change.
         let mut names = HashMap::new();
         for row in self.database().fetch(NAMES, &[]).await? {
-            let domain = AgtDomain::parse(row.text(0)?).map_err(|_| Error::Corrupt { what: "name of an agent" })?;
+            let domain = AgtDomain::parse(row.scalar()?).map_err(|_| Error::Corrupt { what: "name of an agent" })?;
             names.insert(domain.token_id(), domain);
         }
         let found = names.get(&key.id).cloned().ok_or(Error::Corrupt { what: "agent of a change" })?;

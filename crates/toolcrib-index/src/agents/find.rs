@@ -11,7 +11,8 @@ use base64ct::{Base64UrlUnpadded, Encoding as _};
 use toolcrib_core::agent::vocabulary::is_id;
 use toolcrib_core::agent::{AgtDomain, PricingModel};
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{Row, Value};
+use toolcrib_store::database::{FromRow as _, Row, Value};
+use toolcrib_store::{row, sql};
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
@@ -164,11 +165,31 @@ pub(super) fn term(kind: char, id: &str) -> String {
     format!(" {kind}:{id} ")
 }
 
-const VIEW: &str = "a.domain, a.listed, a.added_at, a.checked_at, a.expires_at, a.trouble, a.trouble_at, d.document";
+row! {
+    /// What is known about a name.
+    struct AgentRow<'r> from "a" {
+        domain: &'r str,
+        listed: bool,
+        added_at: UnixTime,
+        checked_at: Option<UnixTime>,
+        expires_at: Option<UnixTime>,
+        trouble: Option<&'r str>,
+        trouble_at: Option<UnixTime>,
+        document: Option<&'r str> = "d.document",
+    }
+}
 
-const FIND: &str =
-    "SELECT a.domain, a.listed, a.added_at, a.checked_at, a.expires_at, a.trouble, a.trouble_at, d.document, p.score,
-        p.newest_at FROM (
+row! {
+    struct ChangeRow<'r> {
+        at: UnixTime,
+        answer: &'r str,
+    }
+}
+
+const FIND: &str = sql!(
+    "SELECT ",
+    AgentRow::COLUMNS,
+    ", p.score, p.newest_at FROM (
     SELECT domain, score, newest_at FROM (
         SELECT domain, newest_at, CAST(CASE WHEN good AND expires_at > $1 THEN 2 ELSE 0 END
             + CASE WHEN title LIKE $8 ESCAPE '\\' AND title LIKE $9 ESCAPE '\\' AND title LIKE $10 ESCAPE '\\'
@@ -181,12 +202,21 @@ const FIND: &str =
     WHERE score < $14 OR (score = $14 AND (newest_at < $15 OR (newest_at = $15 AND domain < $16)))
     ORDER BY score DESC, newest_at DESC, domain DESC LIMIT $17) p
     JOIN index_agent a ON a.domain = p.domain LEFT JOIN index_agent_document d ON d.domain = p.domain
-    ORDER BY p.score DESC, p.newest_at DESC, p.domain DESC";
+    ORDER BY p.score DESC, p.newest_at DESC, p.domain DESC"
+);
 
 const REPORT: &str = "SELECT report FROM index_agent_document WHERE domain = $1";
-const CHANGES: &str = "SELECT at, answer FROM index_agent_change WHERE domain = $1 ORDER BY number DESC LIMIT $2";
-const COUNT: &str =
-    "SELECT COUNT(*), COALESCE(SUM(CASE WHEN good AND expires_at > $1 THEN 1 ELSE 0 END), 0) FROM index_agent WHERE listed";
+const CHANGES: &str =
+    sql!("SELECT ", ChangeRow::COLUMNS, " FROM index_agent_change WHERE domain = $1 ORDER BY number DESC LIMIT $2");
+
+row! {
+    struct CountRow {
+        listed: i64 = "COUNT(*)",
+        good: i64 = "COALESCE(SUM(CASE WHEN good AND expires_at > $1 THEN 1 ELSE 0 END), 0)",
+    }
+}
+
+const COUNT: &str = sql!("SELECT ", CountRow::COLUMNS, " FROM index_agent WHERE listed");
 
 impl Index {
     /// Finds agents, a page at a time.
@@ -227,15 +257,15 @@ impl Index {
         let rows = self.database().fetch(FIND, &values).await?;
         let mut agents = Vec::with_capacity(limit);
         for row in rows.iter().take(limit) {
-            agents.extend(self.unreadable().skip("index_agent", row, read(row))?);
+            agents.extend(self.unreadable().skip_named("index_agent", || name(row), read(row))?);
         }
         let last = rows.get(limit - 1).filter(|_| rows.len() > limit);
         let next = last.map(|row| {
             Ok::<_, Error>(AgentCursor {
                 query: number,
-                score: u8::try_from(row.integer(8)?).map_err(|_| Error::Corrupt { what: "score" })?,
-                newest_at: row.integer(9)?,
-                domain: row.text(0)?.to_owned(),
+                score: u8::try_from(row.get::<i64>("score")?).map_err(|_| Error::Corrupt { what: "score" })?,
+                newest_at: row.get("newest_at")?,
+                domain: row.get("domain")?,
             })
         });
         Ok(AgentPage { agents, next: next.transpose()? })
@@ -244,7 +274,8 @@ impl Index {
     /// Everything that is known about a name. `None` for one that was never listed.
     pub async fn agent(&self, domain: &AgtDomain) -> Result<Option<AgentView>, Error> {
         let sql = format!(
-            "SELECT {VIEW} FROM index_agent a LEFT JOIN index_agent_document d ON d.domain = a.domain WHERE a.domain = $1"
+            "SELECT {} FROM index_agent a LEFT JOIN index_agent_document d ON d.domain = a.domain WHERE a.domain = $1",
+            AgentRow::COLUMNS
         );
         let rows = self.database().fetch_made(sql, &[Value::Text(domain.as_str())]).await?;
         rows.first().map(read).transpose()
@@ -253,7 +284,7 @@ impl Index {
     /// The report that the verdict about a name comes from, as JSON.
     pub async fn agent_report(&self, domain: &AgtDomain) -> Result<Option<String>, Error> {
         let row = self.database().fetch_optional(REPORT, &[Value::Text(domain.as_str())]).await?;
-        Ok(row.map(|row| row.optional_text(0).map(|text| text.map(str::to_owned))).transpose()?.flatten())
+        Ok(row.map(|row| row.scalar::<Option<String>>()).transpose()?.flatten())
     }
 
     /// The changes of the verdict about a name, the newest first.
@@ -261,9 +292,10 @@ impl Index {
         let limit = i64::try_from(limit).unwrap_or(MAX_CHANGES).min(MAX_CHANGES);
         let rows = self.database().fetch(CHANGES, &[Value::Text(domain.as_str()), Value::Integer(limit)]).await?;
         let read = |row: &Row| {
+            let row = ChangeRow::from_row(row)?;
             let answer: AgentAnswer =
-                serde_json::from_str(row.text(1)?).map_err(|_| Error::Corrupt { what: "change of a verdict" })?;
-            Ok(AgentChange { at: UnixTime::from_seconds(row.integer(0)?), answer })
+                serde_json::from_str(row.answer).map_err(|_| Error::Corrupt { what: "change of a verdict" })?;
+            Ok(AgentChange { at: row.at, answer })
         };
         let mut changes = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -276,33 +308,37 @@ impl Index {
     pub async fn agent_counts(&self, now: UnixTime) -> Result<(u64, u64), Error> {
         let row = self.database().fetch_optional(COUNT, &[Value::Integer(now.seconds())]).await?;
         let row = row.ok_or(Error::Corrupt { what: "count of agents" })?;
-        Ok((row.integer(0)?.unsigned_abs(), row.integer(1)?.unsigned_abs()))
+        let count = CountRow::from_row(&row)?;
+        Ok((count.listed.unsigned_abs(), count.good.unsigned_abs()))
     }
 
     /// A number that grows with every change of the list or of a verdict.
     pub async fn last_agent_change(&self) -> Result<i64, Error> {
         let row = self.database().fetch_optional(LAST_CHANGE, &[]).await?;
-        Ok(row.ok_or(Error::Corrupt { what: "count of changes" })?.integer(0)?)
+        Ok(row.ok_or(Error::Corrupt { what: "count of changes" })?.scalar()?)
     }
 }
 
-/// The columns of [`VIEW`].
+fn name(row: &Row) -> String {
+    row.get("domain").unwrap_or_else(|_| "?".to_owned())
+}
+
 fn read(row: &Row) -> Result<AgentView, Error> {
-    let trouble = match (row.optional_text(5)?, row.optional_integer(6)?) {
+    let row = AgentRow::from_row(row)?;
+    let trouble = match (row.trouble, row.trouble_at) {
         (Some(text), Some(at)) => {
             let trouble = serde_json::from_str(text).map_err(|_| Error::Corrupt { what: "trouble of an agent" })?;
-            Some((trouble, UnixTime::from_seconds(at)))
+            Some((trouble, at))
         }
         _ => None,
     };
-    let verdict = row.optional_text(7)?.map(serde_json::from_str).transpose();
-    let checked_at = row.optional_integer(3)?.map(UnixTime::from_seconds);
+    let verdict = row.document.map(serde_json::from_str).transpose();
     Ok(AgentView {
-        domain: AgtDomain::parse(row.text(0)?).map_err(|_| Error::Corrupt { what: "name of an agent" })?,
-        listed: row.boolean(1)?,
-        added_at: UnixTime::from_seconds(row.integer(2)?),
-        checked_at,
-        expires_at: checked_at.map(|_| row.integer(4).map(UnixTime::from_seconds)).transpose()?,
+        domain: AgtDomain::parse(row.domain).map_err(|_| Error::Corrupt { what: "name of an agent" })?,
+        listed: row.listed,
+        added_at: row.added_at,
+        checked_at: row.checked_at,
+        expires_at: row.checked_at.and(row.expires_at),
         verdict: verdict.map_err(|_| Error::Corrupt { what: "verdict about an agent" })?,
         trouble,
     })

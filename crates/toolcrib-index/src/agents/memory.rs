@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use alloy_primitives::{Address, B256};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{Bulk, Column, Row, Transaction, Value};
+use toolcrib_store::database::{Bulk, Column, FromRow as _, Transaction, Value};
+use toolcrib_store::{row, sql};
 
 use super::model::AgentVerdict;
 use super::writing::Token;
@@ -34,9 +35,24 @@ pub struct AgentMemory {
     pub owner: Address,
 }
 
+row! {
+    /// What is remembered of a name.
+    struct MemoryRow<'r> from "m" {
+        domain: &'r str,
+        created_at: UnixTime,
+        cid: String,
+        digest: B256,
+        owner: Address,
+    }
+}
+
 /// What is remembered of the names that a worker holds.
-const OF_LEASE: &str = "SELECT m.domain, m.created_at, m.cid, m.digest, m.owner FROM index_agent_memory m
-    JOIN index_agent a ON a.domain = m.domain WHERE a.lease = $1";
+const OF_LEASE: &str = sql!(
+    "SELECT ",
+    MemoryRow::COLUMNS,
+    " FROM index_agent_memory m
+    JOIN index_agent a ON a.domain = m.domain WHERE a.lease = $1"
+);
 
 /// A result that is written late does not take the memory back.
 const REMEMBER: Bulk = Bulk {
@@ -66,25 +82,16 @@ impl AgentMemory {
         });
         (!is_known).then_some(new)
     }
-
-    fn read(row: &Row) -> Result<Self, Error> {
-        Ok(Self {
-            created_at: UnixTime::from_seconds(row.integer(1)?),
-            cid: row.text(2)?.to_owned(),
-            digest: B256::try_from(row.bytes(3)?).map_err(corrupt)?,
-            owner: Address::try_from(row.bytes(4)?).map_err(corrupt)?,
-        })
-    }
-}
-
-fn corrupt<E>(_: E) -> Error {
-    Error::Corrupt { what: "memory of an agent" }
 }
 
 /// Reads what is remembered of all names that a worker holds.
 pub(super) async fn of_lease(transaction: &mut Transaction, token: &Token) -> Result<HashMap<String, AgentMemory>, Error> {
     let rows = transaction.fetch(OF_LEASE, &[Value::Bytes(token)]).await?;
-    rows.iter().map(|row| Ok((row.text(0)?.to_owned(), AgentMemory::read(row)?))).collect()
+    let read = |row: MemoryRow<'_>| {
+        let memory = AgentMemory { created_at: row.created_at, cid: row.cid, digest: row.digest, owner: row.owner };
+        (row.domain.to_owned(), memory)
+    };
+    MemoryRow::from_rows(&rows).map(|row| Ok(read(row?))).collect()
 }
 
 /// Writes what is to be remembered.

@@ -14,7 +14,8 @@ use futures_util::FutureExt as _;
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::text::escape_for_display;
-use toolcrib_store::database::{Bulk, Column};
+use toolcrib_store::database::{Bulk, Column, FromRow as _};
+use toolcrib_store::{row, sql};
 
 use super::events::feed_key;
 use super::find::folded;
@@ -170,7 +171,14 @@ pub async fn follow_names(
     }
 }
 
-const NAMES: &str = "SELECT domain, listed FROM index_agent";
+row! {
+    struct NameRow {
+        domain: String,
+        listed: bool,
+    }
+}
+
+const NAMES: &str = sql!("SELECT ", NameRow::COLUMNS, " FROM index_agent");
 /// A name that is new or came back is due at once.
 const ADD: Bulk = Bulk {
     table: "index_agent",
@@ -189,8 +197,9 @@ impl Index {
     pub async fn set_agent_names(&self, names: &BTreeSet<AgtDomain>, now: UnixTime) -> Result<NameChanges, Error> {
         let mut transaction = self.database().begin().await?;
         let mut known = BTreeMap::new();
-        for row in transaction.fetch(NAMES, &[]).await? {
-            known.insert(row.text(0)?.to_owned(), row.boolean(1)?);
+        for row in NameRow::from_rows(&transaction.fetch(NAMES, &[]).await?) {
+            let row = row?;
+            known.insert(row.domain, row.listed);
         }
         // In the order of names, as workers write them, so that two that lock the same rows do not wait for each other.
         let added: Vec<&AgtDomain> = names.iter().filter(|name| known.get(name.as_str()) != Some(&true)).collect();

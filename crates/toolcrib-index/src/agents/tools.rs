@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use alloy_primitives::Address;
 use toolcrib_core::agent::place::Place;
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_store::database::Value;
+use toolcrib_store::database::{FromRow as _, Value};
 
 use super::model::{AgentFacts, AgentProtocol};
 use crate::model::{ToolKey, ToolView};
@@ -54,8 +54,8 @@ impl Index {
         let mut keys = BTreeSet::new();
         for (_, url) in &endpoints {
             let values = [Value::Integer(text_key(url.normalized())), Value::Integer(MAX_AT_ENDPOINT)];
-            for row in self.database().fetch(BY_ENDPOINT, &values).await? {
-                keys.insert(ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?);
+            for key in ToolKey::from_rows(&self.database().fetch(BY_ENDPOINT, &values).await?) {
+                keys.insert(key?);
             }
         }
         let own = List { creator: Some(owner), include_unverified: true, limit: MAX_OF_OWNER, ..List::default() };

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::agent::pricing::is_amount;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{Bulk, Column, PerEngine, Row, Transaction, Value};
+use toolcrib_store::database::{Bulk, Column, FromRow as _, PerEngine, Transaction, Value};
+use toolcrib_store::{row, sql};
 
 use super::events::feed_key;
 use super::find::{folded, term};
@@ -55,23 +56,51 @@ pub(super) struct Finished {
     pub(super) resolution: AgentResolution,
 }
 
+row! {
+    /// A name that was leased.
+    struct LeasedRow<'r> {
+        domain: &'r str,
+        attempts: i64,
+        changes: i64,
+        answer: String,
+        good: bool,
+        newest_at: i64,
+        digest: Option<Vec<u8>>,
+        trouble_at: Option<i64>,
+    }
+}
+
 /// Of those that are due, the one that waits longest goes first. `SKIP LOCKED` leaves rows to others that lease at the same moment.
 const LEASE: PerEngine = PerEngine {
-    sqlite: "WITH due AS MATERIALIZED (SELECT domain FROM index_agent
+    sqlite: sql!(
+        "WITH due AS MATERIALIZED (SELECT domain FROM index_agent
             WHERE listed AND due_at <= $3 AND (leased_until IS NULL OR leased_until <= $3) ORDER BY due_at LIMIT $4)
         UPDATE index_agent SET leased_until = $1, lease = $2 WHERE domain IN (SELECT domain FROM due)
-        RETURNING domain, attempts, changes, answer, good, newest_at, digest, trouble_at",
-    postgres: "WITH due AS MATERIALIZED (SELECT domain FROM index_agent
+        RETURNING ",
+        LeasedRow::COLUMNS
+    ),
+    postgres: sql!(
+        "WITH due AS MATERIALIZED (SELECT domain FROM index_agent
             WHERE listed AND due_at <= $3 AND (leased_until IS NULL OR leased_until <= $3) ORDER BY due_at LIMIT $4
             FOR UPDATE SKIP LOCKED)
         UPDATE index_agent SET leased_until = $1, lease = $2 WHERE domain IN (SELECT domain FROM due)
-        RETURNING domain, attempts, changes, answer, good, newest_at, digest, trouble_at",
+        RETURNING ",
+        LeasedRow::COLUMNS
+    ),
 };
+
+row! {
+    /// A name that is leased.
+    struct HeldRow {
+        domain: String,
+        leased_until: Option<i64>,
+    }
+}
 
 /// Names that a worker still holds, in the order in which everybody locks rows.
 const HELD: PerEngine = PerEngine {
-    sqlite: "SELECT domain, leased_until FROM index_agent WHERE lease = $1 ORDER BY domain",
-    postgres: "SELECT domain, leased_until FROM index_agent WHERE lease = $1 ORDER BY domain FOR UPDATE",
+    sqlite: sql!("SELECT ", HeldRow::COLUMNS, " FROM index_agent WHERE lease = $1 ORDER BY domain"),
+    postgres: sql!("SELECT ", HeldRow::COLUMNS, " FROM index_agent WHERE lease = $1 ORDER BY domain FOR UPDATE"),
 };
 
 const JUDGED: Bulk = Bulk {
@@ -142,7 +171,7 @@ pub(super) async fn lease(
     let mut transaction = index.database().begin().await?;
     // Planned each time: see `fetch_made`.
     let rows = transaction.fetch_made(index.database().pick(LEASE).to_owned(), &values).await?;
-    let mut jobs = rows.iter().map(|row| AgentJob::read(row, leased_until)).collect::<Result<Vec<_>, _>>()?;
+    let mut jobs = LeasedRow::from_rows(&rows).map(|row| AgentJob::of(row?, leased_until)).collect::<Result<Vec<_>, _>>()?;
     if !jobs.is_empty() {
         let mut remembered = memory::of_lease(&mut transaction, token).await?;
         jobs.iter_mut().for_each(|job| job.remembered = remembered.remove(job.domain.as_str()));
@@ -152,18 +181,18 @@ pub(super) async fn lease(
 }
 
 impl AgentJob {
-    fn read(row: &Row, leased_until: i64) -> Result<Self, Error> {
+    fn of(row: LeasedRow<'_>, leased_until: i64) -> Result<Self, Error> {
         Ok(Self {
-            domain: AgtDomain::parse(row.text(0)?).map_err(|_| Error::Corrupt { what: "name of an agent" })?,
+            domain: AgtDomain::parse(row.domain).map_err(|_| Error::Corrupt { what: "name of an agent" })?,
             remembered: None,
-            attempts: u32::try_from(row.integer(1)?).unwrap_or(u32::MAX),
+            attempts: u32::try_from(row.attempts).unwrap_or(u32::MAX),
             leased_until,
-            changes: row.integer(2)?,
-            answer: row.text(3)?.to_owned(),
-            was_good: row.boolean(4)?,
-            newest_at: row.integer(5)?,
-            digest: row.optional_bytes(6)?.map(<[u8]>::to_vec),
-            has_trouble: row.optional_integer(7)?.is_some(),
+            changes: row.changes,
+            answer: row.answer,
+            was_good: row.good,
+            newest_at: row.newest_at,
+            digest: row.digest,
+            has_trouble: row.trouble_at.is_some(),
         })
     }
 }
@@ -347,8 +376,9 @@ pub(super) async fn write(
     let mut transaction = index.database().begin().await?;
     let rows = transaction.fetch(index.database().pick(HELD), &[Value::Bytes(token)]).await?;
     let mut held = HashMap::with_capacity(rows.len());
-    for row in &rows {
-        held.insert(row.text(0)?.to_owned(), row.optional_integer(1)?);
+    for row in HeldRow::from_rows(&rows) {
+        let row = row?;
+        held.insert(row.domain, row.leased_until);
     }
     let all = prepared.len();
     // Each name once: a second result of the same lease does not exist, and one of an older lease has another end.

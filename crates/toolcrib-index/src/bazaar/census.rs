@@ -1,7 +1,8 @@
 //! How following the Bazaar is doing, for metrics.
 
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{Row, Value};
+use toolcrib_store::database::{FromRow as _, Value};
+use toolcrib_store::{row, sql};
 
 use crate::{Error, Index};
 
@@ -37,36 +38,55 @@ pub struct FacilitatorState {
     pub outcome: String,
 }
 
-const FACILITATORS: &str =
-    "SELECT f.origin, (SELECT COUNT(*) FROM index_bazaar_entry e WHERE e.facilitator = f.id), f.items, f.skipped, f.walked_at,
-        f.completed_at, f.outcome FROM index_bazaar_facilitator f ORDER BY f.id LIMIT 100";
-const RESOURCES: &str = "SELECT COUNT(*), COALESCE(SUM(CASE WHEN probe IS NOT NULL THEN 1 ELSE 0 END), 0),
-        COALESCE(SUM(CASE WHEN due_at <= $1 THEN 1 ELSE 0 END), 0) FROM index_bazaar_resource WHERE listed";
+row! {
+    struct FacilitatorRow from "f" {
+        origin: String,
+        resources: i64 = "(SELECT COUNT(*) FROM index_bazaar_entry e WHERE e.facilitator = f.id)",
+        items: i64,
+        skipped: i64,
+        walked_at: Option<UnixTime>,
+        completed_at: Option<UnixTime>,
+        outcome: String,
+    }
+}
+
+const FACILITATORS: &str = sql!("SELECT ", FacilitatorRow::COLUMNS, " FROM index_bazaar_facilitator f ORDER BY f.id LIMIT 100");
+
+row! {
+    struct CountRow {
+        listed: i64 = "COUNT(*)",
+        probed: i64 = "COALESCE(SUM(CASE WHEN probe IS NOT NULL THEN 1 ELSE 0 END), 0)",
+        due: i64 = "COALESCE(SUM(CASE WHEN due_at <= $1 THEN 1 ELSE 0 END), 0)",
+    }
+}
+
+const RESOURCES: &str = sql!("SELECT ", CountRow::COLUMNS, " FROM index_bazaar_resource WHERE listed");
 
 impl Index {
     /// Counts facilitators and resources.
     pub async fn bazaar_census(&self, now: UnixTime) -> Result<BazaarCensus, Error> {
         let facilitators = self.database().fetch(FACILITATORS, &[]).await?;
-        let facilitators = facilitators.iter().map(facilitator).collect::<Result<Vec<_>, Error>>()?;
+        let facilitators =
+            FacilitatorRow::from_rows(&facilitators).map(|row| Ok(facilitator(row?))).collect::<Result<Vec<_>, Error>>()?;
         if facilitators.is_empty() {
             return Ok(BazaarCensus::default());
         }
         let row = self.database().fetch_optional(RESOURCES, &[Value::Integer(now.seconds())]).await?;
         let row = row.ok_or(Error::Corrupt { what: "count of resources" })?;
-        let count = |column: usize| Ok::<_, Error>(row.integer(column)?.unsigned_abs());
-        Ok(BazaarCensus { facilitators, listed: count(0)?, probed: count(1)?, due: count(2)? })
+        let count = CountRow::from_row(&row)?;
+        let (listed, probed, due) = (count.listed.unsigned_abs(), count.probed.unsigned_abs(), count.due.unsigned_abs());
+        Ok(BazaarCensus { facilitators, listed, probed, due })
     }
 }
 
-fn facilitator(row: &Row) -> Result<FacilitatorState, Error> {
-    let time = |column: usize| Ok::<_, Error>(row.optional_integer(column)?.map(UnixTime::from_seconds));
-    Ok(FacilitatorState {
-        facilitator: row.text(0)?.to_owned(),
-        resources: row.integer(1)?.unsigned_abs(),
-        items: row.integer(2)?.unsigned_abs(),
-        skipped: row.integer(3)?.unsigned_abs(),
-        walked_at: time(4)?,
-        completed_at: time(5)?,
-        outcome: row.text(6)?.to_owned(),
-    })
+fn facilitator(row: FacilitatorRow) -> FacilitatorState {
+    FacilitatorState {
+        facilitator: row.origin,
+        resources: row.resources.unsigned_abs(),
+        items: row.items.unsigned_abs(),
+        skipped: row.skipped.unsigned_abs(),
+        walked_at: row.walked_at,
+        completed_at: row.completed_at,
+        outcome: row.outcome,
+    }
 }

@@ -14,7 +14,8 @@ use toolcrib_core::codes::{self, Code};
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_fetch::{Headers, Limits, Target, Untrusted};
 use toolcrib_judge::evidence::Exchange;
-use toolcrib_store::database::{PerEngine, Row, Value};
+use toolcrib_store::database::{FromRow as _, PerEngine, Value};
+use toolcrib_store::{row, sql};
 use toolcrib_x402::{ItemAccess, MAX_BODY_BYTES, ProbeAnswer, ProbeState, Subject, judge_probe, read_answer};
 
 use super::model::{ProbeFacts, ResourceView, prices};
@@ -92,17 +93,34 @@ struct Job {
     last: Option<ProbeFacts>,
 }
 
+row! {
+    /// A resource that was leased.
+    struct LeasedRow<'r> {
+        id: i64,
+        url: String,
+        method: String,
+        attempts: i64,
+        probe: Option<&'r str>,
+    }
+}
+
 /// Of those that are due, the one that waits longest goes first.
 const LEASE: PerEngine = PerEngine {
-    sqlite: "WITH due AS MATERIALIZED (SELECT id FROM index_bazaar_resource
+    sqlite: sql!(
+        "WITH due AS MATERIALIZED (SELECT id FROM index_bazaar_resource
             WHERE listed AND due_at <= $3 AND (leased_until IS NULL OR leased_until <= $3) ORDER BY due_at LIMIT $4)
         UPDATE index_bazaar_resource SET leased_until = $1, lease = $2 WHERE id IN (SELECT id FROM due)
-        RETURNING id, url, method, attempts, probe",
-    postgres: "WITH due AS MATERIALIZED (SELECT id FROM index_bazaar_resource
+        RETURNING ",
+        LeasedRow::COLUMNS
+    ),
+    postgres: sql!(
+        "WITH due AS MATERIALIZED (SELECT id FROM index_bazaar_resource
             WHERE listed AND due_at <= $3 AND (leased_until IS NULL OR leased_until <= $3) ORDER BY due_at LIMIT $4
             FOR UPDATE SKIP LOCKED)
         UPDATE index_bazaar_resource SET leased_until = $1, lease = $2 WHERE id IN (SELECT id FROM due)
-        RETURNING id, url, method, attempts, probe",
+        RETURNING ",
+        LeasedRow::COLUMNS
+    ),
 };
 const POSTPONE: &str = "UPDATE index_bazaar_resource SET due_at = $3, attempts = $4, leased_until = NULL, lease = NULL
     WHERE id = $1 AND lease = $2";
@@ -197,16 +215,14 @@ impl Prober {
         let mut transaction = self.index.database().begin().await?;
         let rows = transaction.fetch_made(self.index.database().pick(LEASE).to_owned(), &values).await?;
         transaction.commit().await?;
-        let read = |row: &Row| {
-            Ok(Job {
-                id: row.integer(0)?,
-                url: row.text(1)?.to_owned(),
-                method: row.text(2)?.to_owned(),
-                attempts: u32::try_from(row.integer(3)?).unwrap_or(u32::MAX),
-                last: row.optional_text(4)?.and_then(|document| serde_json::from_str(document).ok()),
-            })
+        let read = |row: LeasedRow<'_>| Job {
+            id: row.id,
+            url: row.url,
+            method: row.method,
+            attempts: u32::try_from(row.attempts).unwrap_or(u32::MAX),
+            last: row.probe.and_then(|document| serde_json::from_str(document).ok()),
         };
-        rows.iter().map(read).collect()
+        LeasedRow::from_rows(&rows).map(|row| Ok(read(row?))).collect()
     }
 
     async fn probe(&self, job: &Job) -> Result<Outcome, Error> {

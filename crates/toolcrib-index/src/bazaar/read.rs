@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
+use alloy_primitives::B256;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::url::HttpsUrl;
-use toolcrib_store::database::{Row, Value};
+use toolcrib_store::database::{FromRow as _, Row, Value};
+use toolcrib_store::{row, sql};
 
 use super::model::{ClaimView, ResourceView, comparable};
 use crate::model::{RegistryId, ToolKey, ToolView};
-use crate::moderation::{Moderation, identity};
+use crate::moderation::Moderation;
 use crate::{Error, Index, MAX_TOOLS, Order, Place, text_key};
 
 /// A list of resources to read.
@@ -33,9 +35,34 @@ pub struct ResourcePage {
     pub has_more: bool,
 }
 
-const COLUMNS: &str =
-    "r.id, r.url, r.tool_name, r.first_seen_at, r.updated_at, r.probe, r.identity, m.action, m.reason, m.notice, m.at
-    FROM index_bazaar_resource r LEFT JOIN index_moderation_resource m ON m.identity = r.identity";
+row! {
+    struct ResourceRow<'r> from "r" {
+        id: i64,
+        url: String,
+        tool_name: &'r str,
+        first_seen_at: UnixTime,
+        updated_at: UnixTime,
+        probe: Option<&'r str>,
+        identity: B256,
+    }
+}
+
+row! {
+    /// What a facilitator claims about a resource.
+    struct ClaimRow<'r> from "e" {
+        resource: i64,
+        origin: String = "f.origin",
+        seen_at: UnixTime,
+        claim: &'r str,
+    }
+}
+
+const SELECT: &str = sql!(
+    "SELECT ",
+    ResourceRow::COLUMNS,
+    ", m.action, m.reason, m.notice, m.at FROM index_bazaar_resource r
+    LEFT JOIN index_moderation_resource m ON m.identity = r.identity"
+);
 
 impl Index {
     /// A part of the list of resources. What the operator blocked or hid is left out.
@@ -54,15 +81,15 @@ impl Index {
             }
         };
         let sql = format!(
-            "SELECT {COLUMNS} WHERE r.listed AND m.identity IS NULL{condition}
+            "{SELECT} WHERE r.listed AND m.identity IS NULL{condition}
             ORDER BY r.first_seen_at {direction}, r.id {direction} LIMIT {}",
             limit + 1
         );
         let rows = self.database().fetch_made(sql, &values).await?;
         let last = match rows.iter().take(limit).next_back() {
             Some(row) => {
-                let registered_at = UnixTime::from_seconds(row.integer(3)?);
-                Some(Place { registered_at, key: ResourceView::key_of(row.integer(0)?) })
+                let registered_at = row.get("first_seen_at")?;
+                Some(Place { registered_at, key: ResourceView::key_of(row.get("id")?) })
             }
             None => None,
         };
@@ -96,11 +123,11 @@ impl Index {
     /// Resources in the order of their numbers, a part at a time: those after `after`. What the operator blocked or hid is left out.
     pub(crate) async fn scan_resources(&self, after: i64, limit: usize) -> Result<(Vec<ResourceView>, Option<i64>), Error> {
         let sql = format!(
-            "SELECT {COLUMNS} WHERE r.listed AND m.identity IS NULL AND r.id > $1 ORDER BY r.id LIMIT {}",
+            "{SELECT} WHERE r.listed AND m.identity IS NULL AND r.id > $1 ORDER BY r.id LIMIT {}",
             limit.clamp(1, MAX_TOOLS)
         );
         let rows = self.database().fetch_made(sql, &[Value::Integer(after)]).await?;
-        let last = rows.last().map(|row| row.integer(0)).transpose()?;
+        let last = rows.last().map(|row| row.get("id")).transpose()?;
         Ok((self.resource_views(rows.iter()).await?, last))
     }
 
@@ -113,7 +140,7 @@ impl Index {
         }
         let keys = urls.iter().map(|(_, url)| text_key(url).to_string()).collect::<Vec<_>>().join(", ");
         let sql = format!(
-            "SELECT {COLUMNS} WHERE r.listed AND m.identity IS NULL AND r.endpoint_key IN ({keys}) ORDER BY r.id LIMIT {MAX_TOOLS}"
+            "{SELECT} WHERE r.listed AND m.identity IS NULL AND r.endpoint_key IN ({keys}) ORDER BY r.id LIMIT {MAX_TOOLS}"
         );
         let rows = self.database().fetch_made(sql, &[]).await?;
         let views = self.resource_views(rows.iter()).await?;
@@ -137,8 +164,8 @@ impl Index {
                 WHERE r.id IN ({})",
                 part.join(", ")
             );
-            for row in self.database().fetch_made(sql, &[]).await? {
-                tools.push(ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?);
+            for key in ToolKey::from_rows(&self.database().fetch_made(sql, &[]).await?) {
+                tools.push(key?);
             }
         }
         Ok(tools)
@@ -150,7 +177,7 @@ impl Index {
             return Ok(Vec::new());
         }
         let list = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
-        let sql = format!("SELECT {COLUMNS} WHERE r.listed AND r.id IN ({list})");
+        let sql = format!("{SELECT} WHERE r.listed AND r.id IN ({list})");
         let rows = self.database().fetch_made(sql, &[]).await?;
         let mut views: HashMap<i64, ResourceView> =
             self.resource_views(rows.iter()).await?.into_iter().map(|view| (view.id, view)).collect();
@@ -168,15 +195,17 @@ impl Index {
         }
         let list = views.iter().map(|view| view.id.to_string()).collect::<Vec<_>>().join(", ");
         let sql = format!(
-            "SELECT e.resource, f.origin, e.seen_at, e.claim FROM index_bazaar_entry e
-            JOIN index_bazaar_facilitator f ON f.id = e.facilitator WHERE e.resource IN ({list}) ORDER BY e.facilitator"
+            "SELECT {} FROM index_bazaar_entry e
+            JOIN index_bazaar_facilitator f ON f.id = e.facilitator WHERE e.resource IN ({list}) ORDER BY e.facilitator",
+            ClaimRow::COLUMNS
         );
         let mut claims: HashMap<i64, Vec<ClaimView>> = HashMap::new();
-        for row in self.database().fetch_made(sql, &[]).await? {
-            let claim = serde_json::from_str(row.text(3)?).map_err(|_| Error::Corrupt { what: "claim about a resource" });
-            let Some(claim) = self.unreadable().skip_named("index_bazaar_entry", || name(&row), claim)? else { continue };
-            let seen_at = UnixTime::from_seconds(row.integer(2)?);
-            claims.entry(row.integer(0)?).or_default().push(ClaimView { facilitator: row.text(1)?.to_owned(), seen_at, claim });
+        for row in ClaimRow::from_rows(&self.database().fetch_made(sql, &[]).await?) {
+            let ClaimRow { resource, origin, seen_at, claim } = row?;
+            let claim = serde_json::from_str(claim).map_err(|_| Error::Corrupt { what: "claim about a resource" });
+            let claim = self.unreadable().skip_named("index_bazaar_entry", || resource.to_string(), claim)?;
+            let Some(claim) = claim else { continue };
+            claims.entry(resource).or_default().push(ClaimView { facilitator: origin, seen_at, claim });
         }
         for view in &mut views {
             view.claims = claims.remove(&view.id).unwrap_or_default();
@@ -209,7 +238,7 @@ impl Index {
             WHERE l.endpoint_key IN ({keys}) AND t.listed ORDER BY l.registry, l.tool LIMIT {MAX_TOOLS}"
         );
         let rows = self.database().fetch_made(sql, &[]).await?;
-        let keys = rows.iter().map(|row| ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)).collect::<Result<Vec<_>, _>>()?;
+        let keys = ToolKey::from_rows(&rows).collect::<Result<Vec<_>, _>>()?;
         let mut tools = self.tools(&keys).await?;
         // Keys are parts of hashes.
         tools.retain(|tool| tool.is_verified() && endpoint(tool).is_some_and(|endpoint| urls.contains(&endpoint.as_str())));
@@ -235,20 +264,22 @@ fn number_after(after: &Place, order: Order) -> i64 {
 }
 
 fn name(row: &Row) -> String {
-    row.integer(0).map_or_else(|_| "?".to_owned(), |id| id.to_string())
+    row.get("id").map_or_else(|_| "?".to_owned(), |id: i64| id.to_string())
 }
 
 fn read(row: &Row) -> Result<ResourceView, Error> {
-    let probe = row.optional_text(5)?.map(serde_json::from_str).transpose();
+    let moderation = Moderation::read(row)?;
+    let row = ResourceRow::from_row(row)?;
+    let probe = row.probe.map(serde_json::from_str).transpose();
     Ok(ResourceView {
-        id: row.integer(0)?,
-        url: row.text(1)?.to_owned(),
-        tool: Some(row.text(2)?).filter(|name| !name.is_empty()).map(str::to_owned),
-        first_seen_at: UnixTime::from_seconds(row.integer(3)?),
-        updated_at: UnixTime::from_seconds(row.integer(4)?),
+        id: row.id,
+        url: row.url,
+        tool: Some(row.tool_name).filter(|name| !name.is_empty()).map(str::to_owned),
+        first_seen_at: row.first_seen_at,
+        updated_at: row.updated_at,
         claims: Vec::new(),
         probe: probe.map_err(|_| Error::Corrupt { what: "probe of a resource" })?,
-        identity: identity(row, 6)?,
-        moderation: Moderation::read(row, 7)?,
+        identity: row.identity,
+        moderation,
     })
 }

@@ -13,7 +13,8 @@ use futures_util::FutureExt as _;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::{self, Code};
 use toolcrib_fetch::{Configured, ConfiguredUrl};
-use toolcrib_store::database::Value;
+use toolcrib_store::database::{FromRow as _, Value};
+use toolcrib_store::{row, sql};
 use toolcrib_x402::{BadItem, CatalogueItem};
 
 use super::options::BazaarOptions;
@@ -119,8 +120,21 @@ struct Lease<'f> {
 /// Whether a facilitator is known and has nothing to be done now. Asked at each poll, so it writes nothing.
 const IS_RESTING: &str = "SELECT id FROM index_bazaar_facilitator WHERE key = $1 AND (due_at > $2 OR (leased_until IS NOT NULL AND leased_until > $2))";
 const ADD: &str = "INSERT INTO index_bazaar_facilitator (key, origin, due_at) VALUES ($1, $2, $3) ON CONFLICT (key) DO NOTHING";
-const LEASE: &str = "UPDATE index_bazaar_facilitator SET leased_until = $1, lease = $2, walk = walk + 1
-    WHERE key = $3 AND due_at <= $4 AND (leased_until IS NULL OR leased_until <= $4) RETURNING id, walk, attempts";
+
+row! {
+    /// A facilitator that was leased.
+    struct LeasedRow {
+        id: i64,
+        walk: i64,
+        attempts: i64,
+    }
+}
+
+const LEASE: &str = sql!(
+    "UPDATE index_bazaar_facilitator SET leased_until = $1, lease = $2, walk = walk + 1
+    WHERE key = $3 AND due_at <= $4 AND (leased_until IS NULL OR leased_until <= $4) RETURNING ",
+    LeasedRow::COLUMNS
+);
 
 impl CatalogueFollower {
     /// Follows these facilitators.
@@ -206,8 +220,8 @@ impl CatalogueFollower {
         let row = transaction.fetch_optional(LEASE, &values).await?;
         transaction.commit().await?;
         let Some(row) = row else { return Ok(None) };
-        let attempts = u32::try_from(row.integer(2)?).unwrap_or(u32::MAX);
-        Ok(Some(Lease { facilitator, id: row.integer(0)?, walk: row.integer(1)?, attempts }))
+        let LeasedRow { id, walk, attempts } = LeasedRow::from_row(&row)?;
+        Ok(Some(Lease { facilitator, id, walk, attempts: u32::try_from(attempts).unwrap_or(u32::MAX) }))
     }
 
     /// Whether this machine's clock is too far from the database's.

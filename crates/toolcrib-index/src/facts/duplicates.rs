@@ -4,7 +4,8 @@ use alloy_primitives::Address;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::finding::Finding;
 use toolcrib_judge::signals::{self, Registered};
-use toolcrib_store::database::{Column, Row, Transaction, Value};
+use toolcrib_store::database::{Column, FromRow as _, Row, Transaction, Value};
+use toolcrib_store::row;
 
 use crate::listing::{Listing, MAX_DUPLICATES};
 use crate::model::{IdBytes, ToolKey, ToolView};
@@ -46,6 +47,15 @@ impl Subject {
 pub(crate) struct Others {
     same_uri: Vec<Row>,
     same_endpoint: Vec<Row>,
+}
+
+row! {
+    /// Another registration.
+    struct OtherRow<'r> {
+        registry: i64,
+        tool: &'r [u8],
+        creator: Address,
+    }
 }
 
 const SAME_URI: &str = "SELECT registry, tool, creator FROM index_tool
@@ -97,13 +107,13 @@ pub(crate) async fn rows_of_many(transaction: &mut Transaction, subjects: &[Subj
     let uris: Vec<&str> = subjects.iter().map(|subject| subject.uri.as_str()).collect();
     let columns = [Column::Integers(&keys), Column::Texts(&uris), registries, ids, most];
     for row in transaction.fetch_columns(SAME_URI_MANY, &columns).await? {
-        let place = row.integer(3)?;
+        let place = row.get("place")?;
         at(&mut found, place)?.same_uri.push(row);
     }
     // No key is that of no endpoint: nothing equals NULL.
     let keys: Vec<Option<i64>> = subjects.iter().map(|subject| subject.endpoint.as_deref().map(text_key)).collect();
     for row in transaction.fetch_columns(SAME_ENDPOINT_MANY, &[Column::OptionalIntegers(&keys), registries, ids, most]).await? {
-        let place = row.integer(4)?;
+        let place = row.get("place")?;
         at(&mut found, place)?.same_endpoint.push(row);
     }
     Ok(found)
@@ -126,7 +136,7 @@ pub(crate) async fn of_rows(index: &Index, subject: &Subject, rows: &Others) -> 
         others.push(Registered { tool, creator, metadata_uri, endpoint: None });
     }
     for row in &rows.same_endpoint {
-        let read = read(row).and_then(|read| Ok((read, Listing::read(row.text(3)?)?)));
+        let read = read(row).and_then(|read| Ok((read, Listing::read(row.get("document")?)?)));
         let Some(((key, creator), listing)) = index.unreadable().skip("index_listing", row, read)? else { continue };
         // The key is a part of a hash.
         if listing.manifest.is_some_and(|manifest| Some(&manifest.endpoint) == subject.endpoint.as_ref()) {
@@ -146,6 +156,6 @@ pub(crate) async fn of_rows(index: &Index, subject: &Subject, rows: &Others) -> 
 }
 
 fn read(row: &Row) -> Result<(ToolKey, Address), Error> {
-    let creator = Address::try_from(row.bytes(2)?).map_err(|_| Error::Corrupt { what: "creator" })?;
-    Ok((ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?, creator))
+    let row = OtherRow::from_row(row)?;
+    Ok((ToolKey::from_columns(row.registry, row.tool)?, row.creator))
 }

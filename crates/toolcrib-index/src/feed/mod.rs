@@ -13,7 +13,8 @@
 
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{Row, Transaction, Value};
+use toolcrib_store::database::{FromRow as _, Transaction, Value};
+use toolcrib_store::{row, sql};
 
 use crate::model::ToolKey;
 use crate::{Error, Index};
@@ -143,11 +144,23 @@ pub struct Change {
 /// Most changes of one page.
 pub const MAX_PAGE: usize = 1_000;
 
+row! {
+    /// Changes of the feed, packed.
+    struct ChangeRow<'r> {
+        first: i64,
+        seq: i64,
+        at: UnixTime,
+        changes: &'r [u8],
+    }
+}
+
 const LAST: &str = "SELECT last FROM index_feed WHERE id = 1";
 /// Rows have at most [`PER_ROW`] changes, so the last number of a row that has wanted ones is below a bound, and no more is read.
-const AFTER: &str = "SELECT first, seq, at, changes FROM index_change WHERE seq > $1 AND seq < $3 AND first <= $2 ORDER BY seq";
-const ROWS: &str = "SELECT first, seq, at, changes FROM index_change WHERE seq > $1 AND seq <= $2 ORDER BY seq";
-const ROW_OF: &str = "SELECT first, seq, at, changes FROM index_change WHERE seq >= $1 AND first <= $1 ORDER BY seq LIMIT 1";
+const AFTER: &str =
+    sql!("SELECT ", ChangeRow::COLUMNS, " FROM index_change WHERE seq > $1 AND seq < $3 AND first <= $2 ORDER BY seq");
+const ROWS: &str = sql!("SELECT ", ChangeRow::COLUMNS, " FROM index_change WHERE seq > $1 AND seq <= $2 ORDER BY seq");
+const ROW_OF: &str =
+    sql!("SELECT ", ChangeRow::COLUMNS, " FROM index_change WHERE seq >= $1 AND first <= $1 ORDER BY seq LIMIT 1");
 const OLDEST: &str = "SELECT MIN(first) FROM index_change";
 /// Most changes of one row: a few kilobytes, and a page is a few rows.
 const PER_ROW: usize = 500;
@@ -155,7 +168,7 @@ const PER_ROW: usize = 500;
 /// The number of the last change.
 pub(crate) async fn last(transaction: &mut Transaction) -> Result<i64, Error> {
     let row = transaction.fetch_optional(LAST, &[]).await?;
-    Ok(row.ok_or(Error::Corrupt { what: "feed" })?.integer(0)?)
+    Ok(row.ok_or(Error::Corrupt { what: "feed" })?.scalar()?)
 }
 
 /// The changes after `cursor`, about `count` of them: rows are not cut. An error when some of them are no longer kept.
@@ -164,8 +177,8 @@ pub(crate) async fn after(transaction: &mut Transaction, cursor: i64, count: i64
     let last = last(transaction).await?;
     let end = cursor.saturating_add(count.max(PER_ROW as i64));
     let mut changes = Vec::new();
-    for row in transaction.fetch(ROWS, &[Value::Integer(cursor), Value::Integer(end)]).await? {
-        changes.extend(read(&row)?.filter(|change| change.seq > cursor));
+    for row in ChangeRow::from_rows(&transaction.fetch(ROWS, &[Value::Integer(cursor), Value::Integer(end)]).await?) {
+        changes.extend(read(&row?)?.filter(|change| change.seq > cursor));
     }
     if is_gap(cursor, &changes, last) {
         let oldest = changes.first().map(|change| change.seq);
@@ -175,9 +188,9 @@ pub(crate) async fn after(transaction: &mut Transaction, cursor: i64, count: i64
 }
 
 /// The changes of a row.
-fn read(row: &Row) -> Result<impl Iterator<Item = Change> + use<>, Error> {
-    let (first, seq, at) = (row.integer(0)?, row.integer(1)?, UnixTime::from_seconds(row.integer(2)?));
-    let unpacked = unpack(row.bytes(3)?).ok_or(Error::Corrupt { what: "change" })?;
+fn read(row: &ChangeRow<'_>) -> Result<impl Iterator<Item = Change> + use<>, Error> {
+    let ChangeRow { first, seq, at, changes } = *row;
+    let unpacked = unpack(changes).ok_or(Error::Corrupt { what: "change" })?;
     if Some(unpacked.len() as i64 - 1) != seq.checked_sub(first) {
         return Err(Error::Corrupt { what: "number of changes" });
     }
@@ -214,7 +227,7 @@ impl Index {
     /// One change, if it is still kept.
     pub(crate) async fn change(&self, seq: i64) -> Result<Option<Change>, Error> {
         if let Some(row) = self.database().fetch_optional(ROW_OF, &[Value::Integer(seq)]).await? {
-            return Ok(read(&row)?.find(|change| change.seq == seq));
+            return Ok(read(&ChangeRow::from_row(&row)?)?.find(|change| change.seq == seq));
         }
         self.newest_change(seq).await
     }
@@ -227,12 +240,12 @@ impl Index {
         let bound = end.saturating_add_unsigned(PER_ROW as u64);
         let values = [Value::Integer(cursor), Value::Integer(end), Value::Integer(bound)];
         let mut changes = Vec::with_capacity(limit);
-        for row in self.database().fetch(AFTER, &values).await? {
-            changes.extend(read(&row)?.filter(|change| change.seq > cursor && change.seq <= end));
+        for row in ChangeRow::from_rows(&self.database().fetch(AFTER, &values).await?) {
+            changes.extend(read(&row?)?.filter(|change| change.seq > cursor && change.seq <= end));
         }
         if is_gap(cursor, &changes, last) {
             let oldest = self.database().fetch_optional(OLDEST, &[]).await?;
-            let oldest = oldest.map(|row| row.optional_integer(0)).transpose()?.flatten();
+            let oldest = oldest.map(|row| row.scalar::<Option<i64>>()).transpose()?.flatten();
             return Err(Error::Forgotten { cursor, oldest: oldest.unwrap_or_default() });
         }
         Ok(changes)

@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{Bulk, Column, Engine, Row, Transaction, Value};
+use toolcrib_store::database::{Bulk, Column, Engine, FromRow as _, Row, Transaction, Value};
+use toolcrib_store::{row, sql};
 
 use super::packed::{pack, unpack};
 use super::{Kinds, LAST, PER_ROW};
@@ -22,15 +23,36 @@ const CHANGE: Bulk = Bulk { table: "index_change", columns: &["seq", "first", "a
 const PENDING: Bulk = Bulk { table: "index_change_pending", columns: &["at", "count", "of_chain", "changes"], conflict: "" };
 
 /// The smallest id is found in the index, past entries of rows that were numbered and deleted.
-const LAST_AND_ALL: &str = "SELECT last, (SELECT MIN(id) FROM index_change_pending) FROM index_feed WHERE id = 1";
+const LAST_AND_ALL: &str = "SELECT last, (SELECT MIN(id) FROM index_change_pending) AS pending FROM index_feed WHERE id = 1";
 const LAST_AND_CHAIN: &str =
-    "SELECT last, (SELECT MIN(id) FROM index_change_pending WHERE of_chain) FROM index_feed WHERE id = 1";
-const UNNUMBERED: &str = "SELECT at, changes FROM index_change_pending WHERE of_chain ORDER BY id";
+    "SELECT last, (SELECT MIN(id) FROM index_change_pending WHERE of_chain) AS pending FROM index_feed WHERE id = 1";
+
+row! {
+    /// Changes without a number.
+    struct UnnumberedRow<'r> {
+        at: UnixTime,
+        changes: &'r [u8],
+    }
+}
+
+row! {
+    /// The same, taken to be numbered.
+    struct TakenRow {
+        id: i64,
+        at: i64,
+        count: i64,
+        changes: Vec<u8>,
+    }
+}
+
+const UNNUMBERED: &str = sql!("SELECT ", UnnumberedRow::COLUMNS, " FROM index_change_pending WHERE of_chain ORDER BY id");
 
 const HOLD: &str = "SELECT last FROM index_feed WHERE id = 1 FOR UPDATE";
 /// One that numbers at a time, so nothing else deletes these rows meanwhile.
-const TAKE: &str = "DELETE FROM index_change_pending WHERE id IN
-    (SELECT id FROM index_change_pending ORDER BY id LIMIT $1) RETURNING id, at, count, changes";
+const TAKE: &str = sql!(
+    "DELETE FROM index_change_pending WHERE id IN (SELECT id FROM index_change_pending ORDER BY id LIMIT $1) RETURNING ",
+    TakenRow::COLUMNS
+);
 
 /// Pending rows that one transaction numbers: up to ten megabytes, and a few milliseconds.
 const GROUP: usize = 2_000;
@@ -76,7 +98,7 @@ struct Packed {
 async fn append(transaction: &mut Transaction, rows: &[Packed]) -> Result<(), Error> {
     let count = rows.iter().map(|row| row.count as i64).sum::<i64>();
     let row = transaction.fetch_optional(ADVANCE, &[Value::Integer(count)]).await?;
-    let mut next = row.ok_or(Error::Corrupt { what: "feed" })?.integer(0)? - count + 1;
+    let mut next = row.ok_or(Error::Corrupt { what: "feed" })?.scalar::<i64>()? - count + 1;
     let (mut firsts, mut seqs) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
     for row in rows {
         firsts.push(next);
@@ -102,9 +124,9 @@ pub(crate) enum Wanted {
 /// Changes of the chain that have no number, for a snapshot in which none can be given.
 pub(crate) async fn unnumbered(transaction: &mut Transaction) -> Result<Vec<(UnixTime, ToolKey, Kinds)>, Error> {
     let mut found = Vec::new();
-    for row in transaction.fetch(UNNUMBERED, &[]).await? {
-        let at = UnixTime::from_seconds(row.integer(0)?);
-        let changes = unpack(row.bytes(1)?).ok_or(Error::Corrupt { what: "change" })?;
+    for row in UnnumberedRow::from_rows(&transaction.fetch(UNNUMBERED, &[]).await?) {
+        let UnnumberedRow { at, changes } = row?;
+        let changes = unpack(changes).ok_or(Error::Corrupt { what: "change" })?;
         found.extend(changes.into_iter().map(|(key, kinds)| (at, key, kinds)));
     }
     Ok(found)
@@ -138,7 +160,7 @@ impl Index {
         };
         let row = database.fetch_optional(sql, &[]).await?;
         let last = last_of(row.as_ref())?;
-        if row.map(|row| row.optional_integer(1)).transpose()?.flatten().is_none() || !self.number_pending().await {
+        if row.map(|row| row.get::<Option<i64>>("pending")).transpose()?.flatten().is_none() || !self.number_pending().await {
             return Ok(last);
         }
         last_of(database.fetch_optional(LAST, &[]).await?.as_ref())
@@ -178,9 +200,10 @@ impl Index {
         transaction.execute(LOCK_TIMEOUT, &[]).await?;
         transaction.fetch_optional(HOLD, &[]).await?;
         let mut rows = Vec::new();
-        for row in transaction.fetch(TAKE, &[Value::Integer(GROUP as i64)]).await? {
-            let count = usize::try_from(row.integer(2)?).map_err(|_| Error::Corrupt { what: "number of changes" })?;
-            rows.push((row.integer(0)?, Packed { at: row.integer(1)?, count, packed: row.bytes(3)?.to_vec() }));
+        for row in TakenRow::from_rows(&transaction.fetch(TAKE, &[Value::Integer(GROUP as i64)]).await?) {
+            let TakenRow { id, at, count, changes } = row?;
+            let count = usize::try_from(count).map_err(|_| Error::Corrupt { what: "number of changes" })?;
+            rows.push((id, Packed { at, count, packed: changes }));
         }
         if rows.is_empty() {
             transaction.rollback().await?;
@@ -210,5 +233,5 @@ fn joined(rows: impl Iterator<Item = Packed>) -> Vec<Packed> {
 }
 
 fn last_of(row: Option<&Row>) -> Result<i64, Error> {
-    Ok(row.ok_or(Error::Corrupt { what: "feed" })?.integer(0)?)
+    Ok(row.ok_or(Error::Corrupt { what: "feed" })?.get("last")?)
 }

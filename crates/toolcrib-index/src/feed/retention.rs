@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{Bulk, Column, Row, Value};
+use toolcrib_store::database::{Bulk, Column, FromRow as _, Value};
+use toolcrib_store::{row, sql};
 
-use super::{Change, Kinds, read};
+use super::{Change, ChangeRow, Kinds, read};
 use crate::model::{IdBytes, ToolKey};
 use crate::{Error, Index};
 
@@ -19,8 +20,15 @@ const ROWS: i64 = 20;
 /// Transactions of one call, so that other work has its turn.
 const MAX_GROUPS: usize = 50;
 
-const STATE: &str = "SELECT f.compacted, f.last, i.cursor FROM index_feed f, index_intake i WHERE f.id = 1 AND i.id = 1";
-const OLDEST: &str = "SELECT first, seq, at, changes FROM index_change WHERE seq > $1 ORDER BY seq LIMIT $2";
+row! {
+    struct StateRow {
+        compacted: i64 = "f.compacted",
+        cursor: i64 = "i.cursor",
+    }
+}
+
+const STATE: &str = sql!("SELECT ", StateRow::COLUMNS, " FROM index_feed f, index_intake i WHERE f.id = 1 AND i.id = 1");
+const OLDEST: &str = sql!("SELECT ", ChangeRow::COLUMNS, " FROM index_change WHERE seq > $1 ORDER BY seq LIMIT $2");
 const NEWEST: Bulk = Bulk {
     table: "index_change_newest",
     columns: &["registry", "tool", "seq", "at", "kinds"],
@@ -30,10 +38,21 @@ const FORGET: &str = "DELETE FROM index_change WHERE seq > $1 AND seq <= $2";
 /// Only from where it was: of two that compact, one has done it.
 const ADVANCE: &str = "UPDATE index_feed SET compacted = $2 WHERE id = 1 AND compacted = $1";
 
+row! {
+    /// The newest change of a tool.
+    struct NewestRow<'r> {
+        registry: i64,
+        tool: &'r [u8],
+        seq: i64,
+        at: UnixTime,
+        kinds: i64,
+    }
+}
+
 const COMPACTED: &str = "SELECT compacted FROM index_feed WHERE id = 1";
 const KEPT: &str = "SELECT seq FROM index_change_newest WHERE seq = $1";
-const ONE: &str = "SELECT registry, tool, seq, at, kinds FROM index_change_newest WHERE seq = $1";
-const AFTER: &str = "SELECT registry, tool, seq, at, kinds FROM index_change_newest WHERE seq > $1 ORDER BY seq LIMIT $2";
+const ONE: &str = sql!("SELECT ", NewestRow::COLUMNS, " FROM index_change_newest WHERE seq = $1");
+const AFTER: &str = sql!("SELECT ", NewestRow::COLUMNS, " FROM index_change_newest WHERE seq > $1 ORDER BY seq LIMIT $2");
 
 /// A part of the compacted changes.
 pub(super) struct Compacted {
@@ -58,18 +77,18 @@ impl Index {
     async fn compact_group(&self, before: UnixTime) -> Result<u64, Error> {
         let mut transaction = self.database().begin().await?;
         let row = transaction.fetch_optional(STATE, &[]).await?.ok_or(Error::Corrupt { what: "feed" })?;
-        let (from, taken_in) = (row.integer(0)?, row.integer(2)?);
+        let StateRow { compacted: from, cursor: taken_in } = StateRow::from_row(&row)?;
         let (mut newest, mut to, mut count) = (BTreeMap::<ToolKey, Change>::new(), from, 0);
-        for row in transaction.fetch(OLDEST, &[Value::Integer(from), Value::Integer(ROWS)]).await? {
-            let seq = row.integer(1)?;
-            if row.integer(2)? >= before.seconds() || seq > taken_in {
+        for row in ChangeRow::from_rows(&transaction.fetch(OLDEST, &[Value::Integer(from), Value::Integer(ROWS)]).await?) {
+            let row = row?;
+            if row.at >= before || row.seq > taken_in {
                 break;
             }
             for change in read(&row)? {
                 newest.insert(change.key, change);
                 count += 1;
             }
-            to = seq;
+            to = row.seq;
         }
         if count == 0 {
             transaction.rollback().await?;
@@ -100,14 +119,15 @@ impl Index {
 
     /// A change of the compacted part, if it is the newest of its tool.
     pub(super) async fn newest_change(&self, seq: i64) -> Result<Option<Change>, Error> {
-        self.database().fetch_optional(ONE, &[Value::Integer(seq)]).await?.as_ref().map(read_newest).transpose()
+        let row = self.database().fetch_optional(ONE, &[Value::Integer(seq)]).await?;
+        row.as_ref().map(|row| read_newest(&NewestRow::from_row(row)?)).transpose()
     }
 
     /// The compacted changes after `cursor`.
     pub(super) async fn compacted_changes(&self, cursor: i64, limit: usize) -> Result<Compacted, Error> {
         let none = Compacted { changes: Vec::new(), cursor };
         let row = self.database().fetch_optional(COMPACTED, &[]).await?.ok_or(Error::Corrupt { what: "feed" })?;
-        let compacted = row.integer(0)?;
+        let compacted: i64 = row.scalar()?;
         if cursor >= compacted {
             return Ok(none);
         }
@@ -116,18 +136,14 @@ impl Index {
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = self.database().fetch(AFTER, &[Value::Integer(cursor), Value::Integer(limit)]).await?;
-        let changes = rows.iter().map(read_newest).collect::<Result<Vec<_>, Error>>()?;
+        let changes = NewestRow::from_rows(&rows).map(|row| read_newest(&row?)).collect::<Result<Vec<_>, Error>>()?;
         // More may have been compacted meanwhile, whose changes are among these.
         let cursor = changes.last().map_or(compacted, |last| last.seq.max(compacted));
         Ok(Compacted { changes, cursor })
     }
 }
 
-fn read_newest(row: &Row) -> Result<Change, Error> {
-    Ok(Change {
-        key: ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?,
-        seq: row.integer(2)?,
-        at: UnixTime::from_seconds(row.integer(3)?),
-        kinds: Kinds(row.integer(4)?),
-    })
+fn read_newest(row: &NewestRow<'_>) -> Result<Change, Error> {
+    let key = ToolKey::from_columns(row.registry, row.tool)?;
+    Ok(Change { key, seq: row.seq, at: row.at, kinds: Kinds(row.kinds) })
 }

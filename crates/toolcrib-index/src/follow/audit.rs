@@ -207,7 +207,7 @@ impl Follower {
         let key = ToolKey { registry: self.registry_id().await?, id };
         let values = [Value::Integer(key.registry.0), Value::Bytes(&key.id_bytes())];
         let row = self.index.database().fetch_optional(BLOCK, &values).await?;
-        row.map(|row| super::state::unsigned(row.integer(0)?)).transpose()
+        row.map(|row| Ok(row.scalar()?)).transpose()
     }
 
     /// Takes note of what asking again showed. An error when a header promises what no node gives.

@@ -139,7 +139,7 @@ impl Index {
     async fn highest(&self, registry: RegistryId) -> Result<U256, Error> {
         const HIGHEST: &str = "SELECT tool FROM index_tool WHERE registry = $1 ORDER BY tool DESC LIMIT 1";
         let row = self.database().fetch_optional(HIGHEST, &[toolcrib_store::database::Value::Integer(registry.0)]).await?;
-        row.map_or(Ok(U256::ZERO), |row| Ok(ToolKey::from_columns(registry.0, row.bytes(0)?)?.id))
+        row.map_or(Ok(U256::ZERO), |row| Ok(ToolKey::from_columns(registry.0, row.scalar()?)?.id))
     }
 
     pub(super) async fn rows_of(&self, registry: RegistryId, ids: &[U256]) -> Result<HashMap<U256, ToolRow>, Error> {

@@ -10,10 +10,10 @@ use alloy_primitives::U256;
 use toolcrib_chain::registry::{ChainEvent, ChainLog, RegistryEvent};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{Transaction, Value};
+use toolcrib_store::database::{FromRow as _, Transaction, Value};
+use toolcrib_store::{row, sql};
 
 use super::execute::signed;
-use super::state::unsigned;
 use crate::model::RegistryId;
 use crate::{Error, Index};
 
@@ -46,8 +46,20 @@ pub struct Completeness {
     pub audited_at: Option<UnixTime>,
 }
 
-const ALL: &str = "SELECT registry, rescan_from, incomplete_since, reason, omitted, doubtful, wrong_tools, audited_at
-    FROM index_completeness ORDER BY registry";
+row! {
+    struct Columns {
+        registry: i64,
+        rescan_from: Option<u64>,
+        incomplete_since: Option<UnixTime>,
+        reason: Option<String>,
+        omitted: u64,
+        doubtful: u64,
+        wrong_tools: u64,
+        audited_at: Option<UnixTime>,
+    }
+}
+
+const ALL: &str = sql!("SELECT ", Columns::COLUMNS, " FROM index_completeness ORDER BY registry");
 const RESCAN: &str = "INSERT INTO index_completeness (registry, rescan_from) VALUES ($1, $2)
     ON CONFLICT (registry) DO UPDATE SET rescan_from = CASE WHEN index_completeness.rescan_from < excluded.rescan_from
         THEN index_completeness.rescan_from ELSE excluded.rescan_from END";
@@ -70,21 +82,17 @@ impl Index {
     /// How complete the events of registries are. Registries of which nothing was ever missed or compared are not listed.
     pub async fn completeness(&self) -> Result<Vec<Completeness>, Error> {
         let rows = self.database().fetch(ALL, &[]).await?;
-        let count = |number: i64| u64::try_from(number).map_err(|_| Error::Corrupt { what: "count" });
-        rows.iter()
-            .map(|row| {
-                Ok(Completeness {
-                    registry: RegistryId(row.integer(0)?),
-                    rescan_from: row.optional_integer(1)?.map(unsigned).transpose()?,
-                    incomplete_since: row.optional_integer(2)?.map(UnixTime::from_seconds),
-                    reason: row.optional_text(3)?.map(str::to_owned),
-                    omitted: count(row.integer(4)?)?,
-                    doubtful: count(row.integer(5)?)?,
-                    wrong_tools: count(row.integer(6)?)?,
-                    audited_at: row.optional_integer(7)?.map(UnixTime::from_seconds),
-                })
-            })
-            .collect()
+        let read = |row: Columns| Completeness {
+            registry: RegistryId(row.registry),
+            rescan_from: row.rescan_from,
+            incomplete_since: row.incomplete_since,
+            reason: row.reason,
+            omitted: row.omitted,
+            doubtful: row.doubtful,
+            wrong_tools: row.wrong_tools,
+            audited_at: row.audited_at,
+        };
+        Columns::from_rows(&rows).map(|row| Ok(read(row?))).collect()
     }
 
     /// Asks the follower of a registry to read its logs again from a block on, and to add what is missing.
@@ -97,7 +105,7 @@ impl Index {
     /// The block from which a rescan goes on.
     pub(super) async fn rescan_of(&self, registry: RegistryId) -> Result<Option<u64>, Error> {
         let row = self.database().fetch_optional(RESCAN_OF, &[Value::Integer(registry.0)]).await?;
-        row.map(|row| row.optional_integer(0)).transpose()?.flatten().map(unsigned).transpose()
+        Ok(row.map(|row| row.scalar::<Option<u64>>()).transpose()?.flatten())
     }
 }
 

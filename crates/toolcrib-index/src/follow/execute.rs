@@ -304,7 +304,7 @@ pub(super) async fn gated(
             tracing::warn!(registry = registry.0, %predicate, "predicate code replaced, too many tools use it to report each one");
         }
         for row in rows {
-            found.push(ToolKey::from_columns(registry.0, row.bytes(0)?)?.id);
+            found.push(ToolKey::from_columns(registry.0, row.scalar()?)?.id);
         }
     }
     Ok(found)

@@ -2,11 +2,10 @@
 
 use alloy_primitives::{Address, B256};
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{Row, Value};
+use toolcrib_store::database::{FromRow as _, Value};
+use toolcrib_store::{row, sql};
 
 use super::fold::kind;
-use super::state::unsigned;
-use super::unwind::{address, hash};
 use crate::model::{At, ToolKey};
 use crate::{Error, Index};
 
@@ -88,18 +87,38 @@ impl Happening {
     }
 }
 
+row! {
+    struct EventRow<'r> {
+        block_number: u64,
+        log_index: u64,
+        time: UnixTime,
+        block_hash: B256,
+        tx: B256,
+        kind: i64,
+        creator: Option<Address>,
+        predicate: Option<Address>,
+        uri: Option<&'r str>,
+        hash: Option<B256>,
+        implementation: Option<Address>,
+    }
+}
+
 /// The tool's own events, and the upgrades of the predicate that the last of them before the upgrade left it with. There are few upgrades,
 /// and they lie together in the index under the empty tool.
-const EVENTS: &str = "SELECT block_number, log_index, time, block_hash, tx, kind, creator, predicate, uri, hash, implementation
-    FROM (SELECT * FROM index_event WHERE registry = $1 AND tool = $2 AND (block_number, log_index) > ($4, $5)
+const EVENTS: &str = sql!(
+    "SELECT ",
+    EventRow::COLUMNS,
+    " FROM (SELECT * FROM index_event WHERE registry = $1 AND tool = $2 AND (block_number, log_index) > ($4, $5)
         ORDER BY block_number, log_index LIMIT $6) own
-    UNION ALL
-    SELECT block_number, log_index, time, block_hash, tx, kind, creator, predicate, uri, hash, implementation FROM index_event u
+    UNION ALL SELECT ",
+    EventRow::COLUMNS,
+    " FROM index_event u
     WHERE u.registry = $1 AND u.tool = $3 AND (u.block_number, u.log_index) > ($4, $5) AND u.predicate =
         (SELECT e.predicate FROM index_event e WHERE e.registry = $1 AND e.tool = $2 AND e.kind IN (1, 3)
             AND (e.block_number, e.log_index) < (u.block_number, u.log_index)
             ORDER BY e.block_number DESC, e.log_index DESC LIMIT 1)
-    ORDER BY 1, 2 LIMIT $6";
+    ORDER BY 1, 2 LIMIT $6"
+);
 
 impl Index {
     /// The history of a tool after a place, oldest first, at most `limit` events.
@@ -119,18 +138,19 @@ impl Index {
             Value::Integer(log_index),
             Value::Integer(limit as i64),
         ];
-        self.database().fetch(EVENTS, &values).await?.iter().map(read).collect()
+        let rows = self.database().fetch(EVENTS, &values).await?;
+        EventRow::from_rows(&rows).map(|row| read(&row?)).collect()
     }
 }
 
-fn read(row: &Row) -> Result<ToolEvent, Error> {
+fn read(row: &EventRow<'_>) -> Result<ToolEvent, Error> {
     let corrupt = || Error::Corrupt { what: "event" };
-    let place = EventPlace { block: unsigned(row.integer(0)?)?, log_index: unsigned(row.integer(1)?)? };
-    let (predicate, manifest) = (address(row, 7)?, hash(row, 9)?);
-    let uri = || Ok::<_, Error>(row.optional_text(8)?.ok_or_else(corrupt)?.to_owned());
-    let what = match row.integer(5)? {
+    let place = EventPlace { block: row.block_number, log_index: row.log_index };
+    let (predicate, manifest) = (row.predicate, row.hash);
+    let uri = || row.uri.map(str::to_owned).ok_or_else(corrupt);
+    let what = match row.kind {
         kind::REGISTERED => Happening::Registered {
-            creator: address(row, 6)?.ok_or_else(corrupt)?,
+            creator: row.creator.ok_or_else(corrupt)?,
             predicate,
             metadata_uri: uri()?,
             manifest_hash: manifest.ok_or_else(corrupt)?,
@@ -140,15 +160,9 @@ fn read(row: &Row) -> Result<ToolEvent, Error> {
         kind::DEREGISTERED => Happening::Deregistered,
         kind::UPGRADED => Happening::Upgraded {
             predicate: predicate.ok_or_else(corrupt)?,
-            implementation: address(row, 10)?.ok_or_else(corrupt)?,
+            implementation: row.implementation.ok_or_else(corrupt)?,
         },
         _ => return Err(corrupt()),
     };
-    Ok(ToolEvent {
-        place,
-        at: At { block: place.block, time: UnixTime::from_seconds(row.integer(2)?) },
-        block_hash: hash(row, 3)?.ok_or_else(corrupt)?,
-        transaction: hash(row, 4)?.ok_or_else(corrupt)?,
-        what,
-    })
+    Ok(ToolEvent { place, at: At { block: place.block, time: row.time }, block_hash: row.block_hash, transaction: row.tx, what })
 }

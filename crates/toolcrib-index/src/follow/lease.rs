@@ -48,7 +48,7 @@ impl Lease {
         }
         let row = database.fetch_optional(HELD, &[values[0], values[1], values[3]]).await?;
         let Some(row) = row else { return Ok(None) };
-        Ok(Some(Self { registry, owner, token: row.integer(0)?, seconds, clock: Arc::clone(clock) }))
+        Ok(Some(Self { registry, owner, token: row.scalar()?, seconds, clock: Arc::clone(clock) }))
     }
 
     /// The first statement of every transaction. Others wait for the row from here on, and find the lease renewed.

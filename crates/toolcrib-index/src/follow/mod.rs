@@ -5,43 +5,48 @@
 //! right for its checkpoint. Old blocks are read in large ranges, several at a time; near the head every header is read, and its parent, its
 //! hash in the logs and its bloom must fit. How a registry's rows follow from its events is in `fold`.
 //!
+//! This file has the follower and what one step of it decides; `past` reads old blocks and `live` the head, `reorganise` finds the last
+//! block that is still true, `commit` writes under the lease, and `stored` has the statements.
+//!
 //! Nodes leave logs out. `completeness` says how that shows, `reread` asks again, `audit` decides what follows from it, `compare` compares rows with
 //! the registry's state, and `repair` adds what was missing below the checkpoint.
 //!
 //! Nothing here fetches a manifest or judges a tool: changed tools go into the feed, and looks follow from it.
 
-use std::collections::{HashSet, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use alloy_primitives::{Address, B256, keccak256};
+use alloy_primitives::Address;
 use futures_util::future::{self, Either};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use toolcrib_chain::registry::{ChainLog, LogPage, Registry};
+use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::{Chain, Header};
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{Transaction, Value};
 
 use crate::model::RegistryId;
 use crate::{Error, Index};
 
 mod audit;
 mod check;
+mod commit;
 mod compare;
 pub(crate) mod completeness;
 mod execute;
 mod fold;
 mod history;
 mod lease;
+mod live;
 mod options;
 mod pace;
+mod past;
+mod reorganise;
 mod repair;
 mod reread;
 mod source;
 mod state;
+mod stored;
 pub(crate) mod tables;
 mod unwind;
 
@@ -50,14 +55,12 @@ pub use completeness::Completeness;
 pub use history::{EventPlace, Happening, MAX_EVENTS, ToolEvent};
 pub use options::FollowOptions;
 
-use audit::{Audit, Where};
-use execute::{Batch, execute, signed};
+use audit::Audit;
+use execute::signed;
 use lease::Lease;
 use pace::Pace;
-use reread::Care;
-use source::{Fetched, Source, merge};
+use source::Source;
 use state::{Marks, State};
-use unwind::{Ancestor, unwind};
 
 /// Blocks behind the head whose headers are all read. Deeper reorganisations are found by the hashes of ranges and events.
 const WINDOW: u64 = 128;
@@ -407,29 +410,6 @@ impl Follower {
         Ok(())
     }
 
-    /// Reads large ranges up to `end`, several ahead of the one that is being written.
-    async fn backfill(&mut self, end: u64, marks: Marks) -> Result<(), Error> {
-        let mut queue: VecDeque<Slot> = VecDeque::from([Slot::Planned { from: self.state()?.next(), to: end }]);
-        while !queue.is_empty() {
-            self.start_ahead(&mut queue, marks)?;
-            let Some(Slot::Running(mut task)) = queue.pop_front() else { continue };
-            let fetched = task.join().await?;
-            if fetched.to < task.to {
-                queue.push_front(Slot::Planned { from: fetched.to + 1, to: task.to });
-            }
-            let events = fetched.page.logs.len() as u64;
-            self.pace.learn(fetched.to - fetched.from + 1, events, fetched.refusals > 0);
-            // While this one is written, the next are read.
-            self.start_ahead(&mut queue, marks)?;
-            let batch = self.assemble(fetched, marks).await?;
-            self.commit(batch).await?;
-            if self.since.elapsed() > self.options.without_indexes {
-                self.prepare_reading().await?;
-            }
-        }
-        Ok(())
-    }
-
     async fn prepare_reading(&mut self) -> Result<(), Error> {
         if !self.is_prepared {
             self.is_prepared = self.index.prepare_reading().await?;
@@ -437,434 +417,8 @@ impl Follower {
         Ok(())
     }
 
-    fn start_ahead(&mut self, queue: &mut VecDeque<Slot>, marks: Marks) -> Result<(), Error> {
-        let mut place = 0;
-        while place < PAGES_AHEAD && place < queue.len() {
-            if let Slot::Planned { from, to } = queue[place] {
-                let last = to.min(from.saturating_add(self.pace.span() - 1));
-                if last < to {
-                    queue.insert(place + 1, Slot::Planned { from: last + 1, to });
-                }
-                queue[place] = Slot::Running(self.start(from, last, marks)?);
-            }
-            place += 1;
-        }
-        Ok(())
-    }
-
-    fn start(&mut self, from: u64, to: u64, marks: Marks) -> Result<Task, Error> {
-        let (source, care) = (self.source.clone(), self.care());
-        let predicates = self.state()?.predicates.clone();
-        let handle = tokio::spawn(async move { source.fetch(from, to, predicates, marks.finalized, care).await });
-        Ok(Task { to, handle })
-    }
-
-    /// Makes a page ready to be taken in: upgrades of predicates that became known meanwhile, times, and the hashes to remember.
-    async fn assemble(&mut self, fetched: Fetched, marks: Marks) -> Result<Batch, Error> {
-        let Fetched { from, to, mut page, asked, last, first, refusals, findings } = fetched;
-        self.take_note(findings, Where::Past).await?;
-        self.check_numbers(from, to, &mut page).await?;
-        let state = self.state()?;
-        if let (Some(first), Some(hash)) = (&first, state.checkpoint_hash)
-            && first.parent != hash
-        {
-            return Err(Error::Inconsistent { what: "a block range does not begin where the previous one ended" });
-        }
-        let mut known = state.predicates.clone();
-        known.learn(&page.logs);
-        // Pages before this one may have named some since it was asked for.
-        let unasked: Vec<Address> = known.all().iter().filter(|predicate| !asked.has(predicate)).copied().collect();
-        if !unasked.is_empty() {
-            let more = self.source.upgrades(from, to, &unasked).await?;
-            merge(&mut page, more);
-        }
-        page.logs.retain(|log| known.counts(log));
-        self.source.fill_times(&mut page.logs, &[]).await?;
-        let finalized = u64::try_from(marks.finalized).unwrap_or_default();
-        let mut blocks: Vec<(u64, B256)> =
-            page.logs.iter().filter(|log| log.block > finalized).map(|log| (log.block, log.block_hash)).collect();
-        blocks.dedup();
-        if to > finalized && blocks.last().is_none_or(|(block, _)| *block < to) {
-            blocks.push((to, last.hash));
-        }
-        if blocks.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-            return Err(Error::Inconsistent { what: "a block has two hashes" });
-        }
-        self.progress.send_modify(|progress| {
-            progress.refusals += refusals;
-            progress.strays += page.strays as u64;
-            progress.repeats += page.repeats as u64;
-            progress.malformed += page.malformed as u64;
-        });
-        Ok(Batch { to, hash: last.hash, logs: page.logs, blocks, marks })
-    }
-
-    /// Takes in the next blocks near the head: with every header, whose parent must be the one before.
-    async fn live(&mut self, end: u64, marks: Marks) -> Result<Step, Error> {
-        let state = self.state()?.clone();
-        let from = state.next();
-        let to = end.min(from + LIVE_BLOCKS - 1);
-        let mut headers = self.source.blocks(from, to).await?;
-        let mut parent = state.checkpoint_hash;
-        for header in &headers {
-            if parent.is_some_and(|parent| parent != header.parent) {
-                return Err(Error::Inconsistent { what: "the parent of a block is not the previous block" });
-            }
-            parent = Some(header.hash);
-        }
-        let again = state.first_block.max(from.saturating_sub(REREAD));
-        let predicates = state.predicates.all();
-        let (to, mut page, refusals) = self.source.logs(again, to, predicates).await?;
-        if to < from {
-            // The blocks that are known already were too much together. Without them, then.
-            return self.live_alone(from, marks).await;
-        }
-        headers.truncate((to - from + 1) as usize);
-        let findings = self.source.settle(&headers, &mut page, predicates).await?;
-        self.take_note(findings, Where::Tip).await?;
-        let old = page.logs.partition_point(|log| log.block < from);
-        let mut fresh = LogPage { logs: page.logs.split_off(old), ..LogPage::default() };
-        // Logs of another fork would look like logs that are missing.
-        check_hashes(&headers, &fresh.logs)?;
-        let Some(last) = headers.last() else { return Err(Error::Inconsistent { what: "the RPC node returned no block" }) };
-        self.check_numbers(from, to, &mut fresh).await?;
-        self.check_count(from, to, last.hash, &mut fresh).await?;
-        page.logs.append(&mut fresh.logs);
-        // What was missing below may have been added, and may have named predicates.
-        let mut known = self.state()?.predicates.clone();
-        known.learn(&page.logs);
-        let unasked: Vec<Address> = known.all().iter().filter(|predicate| !state.predicates.has(predicate)).copied().collect();
-        if !unasked.is_empty() {
-            let more = self.source.upgrades(from, to, &unasked).await?;
-            merge(&mut page, more);
-            let findings = self.source.settle(&headers, &mut page, &unasked).await?;
-            self.take_note(findings, Where::Tip).await?;
-        }
-        page.logs.retain(|log| known.counts(log));
-        let (old, mut new): (Vec<ChainLog>, Vec<ChainLog>) = page.logs.into_iter().partition(|log| log.block < from);
-        check_hashes(&headers, &new)?;
-        let compared = self.compare_again(again, from, &old).await?;
-        // What is stored was on a chain that these blocks continue, if they still are the chain.
-        if compared.withheld > 0 && self.source.block(last.number).await?.hash == last.hash {
-            self.caught(compared.withheld, Where::Tip).await?;
-        }
-        if let Some(block) = compared.first_late {
-            tracing::warn!(registry = %self.source.registry().address(), block, "RPC node returned events that it did not return before");
-            self.caught(compared.late, Where::Tip).await?;
-            return self.take_back(Ancestor { number: signed(block)? - 1, hash: None }).await;
-        }
-        self.source.fill_times(&mut new, &headers).await?;
-        let finalized = u64::try_from(marks.finalized).unwrap_or_default();
-        let blocks =
-            headers.iter().filter(|header| header.number > finalized).map(|header| (header.number, header.hash)).collect();
-        self.progress.send_modify(|progress| {
-            progress.refusals += refusals;
-            progress.strays += page.strays as u64;
-            progress.repeats += page.repeats as u64;
-            progress.malformed += page.malformed as u64;
-        });
-        self.commit(Batch { to, hash: last.hash, logs: new, blocks, marks }).await?;
-        Ok(Step::Advanced)
-    }
-
-    /// One block near the head, without looking back.
-    async fn live_alone(&mut self, block: u64, marks: Marks) -> Result<Step, Error> {
-        let care = Care { headers: 1, ..Care::default() };
-        let fetched = self.source.fetch(block, block, self.state()?.predicates.clone(), -1, care).await?;
-        let batch = self.assemble(fetched, marks).await?;
-        self.commit(batch).await?;
-        Ok(Step::Advanced)
-    }
-
-    /// Compares the logs of blocks below the checkpoint, from `from` to the one before `end`, with those that are in the index. Another process
-    /// that has the lease meanwhile may have written blocks from `end` on.
-    async fn compare_again(&mut self, from: u64, end: u64, old: &[ChainLog]) -> Result<Compared, Error> {
-        const STORED: &str =
-            "SELECT block_number, log_index FROM index_event WHERE registry = $1 AND block_number >= $2 AND block_number < $3";
-        const HASHES: &str = "SELECT number, hash FROM index_block WHERE registry = $1 AND number >= $2 AND number < $3";
-        let values = [Value::Integer(self.registry_id().await?.0), Value::Integer(signed(from)?), Value::Integer(signed(end)?)];
-        let mut stored = HashSet::new();
-        for row in self.index.database().fetch(STORED, &values).await? {
-            stored.insert((row.integer(0)?, row.integer(1)?));
-        }
-        let mut compared = Compared::default();
-        if !old.is_empty() {
-            let mut hashes = std::collections::HashMap::new();
-            for row in self.index.database().fetch(HASHES, &values).await? {
-                let hash = B256::try_from(row.bytes(1)?).map_err(|_| Error::Corrupt { what: "hash of a block" })?;
-                hashes.insert(row.integer(0)?, hash);
-            }
-            for log in old {
-                let (block, index) = (signed(log.block)?, signed(log.log_index)?);
-                if hashes.get(&block).is_some_and(|hash| *hash != log.block_hash) {
-                    return Err(Error::Inconsistent { what: "a log belongs to another block than the indexed one" });
-                }
-                if !stored.remove(&(block, index)) {
-                    compared.first_late = compared.first_late.or(Some(log.block));
-                    compared.late += 1;
-                }
-            }
-        }
-        compared.withheld = stored.len() as u64;
-        Ok(compared)
-    }
-
-    /// The head is below the checkpoint: the node is behind, or the chain was taken back.
-    async fn shorter(&mut self, head: &Header) -> Result<Step, Error> {
-        let number = signed(head.number)?;
-        let ancestor = self.ancestor(number).await?;
-        let nearest = self.candidates(number).await?.last().copied();
-        if nearest.is_some_and(|(nearest, _)| ancestor.number < nearest) {
-            return self.take_back(ancestor).await;
-        }
-        if self.options.shrinks {
-            let before = signed(self.state()?.first_block)? - 1;
-            let hash = Some(head.hash).filter(|_| number > before);
-            return self.take_back(Ancestor { number: number.max(before), hash }).await;
-        }
-        let checkpoint = self.state()?.checkpoint;
-        if self.progress.borrow().behind.is_multiple_of(SAY_BEHIND) {
-            tracing::warn!(registry = %self.source.registry().address(), chain = self.source.chain().chain_id(), head = number,
-                checkpoint, "RPC node is behind the index, waiting");
-        }
-        self.progress.send_modify(|progress| progress.behind += 1);
-        Ok(Step::Idle)
-    }
-
-    /// Blocks whose hashes are kept, up to a number, in order.
-    async fn candidates(&mut self, up_to: i64) -> Result<Vec<(i64, B256)>, Error> {
-        const WINDOW: &str = "SELECT number, hash FROM index_block WHERE registry = $1 AND number <= $2 ORDER BY number";
-        let values = [Value::Integer(self.registry_id().await?.0), Value::Integer(up_to)];
-        let mut candidates = Vec::new();
-        for row in self.index.database().fetch(WINDOW, &values).await? {
-            let hash = B256::try_from(row.bytes(1)?).map_err(|_| Error::Corrupt { what: "hash of a block" })?;
-            candidates.push((row.integer(0)?, hash));
-        }
-        let state = self.state()?;
-        if let Some(hash) = state.checkpoint_hash
-            && state.checkpoint <= up_to
-            && candidates.last().is_none_or(|(number, _)| *number < state.checkpoint)
-        {
-            candidates.push((state.checkpoint, hash));
-        }
-        Ok(candidates)
-    }
-
-    /// The last block that is kept and still part of the chain.
-    async fn ancestor(&mut self, up_to: i64) -> Result<Ancestor, Error> {
-        let candidates = self.candidates(up_to).await?;
-        // If a block is true, so is everything below it.
-        let (mut low, mut high) = (0, candidates.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let (number, hash) = candidates[middle];
-            if self.is_true(number, hash).await? {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        if low > 0 {
-            let (number, hash) = candidates[low - 1];
-            return Ok(Ancestor { number, hash: Some(hash) });
-        }
-        // Beyond the window events remember their blocks. Each step back is twice the one before.
-        const EVENT: &str = "SELECT block_number, block_hash FROM index_event WHERE registry = $1 AND block_number <= $2
-            ORDER BY block_number DESC, log_index DESC LIMIT 1";
-        let mut below = candidates.first().map_or(up_to, |(number, _)| number - 1);
-        let mut stride = 1;
-        loop {
-            let values = [Value::Integer(self.registry_id().await?.0), Value::Integer(below)];
-            let Some(row) = self.index.database().fetch_optional(EVENT, &values).await? else {
-                return Ok(Ancestor { number: signed(self.state()?.first_block)? - 1, hash: None });
-            };
-            let number = row.integer(0)?;
-            let hash = B256::try_from(row.bytes(1)?).map_err(|_| Error::Corrupt { what: "hash of a block" })?;
-            if self.is_true(number, hash).await? {
-                return Ok(Ancestor { number, hash: Some(hash) });
-            }
-            below = number - stride;
-            stride *= 2;
-        }
-    }
-
-    async fn is_true(&self, number: i64, hash: B256) -> Result<bool, Error> {
-        let number = u64::try_from(number).map_err(|_| Error::Corrupt { what: "number of a block" })?;
-        Ok(self.source.block(number).await?.hash == hash)
-    }
-
-    /// Takes back everything after a block.
-    async fn take_back(&mut self, ancestor: Ancestor) -> Result<Step, Error> {
-        let registry = self.registry_id().await?;
-        tracing::warn!(registry = registry.0, from = self.state()?.checkpoint, to = ancestor.number, "chain reorg, rolling back");
-        // Tools are folded again from their histories.
-        self.prepare_reading().await?;
-        while self.state()?.checkpoint > ancestor.number {
-            let mut transaction = self.begin().await?;
-            unwind(&mut transaction, registry, self.state()?, ancestor, self.options.clock.now()).await?;
-            transaction.commit().await?;
-            self.state = Some(State::load(self.index.database(), registry).await?);
-        }
-        let checkpoint = self.state()?.checkpoint;
-        self.marks = None;
-        self.progress.send_modify(|progress| {
-            progress.reorganisations += 1;
-            progress.checkpoint = checkpoint;
-        });
-        Ok(Step::Unwound)
-    }
-
-    /// Begins a transaction that only the holder of the lease can commit.
-    async fn begin(&self) -> Result<Transaction, Error> {
-        let lease = self.lease.as_ref().ok_or(Error::LeaseLost)?;
-        let mut transaction = self.index.database().begin().await?;
-        lease.fence(&mut transaction).await?;
-        Ok(transaction)
-    }
-
-    /// Takes a batch in.
-    async fn commit(&mut self, batch: Batch) -> Result<(), Error> {
-        let mut attempt = 0;
-        let executed = loop {
-            let done = self.try_commit(&batch).await;
-            attempt += 1;
-            match done {
-                Err(Error::Store(toolcrib_store::Error::Busy { .. })) if attempt < ATTEMPTS => {
-                    tokio::time::sleep(Duration::from_millis(20 << attempt)).await;
-                }
-                done => break done?,
-            }
-        };
-        self.renewed = Instant::now();
-        let state = self.state.as_mut().ok_or(Error::LeaseLost)?;
-        state.checkpoint = signed(batch.to)?;
-        state.checkpoint_hash = Some(batch.hash);
-        state.finalized = state.finalized.max(batch.marks.finalized);
-        state.highest = executed.highest;
-        state.predicates = executed.predicates;
-        let checkpoint = state.checkpoint;
-        self.progress.send_modify(|progress| {
-            progress.checkpoint = checkpoint;
-            progress.events += batch.logs.len() as u64;
-            progress.ranges += 1;
-        });
-        Ok(())
-    }
-
-    async fn try_commit(&self, batch: &Batch) -> Result<execute::Executed, Error> {
-        let state = self.state()?;
-        let registry = self.registry.ok_or(Error::LeaseLost)?;
-        let mut transaction = self.begin().await?;
-        let executed = execute(&mut transaction, registry, state, batch, self.options.clock.now()).await?;
-        transaction.commit().await?;
-        Ok(executed)
-    }
-
-    /// Keeps what the chain says about itself, and the lease, when there is nothing else to write.
-    async fn mark(&mut self, marks: Marks) -> Result<(), Error> {
-        const MARK: &str = "UPDATE index_registry SET head = $2, finalized = $3 WHERE id = $1";
-        let registry = self.registry.ok_or(Error::LeaseLost)?;
-        let state = self.state()?;
-        let finalized = state.finalized.max(marks.finalized);
-        let is_old = self.renewed.elapsed() > Duration::from_secs(u64::try_from(self.options.lease_seconds / 3).unwrap_or(1));
-        if finalized == state.finalized && !is_old {
-            return Ok(());
-        }
-        let mut transaction = self.begin().await?;
-        let values = [Value::Integer(registry.0), Value::Integer(signed(marks.head)?), Value::Integer(finalized)];
-        transaction.execute(MARK, &values).await?;
-        transaction.commit().await?;
-        self.state.as_mut().ok_or(Error::LeaseLost)?.finalized = finalized;
-        self.renewed = Instant::now();
-        Ok(())
-    }
-
-    /// Compares the registry's code with what it was.
-    async fn look_at_code(&mut self, checkpoint: i64) -> Result<(), Error> {
-        const CODE: &str = "SELECT code_hash FROM index_registry WHERE id = $1";
-        const FIRST: &str = "UPDATE index_registry SET code_hash = $2 WHERE id = $1 AND code_hash IS NULL";
-        const CHANGED: &str =
-            "UPDATE index_registry SET code_hash = $2, code_changed_at = COALESCE(code_changed_at, $3) WHERE id = $1";
-        if self.code_at.is_some_and(|at| checkpoint - at < CODE_EVERY) {
-            return Ok(());
-        }
-        let registry = self.registry_id().await?;
-        let (address, chain) = (self.source.registry().address(), self.source.chain().chain_id());
-        let code = self.source.chain().code(address).await?;
-        self.code_at = Some(checkpoint);
-        if code.is_empty() {
-            tracing::warn!(%address, chain, "there is no code at the address of the registry");
-            return Ok(());
-        }
-        let hash = keccak256(&code);
-        let row = self.index.database().fetch_optional(CODE, &[Value::Integer(registry.0)]).await?;
-        let known = row.as_ref().map(|row| row.optional_bytes(0)).transpose()?.flatten();
-        let values =
-            [Value::Integer(registry.0), Value::Bytes(hash.as_slice()), Value::Integer(self.options.clock.now().seconds())];
-        match known {
-            None => drop(self.index.database().execute(FIRST, &values[..2]).await?),
-            Some(known) if known == hash.as_slice() => {}
-            Some(_) => {
-                tracing::warn!(%address, chain, %hash, "registry code changed");
-                self.index.database().execute(CHANGED, &values).await?;
-            }
-        }
-        Ok(())
-    }
-
     fn state(&self) -> Result<&State, Error> {
         // Every path loads it first; a follower that has none does not lead.
         self.state.as_ref().ok_or(Error::LeaseLost)
-    }
-}
-
-/// Checks that logs are of the blocks whose headers were read, which are consecutive.
-fn check_hashes(headers: &[Header], logs: &[ChainLog]) -> Result<(), Error> {
-    let first = headers.first().map_or(0, |header| header.number);
-    let is_of = |log: &ChainLog| {
-        let header = log.block.checked_sub(first).and_then(|place| headers.get(usize::try_from(place).ok()?));
-        header.is_some_and(|header| header.hash == log.block_hash)
-    };
-    if logs.iter().all(is_of) {
-        return Ok(());
-    }
-    Err(Error::Inconsistent { what: "a log belongs to another block than the header" })
-}
-
-/// How logs of blocks below the checkpoint differ from those that are in the index.
-#[derive(Debug, Default)]
-struct Compared {
-    /// The first block with a log that is not in the index.
-    first_late: Option<u64>,
-    /// How many such logs there are.
-    late: u64,
-    /// Logs that are in the index and did not come back.
-    withheld: u64,
-}
-
-/// A range of blocks in the queue of a backfill.
-enum Slot {
-    Planned { from: u64, to: u64 },
-    Running(Task),
-}
-
-/// A range that is being read. Dropped, it is given up.
-struct Task {
-    to: u64,
-    handle: JoinHandle<Result<Fetched, Error>>,
-}
-
-impl Task {
-    async fn join(&mut self) -> Result<Fetched, Error> {
-        match (&mut self.handle).await {
-            Ok(fetched) => fetched,
-            Err(_) => Err(Error::Inconsistent { what: "reading a block range ended early" }),
-        }
-    }
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        self.handle.abort();
     }
 }

@@ -1,6 +1,6 @@
 //! Adding events that are missing below the checkpoint. Unlike taking back and reading again, nothing that is right disappears meanwhile.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use alloy_primitives::U256;
 use toolcrib_chain::registry::{ChainEvent, ChainLog};
@@ -11,12 +11,12 @@ use toolcrib_store::database::{Transaction, Value};
 use super::execute::{insert_events, kinds_of, signed, upgrades};
 use super::fold;
 use super::state::NamedEarlier;
+use super::stored;
 use super::unwind::refold;
 use crate::Error;
 use crate::feed::{self, Kinds};
 use crate::model::{RegistryId, ToolKey};
 
-const STORED: &str = "SELECT block_number, log_index FROM index_event WHERE registry = $1 AND block_number BETWEEN $2 AND $3";
 const PREDICATE: &str = "INSERT INTO index_predicate (registry, predicate, first_block, first_log) VALUES ($1, $2, $3, $4)
     ON CONFLICT (registry, predicate) DO UPDATE SET first_block = excluded.first_block, first_log = excluded.first_log";
 
@@ -30,11 +30,7 @@ pub(super) async fn retain_missing(
     if logs.is_empty() {
         return Ok(());
     }
-    let values = [Value::Integer(registry.0), Value::Integer(signed(from)?), Value::Integer(signed(to)?)];
-    let mut stored = HashSet::new();
-    for row in database.fetch(STORED, &values).await? {
-        stored.insert((row.integer(0)?, row.integer(1)?));
-    }
+    let stored = stored::event_places(database, registry, &(signed(from)?..=signed(to)?)).await?;
     let mut missing = Vec::with_capacity(logs.len());
     for log in logs.drain(..) {
         if !stored.contains(&(signed(log.block)?, signed(log.log_index)?)) {

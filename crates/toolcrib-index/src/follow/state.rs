@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_chain::registry::{ChainEvent, ChainLog, RegistryEvent};
 use toolcrib_store::Database;
-use toolcrib_store::database::Value;
+use toolcrib_store::database::{FromRow as _, Value};
+use toolcrib_store::{row, sql};
 
 use super::fold;
 use crate::Error;
@@ -14,10 +15,32 @@ use crate::model::{RegistryId, ToolKey};
 /// Most predicates whose upgrades are watched. Each is an address in the questions to nodes; those that come later are not watched.
 const MAX_PREDICATES: usize = 2_000;
 
-const STATE: &str = "SELECT checkpoint, checkpoint_hash, finalized, first_block FROM index_registry WHERE id = $1";
+row! {
+    struct Columns {
+        checkpoint: i64,
+        checkpoint_hash: Option<B256>,
+        finalized: i64,
+        first_block: u64,
+    }
+}
+
+const STATE: &str = sql!("SELECT ", Columns::COLUMNS, " FROM index_registry WHERE id = $1");
 const HIGHEST: &str = "SELECT tool FROM index_tool WHERE registry = $1 ORDER BY tool DESC LIMIT 1";
-const PREDICATES: &str = "SELECT predicate, first_block, first_log FROM index_predicate WHERE registry = $1
-    ORDER BY first_block, first_log LIMIT $2";
+
+row! {
+    struct PredicateRow {
+        predicate: Address,
+        first_block: u64,
+        first_log: u64,
+    }
+}
+
+const PREDICATES: &str = sql!(
+    "SELECT ",
+    PredicateRow::COLUMNS,
+    " FROM index_predicate WHERE registry = $1
+    ORDER BY first_block, first_log LIMIT $2"
+);
 
 /// How far a registry was followed, and what the next transaction needs to know.
 #[derive(Clone, Debug)]
@@ -35,22 +58,23 @@ impl State {
     pub(super) async fn load(database: &Database, registry: RegistryId) -> Result<Self, Error> {
         let number = Value::Integer(registry.0);
         let row = database.fetch_optional(STATE, &[number]).await?.ok_or(Error::Corrupt { what: "registry" })?;
-        let hash = row.optional_bytes(1)?.map(B256::try_from).transpose();
+        let row = Columns::from_row(&row)?;
         let highest = database.fetch_optional(HIGHEST, &[number]).await?;
         let highest = match &highest {
-            Some(row) => Some(ToolKey::from_columns(registry.0, row.bytes(0)?)?.id),
+            Some(row) => Some(ToolKey::from_columns(registry.0, row.scalar()?)?.id),
             None => None,
         };
         let mut predicates = Predicates::default();
-        for row in database.fetch(PREDICATES, &[number, Value::Integer(MAX_PREDICATES as i64)]).await? {
-            let predicate = Address::try_from(row.bytes(0)?).map_err(|_| Error::Corrupt { what: "predicate" })?;
-            predicates.add(predicate, (unsigned(row.integer(1)?)?, unsigned(row.integer(2)?)?));
+        let rows = database.fetch(PREDICATES, &[number, Value::Integer(MAX_PREDICATES as i64)]).await?;
+        for row in PredicateRow::from_rows(&rows) {
+            let row = row?;
+            predicates.add(row.predicate, (row.first_block, row.first_log));
         }
         Ok(Self {
-            checkpoint: row.integer(0)?,
-            checkpoint_hash: hash.map_err(|_| Error::Corrupt { what: "hash of a block" })?,
-            finalized: row.integer(2)?,
-            first_block: unsigned(row.integer(3)?)?,
+            checkpoint: row.checkpoint,
+            checkpoint_hash: row.checkpoint_hash,
+            finalized: row.finalized,
+            first_block: row.first_block,
             highest,
             predicates,
         })

@@ -3,7 +3,8 @@
 
 use alloy_primitives::{Address, B256};
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{Row, Transaction, Value};
+use toolcrib_store::database::{FromRow as _, Transaction, Value};
+use toolcrib_store::{row, sql};
 
 use super::execute::gated;
 use super::fold::{self, event_of, fold};
@@ -29,8 +30,26 @@ const DELETE_BLOCKS: &str = "DELETE FROM index_block WHERE registry = $1 AND num
 const DELETE_PREDICATES: &str = "DELETE FROM index_predicate WHERE registry = $1 AND first_block > $2";
 const DELETE_TOOL: &str = "DELETE FROM index_tool WHERE registry = $1 AND tool = $2";
 const DELETE_JOB: &str = "DELETE FROM index_job WHERE registry = $1 AND tool = $2";
-const EVENTS: &str = "SELECT block_number, log_index, time, kind, creator, predicate, uri, hash FROM index_event
-    WHERE registry = $1 AND tool = $2 AND (block_number, log_index) > ($3, $4) ORDER BY block_number, log_index LIMIT $5";
+
+row! {
+    struct EventRow<'r> {
+        block_number: i64,
+        log_index: i64,
+        time: UnixTime,
+        kind: i64,
+        creator: Option<Address>,
+        predicate: Option<Address>,
+        uri: Option<&'r str>,
+        hash: Option<B256>,
+    }
+}
+
+const EVENTS: &str = sql!(
+    "SELECT ",
+    EventRow::COLUMNS,
+    " FROM index_event
+    WHERE registry = $1 AND tool = $2 AND (block_number, log_index) > ($3, $4) ORDER BY block_number, log_index LIMIT $5"
+);
 const CHECKPOINT: &str = "UPDATE index_registry SET checkpoint = $3, checkpoint_hash = $4,
     finalized = CASE WHEN finalized > $3 THEN $3 ELSE finalized END WHERE id = $1 AND checkpoint = $2";
 
@@ -63,13 +82,14 @@ pub(super) async fn unwind(
     let mut orphaned = Vec::new();
     for row in transaction.fetch(ORPHANED_TOOLS, &after).await? {
         // Upgrades have no tool of their own.
-        if !row.bytes(0)?.is_empty() {
-            orphaned.push(ToolKey::from_columns(registry.0, row.bytes(0)?)?);
+        let tool: &[u8] = row.scalar()?;
+        if !tool.is_empty() {
+            orphaned.push(ToolKey::from_columns(registry.0, tool)?);
         }
     }
     let mut upgraded = Vec::new();
     for row in transaction.fetch(ORPHANED_UPGRADES, &after).await? {
-        upgraded.push(Address::try_from(row.bytes(0)?).map_err(|_| Error::Corrupt { what: "predicate" })?);
+        upgraded.push(row.scalar::<Address>()?);
     }
     for statement in [DELETE_EVENTS, DELETE_BLOCKS, DELETE_PREDICATES] {
         transaction.execute(statement, &after).await?;
@@ -107,9 +127,9 @@ async fn boundary(transaction: &mut Transaction, registry: RegistryId, ancestor:
     let number = Value::Integer(registry.0);
     let values = [number, Value::Integer(ancestor), Value::Integer(MAX_EVENTS)];
     let Some(row) = transaction.fetch_optional(BOUNDARY, &values).await? else { return Ok(ancestor) };
-    let boundary = row.integer(0)?;
+    let boundary: i64 = row.scalar()?;
     let highest = transaction.fetch_optional(HIGHEST_EVENT, &[number]).await?;
-    let highest = highest.map(|row| row.optional_integer(0)).transpose()?.flatten();
+    let highest = highest.map(|row| row.scalar::<Option<i64>>()).transpose()?.flatten();
     // One block alone has more: it goes as a whole.
     Ok(if highest == Some(boundary) { boundary - 1 } else { boundary })
 }
@@ -127,23 +147,15 @@ pub(super) async fn refold(transaction: &mut Transaction, key: ToolKey) -> Resul
             Value::Integer(PAGE),
         ];
         let rows = transaction.fetch(EVENTS, &values).await?;
-        for row in &rows {
-            place = (row.integer(0)?, row.integer(1)?);
-            let at = At { block: unsigned(place.0)?, time: UnixTime::from_seconds(row.integer(2)?) };
-            let event =
-                event_of(row.integer(3)?, key.id, address(row, 4)?, address(row, 5)?, row.optional_text(6)?, hash(row, 7)?)?;
+        for row in EventRow::from_rows(&rows) {
+            let row = row?;
+            place = (row.block_number, row.log_index);
+            let at = At { block: unsigned(row.block_number)?, time: row.time };
+            let event = event_of(row.kind, key.id, row.creator, row.predicate, row.uri, row.hash)?;
             folded = fold(folded, key.registry, &event, at);
         }
         if (rows.len() as i64) < PAGE {
             return Ok(folded);
         }
     }
-}
-
-pub(super) fn address(row: &Row, column: usize) -> Result<Option<Address>, Error> {
-    row.optional_bytes(column)?.map(Address::try_from).transpose().map_err(|_| Error::Corrupt { what: "address of an event" })
-}
-
-pub(super) fn hash(row: &Row, column: usize) -> Result<Option<B256>, Error> {
-    row.optional_bytes(column)?.map(B256::try_from).transpose().map_err(|_| Error::Corrupt { what: "hash of an event" })
 }

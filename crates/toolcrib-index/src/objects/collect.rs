@@ -13,8 +13,9 @@ use std::sync::PoisonError;
 
 use futures_util::TryStreamExt as _;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::Value;
+use toolcrib_store::database::{FromRow as _, Value};
 use toolcrib_store::objects::Entry;
+use toolcrib_store::{row, sql};
 
 use super::{EVIDENCE, EvidenceObjects, INDEXES, Reference};
 use crate::{Error, Index};
@@ -37,8 +38,20 @@ pub struct Collected {
     pub forgotten: u64,
 }
 
-const OLD: &str = "SELECT at, reference FROM index_object WHERE condemned_at IS NULL AND at < $1 AND (at, reference) > ($2, $3)
-    ORDER BY at, reference LIMIT $4";
+row! {
+    /// A reference that was claimed long ago.
+    struct OldRow {
+        at: i64,
+        reference: Vec<u8>,
+    }
+}
+
+const OLD: &str = sql!(
+    "SELECT ",
+    OldRow::COLUMNS,
+    " FROM index_object WHERE condemned_at IS NULL AND at < $1 AND (at, reference) > ($2, $3)
+    ORDER BY at, reference LIMIT $4"
+);
 /// Of the references between two places. The length is said for the index, which has references alone. A row that was claimed meanwhile has
 /// another time.
 const CONDEMN: &str =
@@ -67,7 +80,8 @@ impl Index {
                 (Value::Integer(now - store.options.grace_seconds), [Value::Integer(at), Value::Bytes(&reference)]);
             let old = self.database().fetch(OLD, &[before, from[0], from[1], Value::Integer(PAGE)]).await?;
             let Some(last) = old.last() else { break };
-            let last = (last.integer(0)?, last.bytes(1)?.to_vec());
+            let last = OldRow::from_row(last)?;
+            let last = (last.at, last.reference);
             let to = [Value::Integer(last.0), Value::Bytes(&last.1)];
             self.database().execute(CONDEMN, &[Value::Integer(now), before, from[0], from[1], to[0], to[1]]).await?;
             collected.deleted += self.delete_condemned(store).await?;
@@ -109,7 +123,7 @@ impl Index {
     async fn delete_condemned(&self, store: &EvidenceObjects) -> Result<u64, Error> {
         let mut deleted = 0;
         for row in self.database().fetch(CONDEMNED, &[Value::Integer(PAGE)]).await? {
-            let reference = Reference::read(row.bytes(0)?).ok_or(Error::Corrupt { what: "reference to an object" })?;
+            let reference = Reference::read(row.scalar()?).ok_or(Error::Corrupt { what: "reference to an object" })?;
             store.objects.delete(&reference.key()).await?;
             // The mark is kept from now on.
             let now = UnixTime::from_seconds(self.database().now().await?);

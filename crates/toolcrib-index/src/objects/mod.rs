@@ -313,7 +313,7 @@ impl Index {
             row = self.database().fetch_optional(READ, &[]).await?;
         }
         let Some(row) = row else { return Err(corrupt) };
-        row.bytes(0)?.try_into().map_err(|_| corrupt)
+        row.scalar::<&[u8]>()?.try_into().map_err(|_| corrupt)
     }
 
     /// What the object store did since the start. `None` without one.
@@ -380,7 +380,7 @@ pub(crate) async fn claim_many(transaction: &mut Transaction, puts: &[Put]) -> R
     let ends: Vec<i64> = puts.iter().map(|put| put.claim_until).collect();
     let rows = transaction.fetch_columns(CLAIM_MANY, &[Column::Bytes(&references), Column::Integers(&ends)]).await?;
     let read = |row: &toolcrib_store::database::Row| {
-        Reference::read(row.bytes(0)?).ok_or(Error::Corrupt { what: "reference to an object" })
+        Reference::read(row.scalar()?).ok_or(Error::Corrupt { what: "reference to an object" })
     };
     rows.iter().map(read).collect()
 }

@@ -2,8 +2,9 @@
 //!
 //! Each row is changed only if it still holds what was read, so that a verification that ends meanwhile wins.
 
-use toolcrib_store::database::{Row, Value};
+use toolcrib_store::database::{FromRow as _, Value};
 use toolcrib_store::objects;
+use toolcrib_store::{row, sql};
 
 use super::{Reference, claim};
 use crate::model::ToolKey;
@@ -31,13 +32,40 @@ pub struct Placement {
     pub in_objects: u64,
 }
 
-const COUNT: &str = "SELECT (SELECT COUNT(*) FROM index_evidence WHERE length(bytes) <> 36), (SELECT COUNT(*) FROM index_evidence WHERE length(bytes) = 36)";
-const IN_DATABASE: &str = "SELECT e.registry, e.tool, e.kind, e.bytes, r.document FROM index_evidence e
+row! {
+    struct PlacementRow {
+        in_database: i64 = "(SELECT COUNT(*) FROM index_evidence WHERE length(bytes) <> 36)",
+        in_objects: i64 = "(SELECT COUNT(*) FROM index_evidence WHERE length(bytes) = 36)",
+    }
+}
+
+const COUNT: &str = sql!("SELECT ", PlacementRow::COLUMNS);
+
+row! {
+    /// A row of evidence, and the report of the same tool.
+    struct EvidenceRow<'r> from "e" {
+        registry: i64,
+        tool: &'r [u8],
+        kind: i64,
+        bytes: Vec<u8>,
+        document: Option<String> = "r.document",
+    }
+}
+
+const IN_DATABASE: &str = sql!(
+    "SELECT ",
+    EvidenceRow::COLUMNS,
+    " FROM index_evidence e
     LEFT JOIN index_report r ON r.registry = e.registry AND r.tool = e.tool
-    WHERE (e.registry, e.tool, e.kind) > ($1, $2, $3) AND length(e.bytes) <> 36 ORDER BY e.registry, e.tool, e.kind LIMIT $4";
-const IN_OBJECTS: &str = "SELECT e.registry, e.tool, e.kind, e.bytes, r.document FROM index_evidence e
+    WHERE (e.registry, e.tool, e.kind) > ($1, $2, $3) AND length(e.bytes) <> 36 ORDER BY e.registry, e.tool, e.kind LIMIT $4"
+);
+const IN_OBJECTS: &str = sql!(
+    "SELECT ",
+    EvidenceRow::COLUMNS,
+    " FROM index_evidence e
     LEFT JOIN index_report r ON r.registry = e.registry AND r.tool = e.tool
-    WHERE (e.registry, e.tool, e.kind) > ($1, $2, $3) AND length(e.bytes) = 36 ORDER BY e.registry, e.tool, e.kind LIMIT $4";
+    WHERE (e.registry, e.tool, e.kind) > ($1, $2, $3) AND length(e.bytes) = 36 ORDER BY e.registry, e.tool, e.kind LIMIT $4"
+);
 const MOVE: &str = "UPDATE index_evidence SET bytes = $5 WHERE registry = $1 AND tool = $2 AND kind = $3 AND bytes = $4";
 const MOVE_REPORT: &str = "UPDATE index_report SET document = $4 WHERE registry = $1 AND tool = $2 AND document = $3";
 
@@ -50,13 +78,9 @@ struct Evidence {
 }
 
 impl Evidence {
-    fn read(row: &Row) -> Result<Self, Error> {
-        Ok(Self {
-            key: ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?,
-            kind: row.integer(2)?,
-            bytes: row.bytes(3)?.to_vec(),
-            document: row.optional_text(4)?.map(str::to_owned),
-        })
+    fn of(row: EvidenceRow<'_>) -> Result<Self, Error> {
+        let key = ToolKey::from_columns(row.registry, row.tool)?;
+        Ok(Self { key, kind: row.kind, bytes: row.bytes, document: row.document })
     }
 
     /// The report belongs to the newest evidence, which has kind 0.
@@ -69,7 +93,8 @@ impl Index {
     /// Counts where evidence is. It reads all rows.
     pub async fn evidence_placement(&self) -> Result<Placement, Error> {
         let row = self.database().fetch_optional(COUNT, &[]).await?.ok_or(Error::Corrupt { what: "count" })?;
-        Ok(Placement { in_database: row.integer(0)?.unsigned_abs(), in_objects: row.integer(1)?.unsigned_abs() })
+        let row = PlacementRow::from_row(&row)?;
+        Ok(Placement { in_database: row.in_database.unsigned_abs(), in_objects: row.in_objects.unsigned_abs() })
     }
 
     /// Moves evidence and reports, at most `most` rows after a place; gives how many there were and the place to go on from, if there are
@@ -87,8 +112,8 @@ impl Index {
             let values =
                 [Value::Integer(place.registry), Value::Bytes(&place.tool), Value::Integer(place.kind), Value::Integer(PAGE)];
             let rows = self.database().fetch(sql, &values).await?;
-            for row in &rows {
-                let evidence = Evidence::read(row)?;
+            for row in EvidenceRow::from_rows(&rows) {
+                let evidence = Evidence::of(row?)?;
                 place = TransferPlace {
                     registry: evidence.key.registry.0,
                     tool: evidence.key.id_bytes().to_vec(),

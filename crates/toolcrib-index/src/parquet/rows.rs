@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use alloy_primitives::{U256, hex};
-use toolcrib_store::database::{Row, Transaction, Value};
+use toolcrib_store::database::{FromRow as _, Transaction, Value};
+use toolcrib_store::{row, sql};
 
 use super::table::{Cell, Table};
 use crate::Error;
@@ -102,12 +103,54 @@ pub(super) fn prices(view: &ToolView, table: &mut Table) -> Result<(), Error> {
     Ok(())
 }
 
-const VERDICTS: &str = "SELECT registry, tool, number, at, verdict, conformant, failed_check, step, code, hash FROM index_verdict
-    WHERE (registry, tool, number) > ($1, $2, $3) AND (registry, tool) <= ($4, $5) ORDER BY registry, tool, number LIMIT $6";
-const USAGE: &str = "SELECT registry, tool, counts, at, id, paid, chain, token, payer, nonce, seller, amount, transaction_hash,
-    reported_at, latency_ms FROM index_usage
+row! {
+    struct VerdictRow<'r> {
+        registry: i64,
+        tool: &'r [u8],
+        number: i64,
+        at: i64,
+        verdict: &'r str,
+        conformant: bool,
+        failed_check: Option<i64>,
+        step: Option<&'r str>,
+        code: Option<&'r str>,
+        hash: &'r [u8],
+    }
+}
+
+row! {
+    struct UsageRow<'r> {
+        registry: i64,
+        tool: &'r [u8],
+        counts: bool,
+        at: i64,
+        id: &'r str,
+        paid: bool,
+        chain: i64,
+        token: &'r [u8],
+        payer: &'r [u8],
+        nonce: &'r [u8],
+        seller: &'r [u8],
+        amount: &'r [u8],
+        transaction_hash: Option<&'r [u8]>,
+        reported_at: i64,
+        latency_ms: Option<i64>,
+    }
+}
+
+const VERDICTS: &str = sql!(
+    "SELECT ",
+    VerdictRow::COLUMNS,
+    " FROM index_verdict
+    WHERE (registry, tool, number) > ($1, $2, $3) AND (registry, tool) <= ($4, $5) ORDER BY registry, tool, number LIMIT $6"
+);
+const USAGE: &str = sql!(
+    "SELECT ",
+    UsageRow::COLUMNS,
+    " FROM index_usage
     WHERE (registry, tool, counts, at, id) > ($1, $2, $3, $4, $5) AND (registry, tool) <= ($6, $7)
-    ORDER BY registry, tool, counts, at, id LIMIT $8";
+    ORDER BY registry, tool, counts, at, id LIMIT $8"
+);
 
 /// A place in a table: after everything that is less.
 struct Place {
@@ -137,9 +180,8 @@ impl Reader {
         Some(Self { names, last, verdicts: before(), usage: before() })
     }
 
-    fn name(&self, row: &Row) -> Result<Option<&str>, Error> {
-        let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;
-        Ok(self.names.get(&key).map(String::as_str))
+    fn name(&self, registry: i64, tool: &[u8]) -> Result<Option<&str>, Error> {
+        Ok(self.names.get(&ToolKey::from_columns(registry, tool)?).map(String::as_str))
     }
 
     /// Writes a page of verdicts. `false` after the last.
@@ -154,25 +196,25 @@ impl Reader {
             Value::Integer(PAGE as i64),
         ];
         let rows = transaction.fetch(VERDICTS, &values).await?;
-        for row in &rows {
-            let Some(tool) = self.name(row)? else { continue };
-            let hash = hex::encode_prefixed(row.bytes(9)?);
+        for row in VerdictRow::from_rows(&rows) {
+            let row = row?;
+            let Some(tool) = self.name(row.registry, row.tool)? else { continue };
+            let hash = hex::encode_prefixed(row.hash);
             table.push(&[
                 tool.into(),
-                row.integer(2)?.into(),
-                millis(row.integer(3)?).into(),
-                row.text(4)?.into(),
-                row.boolean(5)?.into(),
-                row.optional_integer(6)?.into(),
-                row.optional_text(7)?.into(),
-                row.optional_text(8)?.into(),
+                row.number.into(),
+                millis(row.at).into(),
+                row.verdict.into(),
+                row.conformant.into(),
+                row.failed_check.into(),
+                row.step.into(),
+                row.code.into(),
                 Cell::from(&hash),
             ])?;
         }
         let Some(last) = rows.last() else { return Ok(false) };
-        let key = ToolKey::from_columns(last.integer(0)?, last.bytes(1)?)?;
-        self.verdicts =
-            Place { key: (key.registry.0, key.id_bytes()), counts: false, number: last.integer(2)?, id: String::new() };
+        let (key, number) = (ToolKey::from_row(last)?, last.get("number")?);
+        self.verdicts = Place { key: (key.registry.0, key.id_bytes()), counts: false, number, id: String::new() };
         Ok(rows.len() == PAGE)
     }
 
@@ -190,36 +232,36 @@ impl Reader {
             Value::Integer(PAGE as i64),
         ];
         let rows = transaction.fetch(USAGE, &values).await?;
-        for row in &rows {
-            let Some(tool) = self.name(row)? else { continue };
-            let digits = |column: usize| row.bytes(column).map(hex::encode_prefixed);
-            let amount = U256::try_from_be_slice(row.bytes(11)?).ok_or(Error::Corrupt { what: "amount of a call" })?;
-            let (token, payer, nonce, recipient) = (digits(7)?, digits(8)?, digits(9)?, digits(10)?);
-            let (amount, transaction) = (amount.to_string(), row.optional_bytes(12)?.map(hex::encode_prefixed));
+        for row in UsageRow::from_rows(&rows) {
+            let row = row?;
+            let Some(tool) = self.name(row.registry, row.tool)? else { continue };
+            let amount = U256::try_from_be_slice(row.amount).ok_or(Error::Corrupt { what: "amount of a call" })?;
+            let [token, payer, nonce, recipient] = [row.token, row.payer, row.nonce, row.seller].map(hex::encode_prefixed);
+            let (amount, transaction) = (amount.to_string(), row.transaction_hash.map(hex::encode_prefixed));
             table.push(&[
                 tool.into(),
-                row.text(4)?.into(),
-                row.boolean(5)?.into(),
-                row.boolean(2)?.into(),
-                row.integer(6)?.into(),
+                row.id.into(),
+                row.paid.into(),
+                row.counts.into(),
+                row.chain.into(),
                 Cell::from(&token),
                 Cell::from(&payer),
                 Cell::from(&nonce),
                 Cell::from(&recipient),
                 Cell::from(&amount),
                 transaction.as_ref().into(),
-                millis(row.integer(3)?).into(),
-                millis(row.integer(13)?).into(),
-                row.optional_integer(14)?.into(),
+                millis(row.at).into(),
+                millis(row.reported_at).into(),
+                row.latency_ms.into(),
             ])?;
         }
         let Some(last) = rows.last() else { return Ok(false) };
-        let key = ToolKey::from_columns(last.integer(0)?, last.bytes(1)?)?;
+        let key = ToolKey::from_row(last)?;
         self.usage = Place {
             key: (key.registry.0, key.id_bytes()),
-            counts: last.boolean(2)?,
-            number: last.integer(3)?,
-            id: last.text(4)?.to_owned(),
+            counts: last.get("counts")?,
+            number: last.get("at")?,
+            id: last.get("id")?,
         };
         Ok(rows.len() == PAGE)
     }

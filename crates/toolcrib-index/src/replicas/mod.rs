@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
-use toolcrib_store::database::Value;
+use toolcrib_store::database::{FromRow as _, Value};
 use toolcrib_store::{Database, Location, Migration};
+use toolcrib_store::{row, sql};
 
 use crate::{Error, Index};
 
@@ -28,9 +29,17 @@ pub(crate) const MIGRATIONS: &[Migration] =
     &[Migration { version: 1, sql: "CREATE TABLE index_replication (id BIGINT NOT NULL PRIMARY KEY, beat BIGINT NOT NULL);" }];
 
 const BEGIN: &str = "INSERT INTO index_replication (id, beat) VALUES (1, 0) ON CONFLICT (id) DO NOTHING";
-/// Replicas are those of PostgreSQL, so these need no other spelling.
-const SAMPLE: &str = "SELECT f.last, r.beat, CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT)
-    FROM index_feed f, index_replication r WHERE f.id = 1 AND r.id = 1";
+
+row! {
+    struct SampleRow {
+        last: i64 = "f.last",
+        beat: i64 = "r.beat",
+        now: i64 = "CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp()) * 1000) AS BIGINT)",
+    }
+}
+
+/// Only PostgreSQL has replicas, so there is no second spelling.
+const SAMPLE: &str = sql!("SELECT ", SampleRow::COLUMNS, " FROM index_feed f, index_replication r WHERE f.id = 1 AND r.id = 1");
 /// Several nodes beat; one of them each time is enough.
 const BEAT: &str = "UPDATE index_replication SET beat = $1 WHERE id = 1 AND beat < $1 - 900";
 
@@ -207,7 +216,8 @@ impl Replicas {
         let asking = async {
             let last = primary.last_change().await?;
             let row = primary.database().fetch_optional(SAMPLE, &[]).await?.ok_or(Error::Corrupt { what: "feed" })?;
-            Ok::<_, Error>((last.max(row.integer(0)?), row.integer(1)?, row.integer(2)?))
+            let row = SampleRow::from_row(&row)?;
+            Ok::<_, Error>((last.max(row.last), row.beat, row.now))
         };
         let late = || toolcrib_store::Error::Lost { detail: "the primary did not answer in time".to_owned() };
         let sampled = timeout(2 * PROBE_TIME, asking).await.unwrap_or_else(|_| Err(late().into()));

@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use toolcrib_store::database::FromRow as _;
+use toolcrib_store::{row, sql};
 
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
@@ -11,8 +13,19 @@ use super::{Observed, PROBE_TIME, ReplicaLimits};
 use crate::index::MODULES;
 use crate::{Error, Index};
 
-const PROBE: &str = "SELECT f.last, r.beat, i.identity
-    FROM index_feed f, index_replication r, index_identity i WHERE f.id = 1 AND r.id = 1 AND i.id = 1";
+row! {
+    struct ProbeRow<'r> {
+        last: i64 = "f.last",
+        beat: i64 = "r.beat",
+        identity: &'r [u8] = "i.identity",
+    }
+}
+
+const PROBE: &str = sql!(
+    "SELECT ",
+    ProbeRow::COLUMNS,
+    " FROM index_feed f, index_replication r, index_identity i WHERE f.id = 1 AND r.id = 1 AND i.id = 1"
+);
 
 /// Probes in a row that must run out of time before a replica counts as slow: a machine under load may be slow once.
 const SLOW_PROBES: u32 = 2;
@@ -217,10 +230,11 @@ impl Replica {
             // The row is made after the tables, and has not arrived.
             return Ok(Err(ReplicaState::Schema));
         };
-        if row.bytes(2)? != identity {
+        let row = ProbeRow::from_row(&row)?;
+        if row.identity != identity {
             return Ok(Err(ReplicaState::Identity));
         }
-        Ok(Ok(Reading { watermark: row.integer(0)?, beat: row.integer(1)? }))
+        Ok(Ok(Reading { watermark: row.last, beat: row.beat }))
     }
 
     /// Decides whether it may be read. `before` is what it had before the primary was asked.

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use alloy_primitives::{Address, B256, U256};
 use serde::Serialize;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{Row, Value};
+use toolcrib_store::database::{FromRow as _, Value};
+use toolcrib_store::{row, sql};
 use toolcrib_x402::usage::{EIP3009_AUTHORIZATION, X402_SETTLEMENT};
 
 use crate::model::{IdBytes, ToolKey, UsageTotals};
@@ -61,8 +62,36 @@ pub struct PaymentStats {
     pub payments_last_7d: u64,
 }
 
-const CALLS: &str = "SELECT id, paid, counts, payer, seller, at, amount, token, chain, transaction_hash FROM index_usage
-    WHERE registry = $1 AND tool = $2 AND counts IN ($3, $4) ORDER BY at DESC, id DESC LIMIT $5 OFFSET $6";
+row! {
+    struct CallRow<'r> {
+        id: String,
+        paid: bool,
+        counts: bool,
+        payer: Address,
+        seller: Address,
+        at: UnixTime,
+        amount: &'r [u8],
+        token: Address,
+        chain: u64,
+        transaction_hash: Option<B256>,
+    }
+}
+
+row! {
+    /// The paid calls of a tool in the last week, and those of the last day.
+    struct RecentRow<'r> from "u" {
+        registry: i64,
+        tool: &'r [u8],
+        week: u64 = "COUNT(*)",
+        day: u64 = "COUNT(CASE WHEN u.at > $2 THEN 1 END)",
+    }
+}
+
+const CALLS: &str = sql!(
+    "SELECT ",
+    CallRow::COLUMNS,
+    " FROM index_usage WHERE registry = $1 AND tool = $2 AND counts IN ($3, $4) ORDER BY at DESC, id DESC LIMIT $5 OFFSET $6"
+);
 
 impl Index {
     /// The proven calls of a tool, the newest first, from `offset` on. Those that its owner paid only when they are asked for. The answer
@@ -84,7 +113,7 @@ impl Index {
             Value::Integer(i64::try_from(offset).unwrap_or(i64::MAX)),
         ];
         let rows = self.database().fetch(CALLS, &values).await?;
-        let calls = rows.iter().take(limit).map(read).collect::<Result<_, _>>()?;
+        let calls = CallRow::from_rows(&rows).take(limit).map(|row| read(row?)).collect::<Result<_, Error>>()?;
         Ok((calls, rows.len() > limit))
     }
 
@@ -107,14 +136,15 @@ impl Index {
             values.extend([Value::Integer(-1), Value::Bytes(&[])].into_iter().cycle().take(2 * (length - keys.len())));
             let places: Vec<String> = (0..length).map(|place| format!("(${}, ${})", 2 * place + 3, 2 * place + 4)).collect();
             let sql = format!(
-                "WITH k (registry, tool) AS (VALUES {}) SELECT u.registry, u.tool, COUNT(*), COUNT(CASE WHEN u.at > $2 THEN 1 END)
+                "WITH k (registry, tool) AS (VALUES {}) SELECT {}
                 FROM k CROSS JOIN index_usage u WHERE u.registry = k.registry AND u.tool = k.tool AND u.counts = TRUE AND u.paid = TRUE
                 AND u.at > $1 GROUP BY u.registry, u.tool",
-                places.join(", ")
+                places.join(", "),
+                RecentRow::COLUMNS
             );
-            for row in self.database().fetch_made(sql, &values).await? {
-                let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;
-                counts.insert(key, (number(row.integer(2)?)?, number(row.integer(3)?)?));
+            for row in RecentRow::from_rows(&self.database().fetch_made(sql, &values).await?) {
+                let row = row?;
+                counts.insert(ToolKey::from_columns(row.registry, row.tool)?, (row.week, row.day));
             }
         }
         let stats = tools.iter().map(|(key, totals)| {
@@ -131,28 +161,19 @@ impl Index {
     }
 }
 
-fn read(row: &Row) -> Result<Activity, Error> {
-    let address = |column: usize| -> Result<Address, Error> {
-        Address::try_from(row.bytes(column)?).map_err(|_| Error::Corrupt { what: "account of a call" })
-    };
-    let (paid, counts) = (row.boolean(1)?, row.boolean(2)?);
-    let amount = U256::try_from_be_slice(row.bytes(6)?).ok_or(Error::Corrupt { what: "amount of a call" })?;
-    let hash = row.optional_bytes(9)?.map(B256::try_from).transpose();
+fn read(row: CallRow<'_>) -> Result<Activity, Error> {
+    let amount = U256::try_from_be_slice(row.amount).ok_or(Error::Corrupt { what: "amount of a call" })?;
     Ok(Activity {
-        id: row.text(0)?.to_owned(),
-        kind: if paid { X402_SETTLEMENT } else { EIP3009_AUTHORIZATION },
-        attribution: if counts { "verified" } else { "creator" },
-        paid,
-        caller: address(3)?,
-        seller: address(4)?,
-        timestamp: UnixTime::from_seconds(row.integer(5)?),
-        amount: paid.then(|| amount.to_string()),
-        asset: if paid { Some(address(7)?) } else { None },
-        chain_id: number(row.integer(8)?)?,
-        tx_hash: hash.map_err(|_| Error::Corrupt { what: "transaction of a call" })?,
+        id: row.id,
+        kind: if row.paid { X402_SETTLEMENT } else { EIP3009_AUTHORIZATION },
+        attribution: if row.counts { "verified" } else { "creator" },
+        paid: row.paid,
+        caller: row.payer,
+        seller: row.seller,
+        timestamp: row.at,
+        amount: row.paid.then(|| amount.to_string()),
+        asset: row.paid.then_some(row.token),
+        chain_id: row.chain,
+        tx_hash: row.transaction_hash,
     })
-}
-
-fn number(value: i64) -> Result<u64, Error> {
-    u64::try_from(value).map_err(|_| Error::Corrupt { what: "count" })
 }

@@ -70,7 +70,7 @@ const SETTLED: &str = "DELETE FROM index_usage_pending WHERE id = $1";
 /// Whether the call with this id was seen, and if so whether it counts.
 pub(super) async fn known(index: &Index, id: &str) -> Result<Option<bool>, Error> {
     let row = index.database().fetch_optional(KNOWN, &[Value::Text(id)]).await?;
-    Ok(row.map(|row| row.boolean(0)).transpose()?)
+    Ok(row.map(|row| row.scalar()).transpose()?)
 }
 
 /// Counts the first of these calls that was not counted yet. Gives the reason when none was, or when it is kept and does not count.

@@ -4,7 +4,7 @@
 //! and never the creator or a recipient of one of those tools. Search reads the number with each tool. So that a payment does not index
 //! thousands of tools again, it counts by doublings, and the other tools are announced when one is reached.
 
-use toolcrib_store::database::{Transaction, Value};
+use toolcrib_store::database::{FromRow as _, Transaction, Value};
 
 use super::count::Call;
 use crate::Error;
@@ -41,12 +41,12 @@ pub(super) async fn count(transaction: &mut Transaction, call: &Call) -> Result<
         return Ok(Vec::new());
     }
     let row = transaction.fetch_optional(TOTAL, &[registry, tool]).await?.ok_or(Error::Corrupt { what: "payers" })?;
-    let payers = u64::try_from(row.integer(0)?).map_err(|_| Error::Corrupt { what: "payers" })?;
+    let payers = row.scalar::<u64>()?;
     if !payers.is_power_of_two() {
         return Ok(Vec::new());
     }
     let rows = transaction.fetch(OTHERS, &[registry, tool, Value::Boolean(true), Value::Integer(MAX_ANNOUNCED)]).await?;
-    rows.iter().map(|row| ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)).collect()
+    ToolKey::from_rows(&rows).map(|key| Ok(key?)).collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{Code, usage as code};
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_store::Migration;
-use toolcrib_store::database::Value;
+use toolcrib_store::database::{FromRow as _, Value};
 use toolcrib_x402::usage::{Subject, Submission, UsageProof};
 
 use crate::model::{ToolKey, ToolView};
@@ -161,8 +161,8 @@ async fn find_endpoint(index: &Index, endpoint: &str) -> Result<Result<ToolView,
     let normal = url.as_ref().map_or(endpoint, HttpsUrl::normalized);
     let values = [Value::Integer(text_key(endpoint)), Value::Integer(text_key(normal)), Value::Boolean(true)];
     let mut keys = Vec::new();
-    for row in index.database().fetch(BY_ENDPOINT, &values).await? {
-        keys.push(ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?);
+    for key in ToolKey::from_rows(&index.database().fetch(BY_ENDPOINT, &values).await?) {
+        keys.push(key?);
     }
     let has = |view: &ToolView| {
         let manifest = view.listing.as_ref().and_then(|listing| listing.manifest.as_ref());

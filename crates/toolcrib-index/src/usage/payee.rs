@@ -79,7 +79,7 @@ pub(super) async fn belongs(index: &Index, view: &ToolView, payee: &Payee) -> Re
         }
         let first = format!("SELECT t.creator {RIVALS} ORDER BY t.registered_at, t.registry, t.tool LIMIT 1");
         if let Some(row) = index.database().fetch_made(first, &place).await?.first()
-            && row.bytes(0)? != creator.as_slice()
+            && row.scalar::<Address>()? != creator
         {
             return Ok(Belongs::Elsewhere);
         }

@@ -5,7 +5,8 @@ use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{Code, usage as code};
-use toolcrib_store::database::{Row, Value};
+use toolcrib_store::database::{FromRow as _, Value};
+use toolcrib_store::{row, sql};
 
 use super::{Judged, count, settlement};
 use crate::model::{ToolKey, ToolView};
@@ -44,15 +45,31 @@ pub(super) struct Wait {
     pub(super) reported_at: UnixTime,
 }
 
+row! {
+    struct WaitRow<'r> {
+        id: String,
+        registry: i64,
+        tool: &'r [u8],
+        chain: u64,
+        caller: Address,
+        transaction_hash: B256,
+        latency_ms: Option<u64>,
+        reported_at: UnixTime,
+    }
+}
+
 const KEEP: &str = "INSERT INTO index_usage_pending (id, registry, tool, chain, caller, transaction_hash, latency_ms, reported_at, tries, next_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9) ON CONFLICT DO NOTHING";
 const KEPT: &str = "SELECT reported_at FROM index_usage_pending WHERE id = $1";
 const MANY: &str = "SELECT COUNT(*) FROM index_usage_pending WHERE registry = $1 AND tool = $2";
 const DROP: &str = "DELETE FROM index_usage_pending WHERE id = $1";
 /// The next look is set before this one, so that others take other reports, and one that breaks off is repeated.
-const TAKE: &str = "UPDATE index_usage_pending SET tries = tries + 1, next_at = $2 + CASE WHEN tries > 6 THEN $3 ELSE $4 * (1 << CAST(tries AS INTEGER)) END
+const TAKE: &str = sql!(
+    "UPDATE index_usage_pending SET tries = tries + 1, next_at = $2 + CASE WHEN tries > 6 THEN $3 ELSE $4 * (1 << CAST(tries AS INTEGER)) END
     WHERE next_at <= $2 AND id IN (SELECT id FROM index_usage_pending WHERE next_at <= $2 ORDER BY next_at LIMIT $1)
-    RETURNING id, registry, tool, chain, caller, transaction_hash, latency_ms, reported_at";
+    RETURNING ",
+    WaitRow::COLUMNS
+);
 
 /// Looks at a report, and does what follows. Gives the reason when it was not counted.
 pub(super) async fn look(
@@ -81,11 +98,11 @@ pub(super) async fn look(
 async fn keep(index: &Index, wait: &Wait, reason: Code, now: UnixTime) -> Result<Option<Code>, Error> {
     let tool = wait.key.id_bytes();
     let since = match index.database().fetch_optional(KEPT, &[Value::Text(&wait.id)]).await? {
-        Some(row) => UnixTime::from_seconds(row.integer(0)?),
+        Some(row) => row.scalar()?,
         None => {
             let place = [Value::Integer(wait.key.registry.0), Value::Bytes(&tool)];
             let row = index.database().fetch_optional(MANY, &place).await?;
-            if row.map(|row| row.integer(0)).transpose()?.unwrap_or_default() >= MAX_PENDING_PER_TOOL {
+            if row.map(|row| row.scalar::<i64>()).transpose()?.unwrap_or_default() >= MAX_PENDING_PER_TOOL {
                 return Ok(Some(code::TOO_MANY_PENDING));
             }
             let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
@@ -120,7 +137,7 @@ pub async fn settle_pending(index: &Index, chains: &Chains, now: UnixTime) -> Re
     let mut transaction = index.database().begin().await?;
     let rows = transaction.fetch(TAKE, &values).await?;
     transaction.commit().await?;
-    let waits: Vec<Wait> = rows.iter().map(read).collect::<Result<_, _>>()?;
+    let waits: Vec<Wait> = WaitRow::from_rows(&rows).map(|row| read(row?)).collect::<Result<_, Error>>()?;
     let mut looks = Vec::with_capacity(waits.len());
     for wait in &waits {
         looks.push(again(index, chains, wait, now).boxed());
@@ -137,15 +154,14 @@ async fn again(index: &Index, chains: &Chains, wait: &Wait, now: UnixTime) -> Re
     }
 }
 
-fn read(row: &Row) -> Result<Wait, Error> {
-    let number = |value: i64| u64::try_from(value).map_err(|_| Error::Corrupt { what: "number of a report" });
+fn read(row: WaitRow<'_>) -> Result<Wait, Error> {
     Ok(Wait {
-        id: row.text(0)?.to_owned(),
-        key: ToolKey::from_columns(row.integer(1)?, row.bytes(2)?)?,
-        chain: number(row.integer(3)?)?,
-        caller: Address::try_from(row.bytes(4)?).map_err(|_| Error::Corrupt { what: "caller of a report" })?,
-        transaction: B256::try_from(row.bytes(5)?).map_err(|_| Error::Corrupt { what: "transaction of a report" })?,
-        latency_ms: row.optional_integer(6)?.map(number).transpose()?,
-        reported_at: UnixTime::from_seconds(row.integer(7)?),
+        id: row.id,
+        key: ToolKey::from_columns(row.registry, row.tool)?,
+        chain: row.chain,
+        caller: row.caller,
+        transaction: row.transaction_hash,
+        latency_ms: row.latency_ms,
+        reported_at: row.reported_at,
     })
 }

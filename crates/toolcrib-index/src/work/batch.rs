@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{Bulk, Column, Row, Transaction, Value};
+use toolcrib_store::database::{Bulk, Column, FromRow as _, Row, Transaction, Value};
 
 use super::batcher::Batcher;
 use super::kept::{MAX_VERDICTS, Until, VerdictChange, json};
@@ -79,7 +79,7 @@ impl Batches {
 /// Rows are found by their keys, whatever the server believes about the size of a table. Last is the server's time, by which listings end.
 pub(super) const SETTINGS: &str = "SELECT set_config('enable_seqscan', 'off', TRUE), set_config('enable_hashjoin', 'off', TRUE),
     set_config('enable_mergejoin', 'off', TRUE), set_config('plan_cache_mode', 'force_generic_plan', TRUE),
-    CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp())) AS BIGINT)";
+    CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp())) AS BIGINT) AS now";
 /// Locks the tools whose registration is the one that was verified.
 const LOCK: &str =
     "SELECT t.registry, t.tool FROM UNNEST($1::bigint[], $2::bytea[], $3::bigint[], $4::text[], $5::bytea[], $6::bytea[],
@@ -133,7 +133,7 @@ const KEEP_VERIFIED: &str = "INSERT INTO index_evidence (registry, tool, kind, a
     ON CONFLICT (registry, tool, kind) DO UPDATE SET at = excluded.at, verified = excluded.verified, bytes = excluded.bytes";
 const FORGET_VERIFIED: &str = "DELETE FROM index_evidence e USING UNNEST($1::bigint[], $2::bytea[], $3::boolean[])
     AS v (registry, tool, verified) WHERE e.registry = v.registry AND e.tool = v.tool AND e.kind = 1 AND v.verified";
-/// The columns of [`VerdictChange::read`], and the place of the verdict.
+/// The columns of [`VerdictChange::read`], the number of the verdict, and its tool.
 const LAST_VERDICTS: &str =
     "SELECT l.at, l.verdict, l.conformant, l.failed_check, l.step, l.code, l.hash, l.number, v.registry, v.tool
     FROM UNNEST($1::bigint[], $2::bytea[]) AS v (registry, tool) CROSS JOIN LATERAL (SELECT * FROM index_verdict i
@@ -152,7 +152,7 @@ async fn write(index: &Index, items: Vec<Arc<Item>>, now: UnixTime) -> Result<Ve
     sorted.sort_by_key(|item| item.job.key);
     let mut transaction = index.database().begin().await?;
     let rows = transaction.fetch(SETTINGS, &[]).await?;
-    let server_now = rows.first().ok_or(Error::Corrupt { what: "batch: no time" })?.integer(4)?;
+    let server_now = rows.first().ok_or(Error::Corrupt { what: "batch: no time" })?.get("now")?;
     let locked = keys_of(&lock(&mut transaction, &sorted).await?)?;
     let current: Vec<&Item> = sorted.into_iter().filter(|item| locked.contains(&item.job.key)).collect();
     let held = if current.is_empty() { HashSet::new() } else { keys_of(&complete(&mut transaction, &current).await?)? };
@@ -179,7 +179,7 @@ async fn write(index: &Index, items: Vec<Arc<Item>>, now: UnixTime) -> Result<Ve
 }
 
 fn keys_of(rows: &[Row]) -> Result<HashSet<ToolKey>, Error> {
-    rows.iter().map(|row| ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)).collect()
+    ToolKey::from_rows(rows).map(|key| Ok(key?)).collect()
 }
 
 /// The keys of items, as columns.
@@ -316,8 +316,7 @@ async fn add_verdicts(transaction: &mut Transaction, items: &[&Item]) -> Result<
     let mut last = HashMap::with_capacity(items.len());
     for row in transaction.fetch_columns(LAST_VERDICTS, &[Column::Integers(&keys.registries), Column::Bytes(&keys.ids())]).await?
     {
-        let key = ToolKey::from_columns(row.integer(8)?, row.bytes(9)?)?;
-        last.insert(key, (VerdictChange::read(&row)?, row.integer(7)?));
+        last.insert(ToolKey::from_row(&row)?, (VerdictChange::read(&row)?, row.get::<i64>("number")?));
     }
     let (mut changed, mut changes, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
     for item in items {

@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{PerEngine, Row, Value};
+use toolcrib_store::database::{FromRow as _, PerEngine, Row, Value};
+use toolcrib_store::{row, sql};
 
 use super::kept::{self, NEVER, VerdictChange};
 use super::queue::{EXPIRED, Queue, Reason};
@@ -72,10 +73,22 @@ pub(super) struct Held {
 
 /// The database's time, and when the first listing ends.
 const FIRST: PerEngine = PerEngine {
-    sqlite: "SELECT CAST(strftime('%s', 'now') AS INTEGER), (SELECT MIN(expires_at) FROM index_watch)",
-    postgres: "SELECT CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp())) AS BIGINT), (SELECT MIN(expires_at) FROM index_watch)",
+    sqlite: "SELECT CAST(strftime('%s', 'now') AS INTEGER) AS now, (SELECT MIN(expires_at) FROM index_watch) AS first",
+    postgres: "SELECT CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp())) AS BIGINT) AS now, (SELECT MIN(expires_at) FROM index_watch) AS first",
 };
-const STATE: &str = "SELECT e.hour, e.ended, e.allowed, e.agreed, (SELECT MAX(c.time) FROM index_chain_time c) FROM index_expiry e WHERE e.id = 1";
+
+row! {
+    /// What `index_expiry` says, and the newest time of a chain.
+    struct State from "e" {
+        hour: i64,
+        ended: i64,
+        allowed: i64,
+        agreed: i64,
+        chain_time: Option<i64> = "(SELECT MAX(c.time) FROM index_chain_time c)",
+    }
+}
+
+const STATE: &str = sql!("SELECT ", State::COLUMNS, " FROM index_expiry e WHERE e.id = 1");
 /// $2 is the operator's agreement, $3 the newest time that any agreement can have.
 const AGREED: &str = "SELECT w.registry, w.tool FROM index_watch w LEFT JOIN index_chain_time c ON c.registry = w.registry
     WHERE w.expires_at <= $1 AND w.expires_at <= $3 AND (w.expires_at <= $2 OR w.expires_at <= COALESCE(c.time, 0))
@@ -104,19 +117,10 @@ const VERIFY: &str = "INSERT INTO index_job (registry, tool, due_at, priority, r
         priority = CASE WHEN excluded.priority < index_job.priority THEN excluded.priority ELSE index_job.priority END
         WHERE index_job.leased_until IS NULL OR index_job.leased_until <= $3";
 
-/// What `index_expiry` says.
-struct State {
-    hour: i64,
-    ended: i64,
-    allowed: i64,
-    agreed: i64,
-    newest: i64,
-}
-
 impl State {
-    fn read(row: &Row) -> Result<Self, Error> {
-        let newest = row.optional_integer(4)?.unwrap_or_default().max(row.integer(3)?);
-        Ok(Self { hour: row.integer(0)?, ended: row.integer(1)?, allowed: row.integer(2)?, agreed: row.integer(3)?, newest })
+    /// The newest time that any agreement can have.
+    fn newest(&self) -> i64 {
+        self.chain_time.unwrap_or_default().max(self.agreed)
     }
 }
 
@@ -125,8 +129,8 @@ impl Queue {
     pub async fn expire(&self) -> Result<Expired, Error> {
         let database = self.index().database();
         let row = database.fetch_optional(database.pick(FIRST), &[]).await?.ok_or(Error::Corrupt { what: "clock" })?;
-        let now = self.time(UnixTime::from_seconds(row.integer(0)?));
-        if row.optional_integer(1)?.is_none_or(|first| first > now.seconds()) {
+        let now = self.time(row.get("now")?);
+        if row.get::<Option<UnixTime>>("first")?.is_none_or(|first| first > now) {
             self.held().forget();
             return Ok(Expired::default());
         }
@@ -136,7 +140,7 @@ impl Queue {
         let mut expired = Expired::default();
         let state = self.expiry().await?;
         for _ in 0..MAX_EXPIRED_GOES {
-            let bounds = [now.seconds(), state.agreed, state.newest, MAX_EXPIRED].map(Value::Integer);
+            let bounds = [now.seconds(), state.agreed, state.newest(), MAX_EXPIRED].map(Value::Integer);
             let rows = database.fetch(AGREED, &bounds).await?;
             expired.ended += self.end(&rows, now).await?;
             if rows.len() < MAX_EXPIRED as usize {
@@ -144,7 +148,8 @@ impl Queue {
             }
         }
         let count = [now.seconds(), state.agreed, MAX_HELD].map(Value::Integer);
-        let alone = database.fetch_optional(COUNT_ALONE, &count).await?.ok_or(Error::Corrupt { what: "count" })?.integer(0)?;
+        let alone =
+            database.fetch_optional(COUNT_ALONE, &count).await?.ok_or(Error::Corrupt { what: "count" })?.scalar::<i64>()?;
         let granted = if alone > 0 { self.grant(alone, now).await? } else { 0 };
         if granted > 0 {
             let bounds = [now.seconds(), state.agreed, granted].map(Value::Integer);
@@ -166,7 +171,7 @@ impl Queue {
 
     async fn expiry(&self) -> Result<State, Error> {
         let row = self.index().database().fetch_optional(STATE, &[]).await?;
-        State::read(&row.ok_or(Error::Corrupt { what: "expiry" })?)
+        Ok(State::from_row(&row.ok_or(Error::Corrupt { what: "expiry" })?)?)
     }
 
     /// How many of `wanted` listings may end without the chain's agreement. Those are counted as ended.
@@ -175,7 +180,8 @@ impl Queue {
         let mut state = self.expiry().await?;
         if state.hour != hour {
             // Once an hour, and only when there is something to end.
-            let listed = database.fetch_optional(COUNT_LISTED, &[]).await?.ok_or(Error::Corrupt { what: "count" })?.integer(0)?;
+            let listed =
+                database.fetch_optional(COUNT_LISTED, &[]).await?.ok_or(Error::Corrupt { what: "count" })?.scalar::<i64>()?;
             let allowed = (listed / FREE_SHARE).max(FREE_LEAST);
             database.execute(NEW_HOUR, &[Value::Integer(hour), Value::Integer(allowed)]).await?;
             state = self.expiry().await?;
@@ -192,7 +198,7 @@ impl Queue {
     async fn end(&self, rows: &[Row], now: UnixTime) -> Result<usize, Error> {
         let mut ended = 0;
         for row in rows {
-            let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?);
+            let key = ToolKey::from_row(row).map_err(Error::from);
             let Some(key) = self.index().unreadable().skip("index_watch", row, key)? else { continue };
             ended += usize::from(retry(|| self.end_listing(key, now)).await?);
         }
@@ -219,7 +225,7 @@ impl Queue {
             return Ok(true);
         };
         let name = || format!("{}/{}", key.registry.0, alloy_primitives::hex::encode(&*id));
-        let listing = row.text(0).map_err(Error::from).and_then(Listing::read);
+        let listing = row.scalar().map_err(Error::from).and_then(Listing::read);
         let Some(mut listing) = self.index().unreadable().skip_named("index_listing", name, listing)? else {
             // It stays as it is: the version that wrote it can read it. What this one has to do is to stop showing the tool.
             record_and_commit(transaction, key, Kinds::VERIFICATION, now).await?;

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::keccak256;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{Bulk, Column, Transaction, Value};
+use toolcrib_store::database::{Bulk, Column, FromRow as _, Transaction, Value};
+use toolcrib_store::{row, sql};
 
 use super::site::site_of;
 use crate::{Error, Index};
@@ -85,7 +86,15 @@ struct Group {
     slow_until: i64,
 }
 
-const READ: &str = "SELECT turn_at, slow_until, id FROM index_group WHERE id";
+row! {
+    struct GroupRow<'r> {
+        turn_at: i64,
+        slow_until: i64,
+        id: &'r [u8],
+    }
+}
+
+const READ: &str = sql!("SELECT ", GroupRow::COLUMNS, " FROM index_group WHERE id");
 const WRITE: Bulk = Bulk {
     table: "index_group",
     columns: &["id", "turn_at", "slow_until"],
@@ -107,9 +116,10 @@ impl Turns {
         }
         let ids: Vec<&[u8]> = turns.keys().map(<[u8; 9]>::as_slice).collect();
         let mut found = Vec::new();
-        for row in transaction.fetch_among(READ, &[], &ids).await? {
-            let id: GroupId = row.bytes(2)?.try_into().map_err(|_| Error::Corrupt { what: "group of jobs" })?;
-            found.push((id, Group { turn_at: row.integer(0)?, slow_until: row.integer(1)? }));
+        for row in GroupRow::from_rows(&transaction.fetch_among(READ, &[], &ids).await?) {
+            let GroupRow { turn_at, slow_until, id } = row?;
+            let id: GroupId = id.try_into().map_err(|_| Error::Corrupt { what: "group of jobs" })?;
+            found.push((id, Group { turn_at, slow_until }));
         }
         turns.extend(found);
         Ok(Self(turns))

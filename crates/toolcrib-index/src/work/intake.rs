@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{PerEngine, Row, Transaction, Value};
+use toolcrib_store::database::{FromRow as _, PerEngine, Row, Transaction, Value};
+use toolcrib_store::{row, sql};
 
 use super::groups::Groups;
 use super::jobs_table;
@@ -36,15 +37,33 @@ pub(crate) struct Wish {
 /// Each tool once, in the order of keys: two that write the same rows then wait for each other instead of stopping each other.
 pub(crate) type Wishes = BTreeMap<ToolKey, Wish>;
 
-const PLACE: &str = "SELECT i.cursor, f.last FROM index_intake i, index_feed f WHERE i.id = 1 AND f.id = 1";
+row! {
+    struct PlaceRow {
+        cursor: i64 = "i.cursor",
+        last: i64 = "f.last",
+    }
+}
+
+const PLACE: &str = sql!("SELECT ", PlaceRow::COLUMNS, " FROM index_intake i, index_feed f WHERE i.id = 1 AND f.id = 1");
 /// Whoever finds the row locked leaves it to the other.
 const HOLD: PerEngine = PerEngine {
     sqlite: "SELECT cursor FROM index_intake WHERE id = 1",
     postgres: "SELECT cursor FROM index_intake WHERE id = 1 FOR UPDATE SKIP LOCKED",
 };
 const MOVE: &str = "UPDATE index_intake SET cursor = $1 WHERE id = 1";
-const EXISTING: &str = "SELECT creator, uri, tool FROM index_tool WHERE registry = $1 AND tool";
-const ALL: &str = "SELECT registry, tool, creator, uri FROM index_tool";
+
+row! {
+    /// A tool, and whose turns it takes.
+    pub(super) struct OwnedRow<'r> {
+        registry: i64,
+        tool: &'r [u8],
+        creator: &'r [u8],
+        uri: &'r str,
+    }
+}
+
+const EXISTING: &str = sql!("SELECT ", OwnedRow::COLUMNS, " FROM index_tool WHERE registry = $1 AND tool");
+const ALL: &str = sql!("SELECT ", OwnedRow::COLUMNS, " FROM index_tool");
 
 impl Queue {
     /// Takes in what the feed says, and gives the number of looks that it asks for. Leasing does so by itself. It stops before it takes
@@ -63,7 +82,7 @@ impl Queue {
                 transaction.rollback().await?;
                 break;
             };
-            let (wishes, cursor) = wishes_after(&mut transaction, row.integer(0)?, now).await?;
+            let (wishes, cursor) = wishes_after(&mut transaction, row.scalar()?, now).await?;
             jobs_table::add(&mut transaction, &wishes, now).await?;
             transaction.execute(MOVE, &[Value::Integer(cursor)]).await?;
             transaction.commit().await?;
@@ -123,7 +142,8 @@ pub(crate) async fn not_taken_in(transaction: &mut Transaction, now: UnixTime) -
 
 fn place(row: Option<Row>) -> Result<(i64, i64), Error> {
     let row = row.ok_or(Error::Corrupt { what: "intake" })?;
-    Ok((row.integer(0)?, row.integer(1)?))
+    let PlaceRow { cursor, last } = PlaceRow::from_row(&row)?;
+    Ok((cursor, last))
 }
 
 /// What the next part of the feed asks for, and how far it goes.
@@ -138,9 +158,10 @@ async fn wishes_after(transaction: &mut Transaction, cursor: i64, now: UnixTime)
             // Somebody cleared the feed. Which tools it named is not known, so all of them are looked at.
             tracing::warn!(cursor, "changes were removed before they were read, verifying every tool again");
             let last = feed::last(transaction).await?;
-            for row in transaction.fetch(ALL, &[]).await? {
-                let key = ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?;
-                let groups = Groups::of(row.bytes(2)?, row.text(3)?);
+            for row in OwnedRow::from_rows(&transaction.fetch(ALL, &[]).await?) {
+                let row = row?;
+                let key = ToolKey::from_columns(row.registry, row.tool)?;
+                let groups = Groups::of(row.creator, row.uri);
                 wishes.insert(key, Wish { due_at: now, reason: "expired", groups });
             }
             return Ok((wishes, last));
@@ -202,9 +223,10 @@ async fn keep_existing(transaction: &mut Transaction, wishes: &mut Wishes) -> Re
     let mut existing = Wishes::new();
     for (registry, ids) in ids {
         let ids: Vec<&[u8]> = ids.iter().map(|id| &**id).collect();
-        for row in transaction.fetch_among(EXISTING, &[Value::Integer(registry.0)], &ids).await? {
-            let key = ToolKey::from_columns(registry.0, row.bytes(2)?)?;
-            let groups = Groups::of(row.bytes(0)?, row.text(1)?);
+        for row in OwnedRow::from_rows(&transaction.fetch_among(EXISTING, &[Value::Integer(registry.0)], &ids).await?) {
+            let row = row?;
+            let key = ToolKey::from_columns(row.registry, row.tool)?;
+            let groups = Groups::of(row.creator, row.uri);
             existing.extend(wishes.get(&key).map(|wish| (key, Wish { groups, ..*wish })));
         }
     }

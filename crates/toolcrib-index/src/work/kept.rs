@@ -18,7 +18,8 @@ use toolcrib_judge::evidence::{Evidence, MAX_FILE_BYTES};
 use toolcrib_judge::signals::Certificate;
 use toolcrib_store::Database;
 use toolcrib_store::Migration;
-use toolcrib_store::database::{PerEngine, Row, Transaction, Value};
+use toolcrib_store::database::{FromRow as _, PerEngine, Row, Transaction, Value};
+use toolcrib_store::{row, sql};
 
 use super::Queue;
 use crate::listing::{Failure, Listing, Verdict};
@@ -84,22 +85,16 @@ impl VerdictChange {
     }
 
     pub(super) fn read(row: &Row) -> Result<Self, Error> {
-        let verdict = Verdict::from(row.text(1)?.to_owned());
-        let failed = match (row.optional_text(4)?, row.optional_text(5)?) {
+        let row = VerdictRow::from_row(row)?;
+        let failed = match (row.step, row.code) {
             (Some(step), Some(code)) => Some(Failure {
-                check: row.optional_integer(3)?.and_then(|check| u8::try_from(check).ok()),
+                check: row.failed_check.and_then(|check| u8::try_from(check).ok()),
                 step: step.to_owned(),
                 code: code.to_owned(),
             }),
             _ => None,
         };
-        Ok(Self {
-            at: UnixTime::from_seconds(row.integer(0)?),
-            verdict,
-            conformant: row.boolean(2)?,
-            failed,
-            manifest_hash: B256::try_from(row.bytes(6)?).map_err(|_| Error::Corrupt { what: "hash of a verdict" })?,
-        })
+        Ok(Self { at: row.at, verdict: Verdict::from(row.verdict), conformant: row.conformant, failed, manifest_hash: row.hash })
     }
 }
 
@@ -112,10 +107,11 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Reads it from the first two columns of a row.
+    /// Reads the columns of [`WatchRow`].
     pub(super) fn read(row: &Row) -> Result<Self, Error> {
+        let row = WatchRow::from_row(row)?;
         // What an older or newer program wrote otherwise is forgotten, which costs a comparison.
-        Ok(Self { looks: row.bytes(0)?.to_vec(), memory: serde_json::from_str(row.text(1)?).unwrap_or_default() })
+        Ok(Self { looks: row.looks, memory: serde_json::from_str(row.memory).unwrap_or_default() })
     }
 }
 
@@ -167,7 +163,28 @@ impl From<&CertificateText> for Certificate {
     }
 }
 
-const WATCH: &str = "SELECT looks, memory FROM index_watch WHERE registry = $1 AND tool = $2";
+row! {
+    /// An answer that a tool got.
+    pub(super) struct VerdictRow<'r> {
+        at: UnixTime,
+        verdict: String,
+        conformant: bool,
+        failed_check: Option<i64>,
+        step: Option<&'r str>,
+        code: Option<&'r str>,
+        hash: B256,
+    }
+}
+
+row! {
+    /// What is remembered of a tool.
+    pub(super) struct WatchRow<'r> {
+        looks: Vec<u8>,
+        memory: &'r str,
+    }
+}
+
+const WATCH: &str = sql!("SELECT ", WatchRow::COLUMNS, " FROM index_watch WHERE registry = $1 AND tool = $2");
 const KEEP_WATCH: &str = "INSERT INTO index_watch (registry, tool, expires_at, looks, memory) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (registry, tool) DO UPDATE SET expires_at = excluded.expires_at, looks = excluded.looks, memory = excluded.memory";
 /// The same with seconds from now, by the database's clock.
@@ -199,8 +216,12 @@ const FORGET_VERIFIED: &str = "DELETE FROM index_evidence WHERE registry = $1 AN
 const KEEP_EVIDENCE: &str =
     "INSERT INTO index_evidence (registry, tool, kind, at, verified, bytes) VALUES ($1, $2, 0, $3, $4, $5)
     ON CONFLICT (registry, tool, kind) DO UPDATE SET at = excluded.at, verified = excluded.verified, bytes = excluded.bytes";
-const VERDICTS: &str = "SELECT at, verdict, conformant, failed_check, step, code, hash FROM index_verdict
-    WHERE registry = $1 AND tool = $2 ORDER BY number DESC LIMIT $3";
+const VERDICTS: &str = sql!(
+    "SELECT ",
+    VerdictRow::COLUMNS,
+    " FROM index_verdict
+    WHERE registry = $1 AND tool = $2 ORDER BY number DESC LIMIT $3"
+);
 const ADD_VERDICT: &str =
     "INSERT INTO index_verdict (registry, tool, number, at, verdict, conformant, failed_check, step, code, hash)
     SELECT $1, $2, COALESCE(MAX(number), 0) + 1, $3, $4, $5, $6, $7, $8, $9 FROM index_verdict WHERE registry = $1 AND tool = $2";
@@ -213,7 +234,7 @@ impl Queue {
         let id = key.id_bytes();
         let row = self.index().database().fetch_optional(REPORT, &[Value::Integer(key.registry.0), Value::Bytes(&id)]).await?;
         let Some(row) = row else { return Ok(None) };
-        let document = row.text(0)?;
+        let document = row.scalar()?;
         match Reference::read_text(document) {
             Some(reference) => Ok(Some(self.bundle(key, reference).await?.report)),
             None => Ok(Some(document.to_owned())),
@@ -235,7 +256,7 @@ impl Queue {
         let values = [Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(kind)];
         let row = self.index().database().fetch_optional(EVIDENCE, &values).await?;
         let Some(row) = row else { return Ok(None) };
-        let bytes = row.bytes(0)?;
+        let bytes = row.scalar()?;
         match Reference::read(bytes) {
             Some(reference) => Ok(Some(self.bundle(key, reference).await?.evidence)),
             None => unpack(bytes).map(Some),

@@ -105,7 +105,7 @@ pub(crate) async fn later(index: &Index, origin: &str, holder: Holder<'_>, pause
     let values = [Value::Text(origin), Value::Integer(now.seconds()), Value::Integer(pause + 1), Value::Integer(last)];
     let mut transaction = index.database().begin().await?;
     let row = transaction.fetch_optional(WAIT, &values).await?;
-    let turn = row.ok_or(Error::Corrupt { what: "origin" })?.integer(0)?;
+    let turn = row.ok_or(Error::Corrupt { what: "origin" })?.scalar::<i64>()?;
     transaction.commit().await?;
     Ok(Turn::At(UnixTime::from_seconds(turn)))
 }
@@ -151,7 +151,7 @@ pub(crate) async fn take_many(index: &Index, taking: &[Taking]) -> Result<Vec<bo
     transaction.commit().await?;
     let mut taken = vec![false; taking.len()];
     for row in rows {
-        if let Some(is_taken) = firsts.get(row.text(0)?).and_then(|place| taken.get_mut(*place)) {
+        if let Some(is_taken) = firsts.get(row.scalar::<&str>()?).and_then(|place| taken.get_mut(*place)) {
             *is_taken = true;
         }
     }

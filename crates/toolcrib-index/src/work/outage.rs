@@ -11,8 +11,10 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::Mutex;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::Value;
+use toolcrib_store::database::{FromRow as _, Value};
+use toolcrib_store::sql;
 
+use super::intake::OwnedRow;
 use super::look::{Look, Looks};
 use super::site::{network_of, site_of};
 use crate::facts::health::Answer;
@@ -40,7 +42,7 @@ const PROBES: usize = 8;
 /// Tools among which they are chosen. Those that were registered first: age is what an attacker cannot buy.
 const CANDIDATES: i64 = 200;
 
-const OLDEST: &str = "SELECT registry, tool, creator, uri FROM index_tool WHERE listed ORDER BY registered_at LIMIT $1";
+const OLDEST: &str = sql!("SELECT ", OwnedRow::COLUMNS, " FROM index_tool WHERE listed ORDER BY registered_at LIMIT $1");
 
 /// What a worker knows about the network that it is in.
 #[derive(Debug, Default)]
@@ -117,9 +119,10 @@ async fn reaches_any<L: Looks>(index: &Index, looks: &L) -> bool {
 /// The servers to probe, with the chains of their tools.
 async fn probes<L: Looks>(index: &Index, looks: &L) -> Result<Vec<(String, u64)>, Error> {
     let (mut owners, mut known) = (BTreeSet::new(), Vec::new());
-    for row in index.database().fetch(OLDEST, &[Value::Integer(CANDIDATES)]).await? {
-        let chain = index.reference(ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?).await?.chain;
-        let (creator, uri) = (row.bytes(2)?.to_vec(), row.text(3)?);
+    for row in OwnedRow::from_rows(&index.database().fetch(OLDEST, &[Value::Integer(CANDIDATES)]).await?) {
+        let OwnedRow { registry, tool, creator, uri } = row?;
+        let chain = index.reference(ToolKey::from_columns(registry, tool)?).await?.chain;
+        let creator = creator.to_vec();
         let Some(site) = site_of(uri) else { continue };
         let is_new = !owners.contains(&creator) && !owners.contains(site.as_bytes());
         if known.len() < PROBES && is_new && looks.can_ask(chain) {

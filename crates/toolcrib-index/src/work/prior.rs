@@ -1,6 +1,6 @@
 //! What is known about a tool before a verdict about it is derived: what is remembered of it, and other registrations of the same thing.
 
-use toolcrib_store::database::Column;
+use toolcrib_store::database::{Column, FromRow as _};
 
 use super::batch::SETTINGS;
 use super::kept::Watch;
@@ -46,7 +46,7 @@ pub(super) async fn read_many(index: &Index, subjects: &[Subject]) -> Result<Vec
         priors.push(Prior { watch: None, duplicates: duplicates::of_rows(index, subject, &rows).await? });
     }
     for row in watches {
-        let key = ToolKey::from_columns(row.integer(2)?, row.bytes(3)?)?;
+        let key = ToolKey::from_row(&row)?;
         let watch = Watch::read(&row)?;
         for (_, prior) in subjects.iter().zip(&mut priors).filter(|(subject, _)| subject.key == key) {
             prior.watch = Some(watch.clone());

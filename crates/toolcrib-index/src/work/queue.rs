@@ -10,7 +10,8 @@
 use std::sync::Arc;
 
 use toolcrib_core::clock::{Clock, UnixTime};
-use toolcrib_store::database::{PerEngine, Row, Transaction, Value};
+use toolcrib_store::database::{FromRow as _, PerEngine, Transaction, Value};
+use toolcrib_store::{row, sql};
 
 use super::expiry::Held;
 use super::groups::Lane;
@@ -196,15 +197,42 @@ const POSTPONE: &str = "UPDATE index_job SET due_at = CASE WHEN due_at = $4 AND 
 
 const FORGET: &str = "DELETE FROM index_job WHERE registry = $1 AND tool = $2 AND lease = $3";
 
+row! {
+    struct DueRow {
+        jobs: i64 = "COUNT(*)",
+        oldest: Option<UnixTime> = "MIN(asked_at)",
+    }
+}
+
 /// Of one priority, so that it is read in its order.
-const COUNT_DUE: &str = "SELECT COUNT(*), MIN(asked_at) FROM (SELECT due_at - early AS asked_at FROM index_job
-    WHERE priority = $3 AND due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1) ORDER BY due_at LIMIT $2) AS waiting";
+const COUNT_DUE: &str = sql!(
+    "SELECT ",
+    DueRow::COLUMNS,
+    " FROM (SELECT due_at - early AS asked_at FROM index_job
+    WHERE priority = $3 AND due_at <= $1 AND (leased_until IS NULL OR leased_until <= $1) ORDER BY due_at LIMIT $2) AS waiting"
+);
 /// The same for those whose turn lies ahead.
-const COUNT_EARLY: &str = "SELECT COUNT(*), MIN(asked_at) FROM (SELECT due_at - early AS asked_at FROM index_job
+const COUNT_EARLY: &str = sql!(
+    "SELECT ",
+    DueRow::COLUMNS,
+    " FROM (SELECT due_at - early AS asked_at FROM index_job
     WHERE priority = $3 AND early > 0 AND due_at > $1 AND due_at - early <= $1 AND (leased_until IS NULL OR leased_until <= $1)
-    ORDER BY due_at LIMIT $2) AS waiting";
+    ORDER BY due_at LIMIT $2) AS waiting"
+);
 const COUNT_LEASED: &str =
     "SELECT COUNT(*) FROM (SELECT 1 FROM index_job WHERE leased_until IS NOT NULL AND leased_until > $1 LIMIT $2) AS held";
+
+row! {
+    /// A job that was leased.
+    struct LeasedRow<'r> {
+        registry: i64,
+        tool: &'r [u8],
+        due_at: i64,
+        reason: String,
+        attempts: i64,
+        priority: i64,
+    }
+}
 
 impl Queue {
     /// The queue of an index.
@@ -305,8 +333,8 @@ impl Queue {
                     values.push(Value::Integer(*priority));
                 }
                 values.extend(wanted.registries.unwrap_or_default().iter().map(|registry| Value::Integer(registry.0)));
-                for row in transaction.fetch_made(sql, &values).await? {
-                    jobs.push(Job::read(&row, token)?);
+                for row in LeasedRow::from_rows(&transaction.fetch_made(sql, &values).await?) {
+                    jobs.push(Job::of(row?, token)?);
                 }
             }
         }
@@ -333,7 +361,8 @@ impl Queue {
                 WHERE {class} AND (leased_until IS NULL OR leased_until <= $3){only}
                 ORDER BY due_at LIMIT $4{skip})
             UPDATE index_job SET leased_until = $1, lease = $2 WHERE (registry, tool) IN (SELECT registry, tool FROM due)
-            RETURNING registry, tool, due_at, reason, attempts, priority"
+            RETURNING {}",
+            LeasedRow::COLUMNS
         )
     }
 
@@ -382,12 +411,12 @@ impl Index {
             let room = Value::Integer(MAX_COUNTED.saturating_sub_unsigned(state.due).max(1));
             let row = self.database().fetch_optional(sql, &[now, room, Value::Integer(priority)]).await?;
             let row = row.ok_or(Error::Corrupt { what: "queue" })?;
-            state.due = (state.due + row.integer(0)?.unsigned_abs()).min(MAX_COUNTED.unsigned_abs());
-            let oldest = row.optional_integer(1)?.map(UnixTime::from_seconds);
+            let DueRow { jobs, oldest } = DueRow::from_row(&row)?;
+            state.due = (state.due + jobs.unsigned_abs()).min(MAX_COUNTED.unsigned_abs());
             state.oldest_due = [state.oldest_due, oldest].into_iter().flatten().min();
         }
         let row = self.database().fetch_optional(COUNT_LEASED, &[now, Value::Integer(MAX_COUNTED)]).await?;
-        state.leased = row.ok_or(Error::Corrupt { what: "queue" })?.integer(0)?.unsigned_abs();
+        state.leased = row.ok_or(Error::Corrupt { what: "queue" })?.scalar::<i64>()?.unsigned_abs();
         let (more, since) = self.not_taken_in().await?;
         state.due = state.due.saturating_add(more).min(MAX_COUNTED.unsigned_abs());
         state.oldest_due = [state.oldest_due, since].into_iter().flatten().min();
@@ -396,15 +425,14 @@ impl Index {
 }
 
 impl Job {
-    fn read(row: &Row, token: [u8; 16]) -> Result<Self, Error> {
-        let word = row.text(3)?.to_owned();
+    fn of(row: LeasedRow<'_>, token: [u8; 16]) -> Result<Self, Error> {
         Ok(Self {
-            key: ToolKey::from_columns(row.integer(0)?, row.bytes(1)?)?,
-            reason: Reason::parse(&word),
-            attempts: u32::try_from(row.integer(4)?).unwrap_or(u32::MAX),
-            lane: if row.integer(5)? == SLOW { Lane::Slow } else { Lane::First },
-            due_at: row.integer(2)?,
-            word,
+            key: ToolKey::from_columns(row.registry, row.tool)?,
+            reason: Reason::parse(&row.reason),
+            attempts: u32::try_from(row.attempts).unwrap_or(u32::MAX),
+            lane: if row.priority == SLOW { Lane::Slow } else { Lane::First },
+            due_at: row.due_at,
+            word: row.reason,
             token,
         })
     }

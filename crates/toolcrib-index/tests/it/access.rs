@@ -11,8 +11,8 @@ use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_index::access::{MAX_CANDIDATES, MULTICALL3, May, callable};
 use toolcrib_index::{Chains, Index};
 
-use crate::databases::{Backend, Place};
 use crate::stage::{PRICE, Sold, Stage, price, put_in};
+use toolcrib_testkit::databases::{Backend, Place};
 
 /// `aggregate3` and nothing else, as the usual contract answers it: each call with all the gas there is, failures allowed.
 fn multicall() -> String {

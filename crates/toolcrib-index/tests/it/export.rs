@@ -14,8 +14,8 @@ use toolcrib_index::{Chains, Index, List, usage};
 use toolcrib_x402::usage::{Subject, Submission, UsageProof};
 use toolcrib_x402::{Signature, Spelling};
 
-use crate::databases::{Backend, Place};
 use crate::stage::{LOCAL, REGISTRY, Sold, authorization, put};
+use toolcrib_testkit::databases::{Backend, Place};
 
 const TOOLS: u64 = 520;
 const TIME: UnixTime = UnixTime::from_seconds(1_800_000_000);

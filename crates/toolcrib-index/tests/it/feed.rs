@@ -10,7 +10,7 @@ use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_index::{Error, Index, List};
 
-use crate::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, Place};
 
 const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
 
@@ -117,7 +117,7 @@ async fn tell_as_before(index: &Index) {
     let mut transaction = index.database().begin().await.expect("a transaction");
     let row = transaction.fetch_optional(OLD_NUMBER, &[]).await.expect("numbered").expect("a row");
     // Registry 1, one byte of id, tool 7, FACTS.
-    let values = [Value::Integer(row.integer(0).expect("a number")), Value::Bytes(&[1, 1, 7, 0x80, 1])];
+    let values = [Value::Integer(row.scalar::<i64>().expect("a number")), Value::Bytes(&[1, 1, 7, 0x80, 1])];
     transaction.execute(OLD_CHANGE, &values).await.expect("recorded");
     transaction.commit().await.expect("committed");
 }
@@ -146,7 +146,7 @@ async fn databases_of_older_programs_are_migrated_and_older_programs_go_on_besid
         let expected: &[u64] = if place.is_sqlite() { &[10, 7] } else { &[7, 10] };
         assert_eq!(after, expected);
         let left = index.database().fetch_optional(PENDING, &[]).await.expect("read").expect("a row");
-        assert_eq!(left.integer(0).expect("a number"), 0, "what has a number is not pending");
+        assert_eq!(left.scalar::<i64>().expect("a number"), 0, "what has a number is not pending");
     }
 }
 
@@ -212,7 +212,7 @@ async fn old_changes_are_reduced_to_the_newest_of_each_tool() {
             assert!(matches!(index.changes(old, 5).await, Err(Error::Forgotten { oldest: 13, .. })), "{old}: reset");
         }
         let left = index.database().fetch_optional("SELECT COUNT(*) FROM index_change", &[]).await.expect("read").expect("a row");
-        assert_eq!(left.integer(0).expect("a number"), 1, "what was compacted is gone");
+        assert_eq!(left.scalar::<i64>().expect("a number"), 1, "what was compacted is gone");
         tell(&index, 99, Kinds::FACTS).await;
         assert_eq!(ids_after(&index, 15).await, [99], "and it goes on");
     }

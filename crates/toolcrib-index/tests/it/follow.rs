@@ -23,9 +23,9 @@ use toolcrib_index::{Index, List, Order, feed};
 use toolcrib_store::database::Value;
 use toolcrib_store::{Database, Location};
 
-use crate::databases::{Backend, Place};
 use crate::follow_forks::dump;
-use crate::node::{Node, deploy, dev};
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::nodes::{Node, deploy, dev};
 
 const CHILD: &str = "TOOLCRIB_INDEX_FOLLOW_CHILD";
 const CHAIN_ID: u64 = 31_337;
@@ -249,7 +249,8 @@ impl Seeded {
         let queue = Queue::new(index.clone());
         while queue.intake(SystemClock.now()).await.expect("taken in") > 0 {}
         let count = |sql: &'static str| async move {
-            index.database().fetch_optional(sql, &[]).await.expect("a count").expect("a row").integer(0).expect("a number") as u64
+            index.database().fetch_optional(sql, &[]).await.expect("a count").expect("a row").scalar::<i64>().expect("a number")
+                as u64
         };
         assert_eq!(count("SELECT COUNT(*) FROM index_event").await, self.events);
         assert_eq!(count("SELECT COUNT(*) FROM index_job").await, self.replayed.len() as u64);
@@ -300,7 +301,7 @@ async fn killed_again_and_again(seeded: &Seeded, node: &Node) {
         let task = format!("{}\n{}\n{}\n{}", place.setting, node.url, addresses.join(","), seeded.head);
         let events = || async {
             let row = index.database().fetch_optional("SELECT COUNT(*) FROM index_event", &[]).await.expect("a count");
-            row.expect("a row").integer(0).expect("a number")
+            row.expect("a row").scalar::<i64>().expect("a number")
         };
         let mut kills = 0;
         loop {
@@ -459,8 +460,8 @@ async fn a_real_proxy_that_is_upgraded_is_seen() {
             // The clock that mass expiry is held against.
             let noted = index.database().fetch("SELECT registry, block, time FROM index_chain_time", &[]).await.expect("times");
             let head = chain.head().await.expect("a head");
-            let number = |column| noted[0].integer(column).expect("a number").unsigned_abs();
-            assert_eq!((noted.len(), number(1), number(2)), (1, head.number, head.time));
+            let number = |column| noted[0].get::<u64>(column).expect("a number");
+            assert_eq!((noted.len(), number("block"), number("time")), (1, head.number, head.time));
             let seen = index.last_change().await.expect("the feed");
             let data = IUpgrade::testProxyUpgradeToCall { implementation: deny }.abi_encode().into();
             let block = send(&chain, DEV_ACCOUNTS[0], &Call { to: proxy, data, value: U256::ZERO }).await;
@@ -476,7 +477,7 @@ async fn a_real_proxy_that_is_upgraded_is_seen() {
             const JOB: &str = "SELECT reason FROM index_job WHERE registry = $1";
             let job =
                 index.database().fetch_optional(JOB, &[Value::Integer(key.registry.0)]).await.expect("read").expect("a job");
-            assert_eq!(job.text(0).expect("a reason"), "upgraded");
+            assert_eq!(job.scalar::<&str>().expect("a reason"), "upgraded");
             let state = index.registries().await.expect("registries")[0].state;
             assert_eq!(state.code_hash, Some(registry.inspect().await.expect("a registry").code_hash));
         }

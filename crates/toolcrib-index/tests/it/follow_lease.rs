@@ -9,10 +9,10 @@ use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_index::Index;
 use toolcrib_index::follow::{FollowOptions, Follower, Step};
 
-use crate::databases::{Backend, Place};
-use crate::fake::Reply;
 use crate::follow_forks::{check, check_trust, events, grow};
 use crate::scripted::{REGISTRY, Script, World, quantity, registered};
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::nodes::fake::Reply;
 
 /// A clock that the test turns.
 #[derive(Debug, Default)]

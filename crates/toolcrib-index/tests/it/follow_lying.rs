@@ -24,11 +24,11 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::fake::{Reply, config};
 use crate::follow::send;
 use crate::follow_forks::{catch_up, indexed, indexes, model, options, release};
-use crate::node::{Node, deploy};
 use crate::scripted::{Emitted, Fault, REGISTRY, Script, World, deregistered, gated, quantity, registered, updated, upgraded};
+use toolcrib_testkit::nodes::fake::{Reply, config};
+use toolcrib_testkit::nodes::{Node, deploy};
 
 /// Events of a registry that counts its tools from 1, as ERC-8257 asks for: up to three in a block.
 fn grow_honestly(world: &mut World, blocks: u64, seed: u64) {
@@ -194,7 +194,10 @@ async fn compare(index: &Index, script: &Script, what: &str) {
         return;
     }
     let rows = index.database().fetch(PLACES, &[]).await.expect("events");
-    let stored: Vec<_> = rows.iter().map(|row| (row.integer(0).expect("a block"), row.integer(1).expect("a place"))).collect();
+    let stored: Vec<_> = rows
+        .iter()
+        .map(|row| (row.get::<i64>("block_number").expect("a block"), row.get::<i64>("log_index").expect("a place")))
+        .collect();
     let blocks = script.change(|world| world.blocks.clone());
     let all = blocks.iter().enumerate().flat_map(|(block, content)| {
         content.logs.iter().enumerate().map(move |(place, log)| ((block as i64, place as i64), log.topics[0]))

@@ -18,8 +18,8 @@ use toolcrib_index::parquet::{DESCRIPTION, Exported, VERSION, export};
 use toolcrib_index::{Index, MAX_TOOLS};
 use toolcrib_store::database::Value;
 
-use crate::databases::{Backend, Place};
-use crate::samples::{NOW, Sample, put, remove};
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::samples::{NOW, Sample, put, remove};
 
 /// More than a page of tools.
 const TOOLS: u64 = MAX_TOOLS as u64 + 30;

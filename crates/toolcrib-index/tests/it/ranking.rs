@@ -10,9 +10,9 @@ use toolcrib_index::moderation::{Decision, Step, Subject};
 use toolcrib_index::search::{Explanation, Hit, Reputation, Search, SearchOptions, SearchQuery, Sort};
 use toolcrib_store::database::Value;
 
-use crate::databases::{Backend, Place};
-use crate::samples::{NOW, Sample, put};
 use crate::search::write_embedding;
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::samples::{NOW, Sample, put};
 
 const DAY: i64 = 86_400;
 

@@ -11,7 +11,7 @@ use toolcrib_index::{Error, Index};
 use toolcrib_store::database::Value;
 use toolcrib_store::{Database, Location};
 
-use crate::databases::{Backend, Place, Server};
+use toolcrib_testkit::databases::{Backend, Place, Server};
 
 const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
 
@@ -101,7 +101,7 @@ async fn a_replica_is_read_once_it_has_what_must_be_shown() {
         .await
         .expect("read")
         .expect("a row")
-        .integer(0)
+        .scalar::<i64>()
         .expect("a count")
         == 0
     {
@@ -209,7 +209,7 @@ async fn other_databases_and_older_schemas_are_told_apart() {
     // Nothing was applied from here.
     let applied = "SELECT COUNT(*) FROM toolcrib_migration WHERE module = 'index.replication'";
     let row = pair.index.database().fetch_optional(applied, &[]).await.expect("read").expect("a row");
-    assert_eq!(row.integer(0).expect("a count"), 0);
+    assert_eq!(row.scalar::<i64>().expect("a count"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

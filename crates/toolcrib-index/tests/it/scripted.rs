@@ -14,7 +14,7 @@ use toolcrib_chain::abi::IToolRegistry::{
 use toolcrib_chain::predicate::UPGRADED_TOPIC;
 use toolcrib_chain::rpc::Chain;
 
-use crate::fake::{FakeNode, Reply, config};
+use toolcrib_testkit::nodes::fake::{FakeNode, Reply, config};
 
 pub(crate) const REGISTRY: Address = Address::repeat_byte(0x82);
 

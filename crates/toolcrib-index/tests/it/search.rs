@@ -10,9 +10,9 @@ use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_index::search::{Cursor, Filters, MAX_LIMIT, MAX_RANKED, Search, SearchOptions, SearchPage, SearchQuery, Sort};
 use toolcrib_index::{Error, Index};
 
-use crate::databases::{Backend, Place};
-use crate::quality;
-use crate::samples::{NOW, Sample, described, put, remove};
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::samples::quality;
+use toolcrib_testkit::samples::{NOW, Sample, described, put, remove};
 
 /// An index with one registry, on each engine.
 async fn indexes() -> Vec<(Place, Index, RegistryId)> {

@@ -9,8 +9,8 @@ use toolcrib_index::search::{Filters, Search, SearchOptions, SearchQuery, Sort, 
 use toolcrib_index::{Chains, Index};
 use toolcrib_store::database::Value;
 
-use crate::databases::{Backend, Place};
-use crate::samples::{NOW, Sample, put, remove};
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::samples::{NOW, Sample, put, remove};
 
 const WALLET: Address = Address::repeat_byte(0x55);
 

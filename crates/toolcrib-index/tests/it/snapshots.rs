@@ -13,9 +13,9 @@ use toolcrib_store::database::Value;
 use toolcrib_store::objects::{Objects, ObjectsLocation};
 use toolcrib_store::{Database, Location};
 
-use crate::databases::{Backend, Place};
-use crate::s3::Service;
-use crate::samples::{Sample, put};
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::objects::Service;
+use toolcrib_testkit::samples::{Sample, put};
 
 /// Whenever there is a change, and files of old snapshots go at once.
 const AT_ONCE: PublishOptions = PublishOptions { every_seconds: 0, changes: 1, soonest_seconds: 0, grace_seconds: 0 };

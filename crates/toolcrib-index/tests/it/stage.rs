@@ -1,34 +1,29 @@
 //! A node with the test token on it, an index beside it, and tools that are sold for that token.
 
-use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use alloy_provider::Provider;
 use alloy_signer::SignerSync;
 use alloy_signer_local::PrivateKeySigner;
-use alloy_sol_types::{SolCall, SolValue};
-use serde_json::{Value as Json, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use alloy_sol_types::SolCall;
+use serde_json::json;
+use std::ops::Deref;
 use toolcrib_chain::abi::IEIP3009;
-use toolcrib_chain::deploy::deploy_test_assets;
-use toolcrib_chain::network::Network;
-use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
-use toolcrib_chain::sign::{Domain, TransferAuthorization, TransferKind};
+use toolcrib_chain::rpc::Chain;
+use toolcrib_chain::sign::{TransferAuthorization, TransferKind};
 use toolcrib_chain::transaction::{Call, Prepared};
 use toolcrib_chain::wallet::{LocalWallet, Wallet};
 use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::money::Amount;
-use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_fetch::SystemClock;
 use toolcrib_index::listing::{AccessFacts, AccessKind, Health, Life, Listing, ManifestFacts, Price, Verdict};
 use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_index::{Index, text_key};
 use toolcrib_store::database::Value;
-use toolcrib_x402::{Authorization, asset};
+use toolcrib_testkit::nodes::FundedNode;
+use toolcrib_x402::Authorization;
 
 /// The chain of the tests.
 pub(crate) const LOCAL: u64 = 31_337;
@@ -36,82 +31,42 @@ pub(crate) const LOCAL: u64 = 31_337;
 /// What a call costs.
 pub(crate) const PRICE: u64 = 10_000;
 
-/// A node with the token. It ends with the test.
-pub(crate) struct Stage {
-    _running: Running,
-    url: String,
-    pub(crate) chain: Chain,
-    pub(crate) token: asset::Token,
-}
+/// A node with the token, some of which four accounts have.
+pub(crate) struct Stage(FundedNode);
 
-enum Running {
-    Ours { _devchain: Box<Devchain> },
-    Anvil { _child: Child },
+impl Deref for Stage {
+    type Target = FundedNode;
+
+    fn deref(&self) -> &FundedNode {
+        &self.0
+    }
 }
 
 impl Stage {
     /// One of each kind; without anvil only ours, and the test is recorded as skipped.
     pub(crate) async fn each() -> Vec<Self> {
-        let devchain = Devchain::builder(SystemClock).spawn().await.expect("a chain");
-        let url = devchain.http_url();
-        let mut stages = vec![Self::set_up(Running::Ours { _devchain: Box::new(devchain) }, url).await];
-        stages.extend(Self::anvil().await);
-        stages
-    }
-
-    async fn anvil() -> Option<Self> {
-        let program = toolcrib_testkit::anvil()?;
-        let mut child = Command::new(program)
-            .args(["--port", "0", "--chain-id", "31337"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("anvil starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let url = loop {
-            let line =
-                tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await.expect("in time").expect("readable");
-            if let Some(address) = line.expect("anvil says where it listens").strip_prefix("Listening on ") {
-                break format!("http://{}", address.trim());
+        let mut stages = Vec::new();
+        for node in FundedNode::each(LOCAL).await {
+            for signer in &dev_signers()[1..5] {
+                node.mint(signer.address(), 1_000_000).await;
             }
-        };
-        // What it prints later must not fill the pipe.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Some(Self::set_up(Running::Anvil { _child: child }, url).await)
-    }
-
-    async fn set_up(running: Running, url: String) -> Self {
-        let network = Network::by_id(LOCAL).expect("listed");
-        let chain = connect(&url, network.clone()).await;
-        deploy_test_assets(&chain, &deployer()).await.expect("deployed");
-        let stage = Self { _running: running, url, chain, token: asset::usdc(LOCAL).expect("listed") };
-        for signer in &dev_signers()[1..5] {
-            stage.mint(signer.address(), 1_000_000).await;
+            stages.push(Self(node));
         }
-        stage
+        stages
     }
 
     /// The same node, as if others had a say in which blocks are final.
     pub(crate) async fn public(&self) -> Chain {
-        let mut network = Network::by_id(LOCAL).expect("listed").clone();
-        network.is_local = false;
-        connect(&self.url, network).await
-    }
-
-    pub(crate) async fn mint(&self, to: Address, amount: u64) {
-        let data = [&keccak256("mint(address,uint256)")[..4], &(to, U256::from(amount)).abi_encode()].concat();
-        self.send(self.token.address, data.into()).await;
+        self.chain_of(|network| network.is_local = false).await
     }
 
     /// Sends and waits; the transaction succeeds.
     pub(crate) async fn send(&self, to: Address, data: Bytes) -> B256 {
-        self.send_as(&deployer(), to, data).await
+        self.0.send(&deployer(), to, data).await
     }
 
     pub(crate) async fn send_as(&self, wallet: &dyn Wallet, to: Address, data: Bytes) -> B256 {
-        let call = Call { to, data, value: U256::ZERO };
-        self.chain.send(wallet, &call, Duration::from_secs(20)).await.expect("mined").transaction_hash
+        self.0.send(wallet, to, data).await
     }
 
     /// Sends what no node was asked about, so that it may fail, and does not wait.
@@ -123,10 +78,6 @@ impl Stage {
         let signed = self.chain.sign(&wallet, &prepared).await.expect("signed");
         self.chain.broadcast(&signed).await.expect("sent");
         signed.hash
-    }
-
-    pub(crate) async fn dev(&self, method: &'static str, params: Json) -> Json {
-        self.chain.provider().client().request(method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 
     /// Waits until a transaction has a receipt.
@@ -169,10 +120,6 @@ impl Stage {
         self.send(batcher, data.into()).await
     }
 
-    pub(crate) fn domain(&self) -> Domain {
-        Domain::new(self.token.name, self.token.version, U256::from(LOCAL), self.token.address)
-    }
-
     pub(crate) fn sign(&self, signer: &PrivateKeySigner, authorization: &Authorization) -> Vec<u8> {
         let digest = TransferAuthorization::from(authorization).digest(TransferKind::Transfer, &self.domain());
         signer.sign_hash_sync(&digest).expect("a key signs").as_bytes().to_vec()
@@ -205,11 +152,6 @@ impl Stage {
 
 fn deployer() -> LocalWallet {
     LocalWallet::development(0).expect("a development account")
-}
-
-async fn connect(url: &str, network: Network) -> Chain {
-    let config = ChainConfig::new(&network, vec![NodeUrl::parse(url).expect("a URL")]).expect("a node");
-    Chain::connect(config).await.expect("the node answers")
 }
 
 /// An authorization that is good for ten minutes, with a nonce that no test has used before.

@@ -19,8 +19,8 @@ use toolcrib_x402::recipient::EndpointBinding;
 use toolcrib_x402::usage::{Subject, Submission, UsageProof};
 use toolcrib_x402::{Authorization, Signature, Spelling};
 
-use crate::databases::{Backend, Place};
 use crate::stage::{LOCAL, PRICE, REGISTRY, Sold, Stage, authorization, price, put};
+use toolcrib_testkit::databases::{Backend, Place};
 
 /// An index with one tool for sale, and the chain that it is paid on.
 struct Shop {
@@ -88,7 +88,7 @@ impl Shop {
     async fn all_totals(&self) -> i64 {
         const SUM: &str = "SELECT COALESCE(CAST(SUM(paid_calls + payers + ranking_payers + volume + signed_calls) AS BIGINT), 0)
             FROM index_usage_total";
-        self.index.database().fetch_optional(SUM, &[]).await.expect("readable").expect("a row").integer(0).expect("a number")
+        self.index.database().fetch_optional(SUM, &[]).await.expect("readable").expect("a row").scalar::<i64>().expect("a number")
     }
 }
 

@@ -9,10 +9,10 @@ use toolcrib_index::{Chains, Index, usage};
 use toolcrib_x402::usage::{Subject, Submission, UsageProof};
 use toolcrib_x402::{Authorization, asset};
 
-use crate::databases::{Backend, Place};
-use crate::fake::config;
-use crate::lying::{Signed, TRANSACTION, node};
 use crate::stage::{LOCAL, PRICE, REGISTRY, Sold, put};
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::nodes::fake::config;
+use toolcrib_testkit::nodes::lying::{Signed, TRANSACTION, node};
 
 const BASE: u64 = 8453;
 const CREATOR: Address = Address::repeat_byte(0xc0);

@@ -1,8 +1,7 @@
-//! How endpoints hand a document out: raw, as text, or inside JSON.
+//! How endpoints encode a document: raw, as text, or inside JSON.
 //!
-//! ERC-8257 leaves the form open. What servers do: the bytes of the security module as they are, the same in base64 or
-//! hex, or a JSON object with the base64 under some name. The bytes decide which it is; the content type is often wrong
-//! and serves only to explain a refusal.
+//! ERC-8257 leaves the encoding open. Servers send the raw bytes of the security module, the same in base64 or hex, or a JSON object with
+//! the base64 in some field. The bytes decide which it is; the content type is often wrong and is only used to explain a rejection.
 
 use std::borrow::Cow;
 
@@ -14,14 +13,14 @@ use toolcrib_core::json::{self, Limits};
 
 use super::Report;
 
-/// Most bytes of an answer that are looked at: a payload of 16384 bytes with its envelope, twice as long in hex, and
-/// as much again for what else a server puts beside it.
+/// Most bytes of a response that are read: a payload of 16384 bytes with its envelope, twice as long in hex, and the same again for other
+/// fields.
 pub const MAX_BODY_BYTES: usize = 65_536;
 
-/// How deep JSON around a document may be nested. The document stands at the top; other fields may have some structure.
+/// Deepest nesting of JSON around a document. The document is at the top level; other fields may have some structure.
 const MAX_JSON_DEPTH: usize = 16;
 
-/// The names under which servers put the document, the clearest first.
+/// The fields in which servers put the document, the clearest name first.
 const FIELDS: [&str; 10] = [
     "attestation_document",
     "attestationDocument",
@@ -35,7 +34,7 @@ const FIELDS: [&str; 10] = [
     "data",
 ];
 
-/// The bytes of the document inside an answer.
+/// The bytes of the document in a response.
 pub(super) fn document<'a>(report: &Report<'a>) -> Result<Cow<'a, [u8]>, Box<Finding>> {
     let body = report.body;
     if body.len() > MAX_BODY_BYTES {
@@ -64,7 +63,7 @@ pub(super) fn document<'a>(report: &Report<'a>) -> Result<Cow<'a, [u8]>, Box<Fin
     })
 }
 
-/// An array of four, with or without tag 18. No text begins with either byte.
+/// An array of four, with or without tag 18. No text starts with either byte.
 fn looks_like_cose(bytes: &[u8]) -> bool {
     matches!(bytes.first(), Some(0x84 | 0xd2))
 }
@@ -75,12 +74,12 @@ fn from_json(text: &str) -> Option<Vec<u8>> {
     let root = document.root();
     match root.as_str() {
         Some(text) => from_text(text),
-        // Whichever field it is, what it holds must verify; so the first that could be a document is taken.
+        // The document must verify regardless of its field, so the first field that could hold one is used.
         None => FIELDS.iter().find_map(|field| from_text(root.get(field)?.as_str()?)),
     }
 }
 
-/// Hex, or base64 of either alphabet, with or without padding, in lines or not.
+/// Decodes hex, or base64 of either alphabet, with or without padding and line breaks.
 fn from_text(text: &str) -> Option<Vec<u8>> {
     let mut joined = text.to_owned();
     joined.retain(|c| !c.is_ascii_whitespace());

@@ -1,4 +1,4 @@
-//! Makes Nitro-like documents with an authority of our own, good ones and every kind of bad one. For tests.
+//! Creates Nitro-like documents with a test authority: valid ones and every kind of invalid one. For tests.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -18,18 +18,18 @@ use x509_cert::serial_number::SerialNumber;
 use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 use x509_cert::time::{Time, Validity};
 
-/// When documents are made, unless a test says otherwise: 2026-05-01T18:00:00Z.
+/// The time of the documents, unless a test sets another: 2026-05-01T18:00:00Z.
 pub(super) const MADE: i64 = 1_777_658_400;
 
 /// The measurement in them.
 pub(super) const IMAGE: [u8; 48] = [0xa5; 48];
 
-/// A key, always the same for the same number.
+/// Returns the key for a number.
 fn key(number: u8) -> SigningKey {
     SigningKey::from_slice(&[number; 48]).expect("in the range of the curve")
 }
 
-/// Signs. The same bytes always get the same signature, so that certificates which many tests share are signed once.
+/// Signs deterministically, so that certificates that many tests share are signed once.
 pub(super) fn sign(number: u8, message: &[u8]) -> Signature {
     type Known = HashMap<(u8, Vec<u8>), Signature>;
     static MADE: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
@@ -42,14 +42,14 @@ pub(super) fn sign(number: u8, message: &[u8]) -> Signature {
     })
 }
 
-/// The public half of a key, as a point.
+/// The public key as a point.
 fn point(number: u8) -> Vec<u8> {
     static MADE: LazyLock<Mutex<HashMap<u8, Vec<u8>>>> = LazyLock::new(Mutex::default);
     let mut made = MADE.lock().expect("no test panics while it makes keys");
     made.entry(number).or_insert_with(|| key(number).verifying_key().to_encoded_point(false).as_bytes().to_vec()).clone()
 }
 
-/// A certificate to be made.
+/// The contents of a certificate to create.
 #[derive(Clone)]
 pub(super) struct Card {
     pub(super) subject: &'static str,
@@ -57,7 +57,7 @@ pub(super) struct Card {
     pub(super) key: u8,
     pub(super) signed_by: u8,
     pub(super) valid: (i64, i64),
-    /// Whether it is an authority, and how many may be below it; `None` leaves the extension out.
+    /// Basic constraints: whether it is an authority, and its path length; `None` omits the extension.
     pub(super) basic: Option<(bool, Option<u8>)>,
     pub(super) usage: Option<FlagSet<KeyUsages>>,
     pub(super) more: Vec<(&'static str, bool)>,
@@ -150,7 +150,7 @@ impl Card {
     }
 }
 
-/// A document to be made. Fields are kept as the CBOR that goes into the payload, so that tests can break each.
+/// The contents of a document to create. Fields are the CBOR of the payload, so that tests can break each.
 #[derive(Clone)]
 pub(super) struct Forge {
     pub(super) chain: Vec<Card>,
@@ -199,7 +199,7 @@ impl Forge {
         self.chain[0].der()
     }
 
-    /// The entries of the payload, each as the CBOR of key and value.
+    /// The entries of the payload: CBOR of key and value.
     pub(super) fn entries(&self) -> Vec<Vec<u8>> {
         let optional = |value: &Option<Vec<u8>>| value.as_ref().map_or_else(|| vec![0xf6], |bytes| byte_string(bytes));
         let mut registers = head(5, self.registers.len() as u64);
@@ -229,7 +229,7 @@ impl Forge {
         self.sign(&self.payload(&self.entries()))
     }
 
-    /// A payload of these entries.
+    /// A payload with these entries.
     pub(super) fn payload(&self, entries: &[Vec<u8>]) -> Vec<u8> {
         if self.indefinite {
             return [&[0xbf][..], &entries.concat(), &[0xff]].concat();
@@ -237,7 +237,7 @@ impl Forge {
         [head(5, entries.len() as u64), entries.concat()].concat()
     }
 
-    /// A document around this payload, with a right signature.
+    /// A document with this payload and a valid signature.
     pub(super) fn sign(&self, payload: &[u8]) -> Vec<u8> {
         let (protected, payload) = (byte_string(&self.protected), byte_string(payload));
         let signed = [head(4, 4), text("Signature1"), protected.clone(), vec![0x40], payload.clone()].concat();

@@ -1,6 +1,6 @@
-//! Genuine AWS Nitro documents of the corpus, and copies of them that were tampered with.
+//! Genuine AWS Nitro documents of the corpus, and tampered copies of them.
 //!
-//! The documents and their certificates are old, so that they are judged as valid when they were made.
+//! The documents and their certificates are old, so the tests verify them at the time of their creation.
 
 #![expect(clippy::disallowed_methods, reason = "core itself reads no files; this test does")]
 
@@ -14,7 +14,7 @@ use super::forge::{Forge, byte_string, head, text};
 use super::nitro::{array, bytes_or_null, next_entry};
 use super::*;
 
-/// The fields of a payload in CBOR, each with its name, and the bytes of signature and chain.
+/// The CBOR fields of a payload by name, and the bytes of signature and chain.
 struct Parts {
     name: String,
     body: Vec<u8>,
@@ -22,11 +22,11 @@ struct Parts {
     bundle: Vec<Vec<u8>>,
     signature: Vec<u8>,
     made: UnixTime,
-    /// Of a production enclave: the registers of a debug enclave are zero, which is an error of its own.
+    /// Whether it is from a production enclave: the registers of a debug enclave are zero, which is an error of its own.
     production: bool,
 }
 
-/// All documents of the corpus; `None`, and a recorded skip, without it.
+/// All documents of the corpus; without it `None` and a recorded skip.
 fn documents() -> Option<Vec<Parts>> {
     let folder = toolcrib_testkit::corpus("attestation")?;
     let paths = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("readable").path());
@@ -84,14 +84,14 @@ fn parts(path: &std::path::Path) -> Parts {
 }
 
 impl Parts {
-    /// The document again, with these values and this signature.
+    /// Serialises the document with these values and this signature.
     fn document(&self, entries: &[(String, Vec<u8>)], signature: &[u8]) -> Vec<u8> {
         let entries: Vec<_> = entries.iter().map(|(name, value)| [text(name), value.clone()].concat()).collect();
         let payload = [head(5, entries.len() as u64), entries.concat()].concat();
         [head(4, 4), byte_string(&[0xa1, 0x01, 0x38, 34]), vec![0xa0], byte_string(&payload), byte_string(signature)].concat()
     }
 
-    /// The document with another value in one field and the signature of the genuine one.
+    /// The document with another value in one field and the original signature.
     fn with(&self, name: &str, value: Vec<u8>) -> Vec<u8> {
         self.document(&self.replaced(name, value), &self.signature)
     }
@@ -106,7 +106,7 @@ impl Parts {
         &self.entries.iter().find(|entry| entry.0 == name).expect("a field of this name").1
     }
 
-    /// The codes of what is wrong with `body` five seconds after this document was made, if it is refused.
+    /// The error codes for `body` five seconds after this document was made, if it is rejected.
     fn refused(&self, body: &[u8]) -> Option<Vec<Code>> {
         let attested = judge(body, &aws(), UnixTime::from_seconds(self.made.seconds() + 5));
         let errors = attested.findings().iter().filter(|finding| finding.severity == Severity::Error);
@@ -132,7 +132,7 @@ fn judge(body: &[u8], policy: &Policy, now: UnixTime) -> Attested {
     verify(&Report { body, content_type: None }, &claim, policy, now, None)
 }
 
-/// The production documents. Those of debug enclaves are refused before they are tampered with.
+/// The production documents. Those of debug enclaves are rejected without tampering.
 fn production() -> Option<Vec<Parts>> {
     let documents: Vec<_> = documents()?.into_iter().filter(|document| document.production).collect();
     assert!(!documents.is_empty(), "all documents are of debug enclaves");
@@ -157,7 +157,7 @@ fn genuine_documents_were_valid_when_they_were_made() {
         let verified = attested.verified().unwrap_or_else(|| panic!("{}: {:?}", document.name, attested.findings()));
         assert_eq!(verified.chain[0].sha256, aws().nitro_roots[0].fingerprint());
         assert_eq!(verified.chain.len(), document.bundle.len() + 1);
-        // Taken apart and put together again it is the same document, so that what follows changes what it says it changes.
+        // Parsing and serialising gives the same document, so each of the following changes is the only one.
         let again = document.document(&document.entries, &document.signature);
         assert!(judge(&again, &aws(), document.made).verified().is_some(), "{}", document.name);
     }
@@ -200,14 +200,14 @@ fn a_genuine_document_with_one_changed_field_is_refused() {
             let codes = document.refused(&document.with(name, value));
             assert!(codes.as_ref().is_some_and(|codes| codes.contains(&expected)), "{name}: {codes:?}, not {expected:?}");
         }
-        // One bit of every register: a byte for the map, then an index, two bytes for the length and 48 for the value of each.
+        // One bit of every register: a byte for the map, then for each an index, two bytes for the length and 48 for the value.
         let registers = document.value("pcrs");
         for at in (0..registers.len()).filter(|at| at % 51 == 14) {
             let mut changed = registers.to_vec();
             changed[at] ^= 1;
             document.check_refused(&document.with("pcrs", changed), &[code::SIGNATURE]);
         }
-        // A field that is missing, one that is unknown, one that occurs twice.
+        // A missing field, an unknown one, a duplicate one.
         for index in 0..document.entries.len() {
             let mut entries = document.entries.clone();
             let (name, _) = entries.remove(index);
@@ -237,7 +237,7 @@ fn a_genuine_document_with_another_signature_is_refused() {
         for other in documents.iter().filter(|other| other.signature != document.signature) {
             document.check_refused(&document.document(&document.entries, &other.signature), &[code::SIGNATURE]);
         }
-        // A byte more or less, and every byte of the envelope's head.
+        // One byte more or less, and every byte of the envelope's head.
         let body = &document.body;
         document.check_refused(&body[..body.len() - 1], &[code::CBOR]);
         document.check_refused(&[&body[..], &[0]].concat(), &[code::CBOR]);
@@ -286,7 +286,7 @@ fn a_genuine_chain_lends_its_name_to_no_other_key() {
         assert_eq!(errors, [code::ROOT_UNKNOWN]);
         let nothing_pinned = judge(&document.body, &Policy { nitro_roots: Vec::new(), ..aws() }, document.made);
         assert!(matches!(nothing_pinned, Attested::Claimed(_)));
-        // The genuine authorities above a leaf of our own, rightly signed with its key.
+        // The genuine authorities above a test leaf, whose signature is valid.
         let mut entries = document.entries.clone();
         for (name, value) in &mut entries {
             if name == "certificate" {
@@ -296,7 +296,7 @@ fn a_genuine_chain_lends_its_name_to_no_other_key() {
         let payload: Vec<_> = entries.iter().map(|(name, value)| [text(name), value.clone()].concat()).collect();
         let codes = document.refused(&forge.sign(&forge.payload(&payload)));
         assert_eq!(codes.as_deref(), Some(&[code::CHAIN, code::CERTIFICATE_VALIDITY][..]));
-        // The genuine leaf below authorities of our own.
+        // The genuine leaf below test authorities.
         let own_bundle: Vec<_> = forge.chain.iter().map(super::forge::Card::der).collect();
         let attested = judge(&document.with("cabundle", bundle_of(&own_bundle)), &other_root, document.made);
         assert!(attested.findings().iter().any(|it| it.code == code::CHAIN), "{:?}", attested.findings());

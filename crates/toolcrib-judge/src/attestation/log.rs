@@ -1,4 +1,4 @@
-//! The link to a transparency log: its shape, and whether somebody else runs the log.
+//! The transparency log link: its format, and whether the log is independent of the operator.
 
 use toolcrib_core::codes;
 use toolcrib_core::finding::Finding;
@@ -6,7 +6,7 @@ use toolcrib_core::url::HttpsUrl;
 
 use super::{Claim, pointed};
 
-/// What can be said about the log without asking it. Inclusion is not checked, and a hint says so.
+/// Checks the link without a request to the log. Inclusion is not verified, and a hint says so.
 pub(super) fn check(claim: &Claim<'_>) -> Vec<Finding> {
     let Some(text) = claim.transparency_log else { return Vec::new() };
     let Ok(log) = HttpsUrl::parse(text) else {
@@ -28,8 +28,7 @@ pub(super) fn check(claim: &Claim<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Whether `host` is `parent` or a name below it. Which names can be bought separately is not known here, so brothers
-/// below one domain count as strangers.
+/// Whether `host` is `parent` or a name below it. Public suffixes are not known here, so siblings below one domain count as unrelated.
 fn is_same_or_below(host: &str, parent: &str) -> bool {
     host.strip_suffix(parent).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
@@ -63,7 +62,7 @@ mod tests {
         check_log("https://api.example.net/log", &[OWN, CHECKED]);
         check_log("https://notexample.com/log", &[CHECKED]);
         check_log("https://log.example.org/log", &[CHECKED]);
-        // Without a list of public suffixes, brothers cannot be told from neighbours.
+        // Without a list of public suffixes, siblings cannot be distinguished from unrelated hosts.
         check_log("https://log.example.com/log", &[CHECKED]);
         for wrong in ["http://rekor.sigstore.dev/1", "rekor.sigstore.dev/1", "", "ftp://x", "https://"] {
             check_log(wrong, &["attestation.log_url"]);

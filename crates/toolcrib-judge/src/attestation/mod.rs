@@ -1,17 +1,17 @@
 //! Attestation reports: is a claim about isolated hardware verified, or only claimed?
 //!
-//! A manifest may say that its tool runs in a trusted execution environment and name an endpoint for reports.
-//! [`verify`] judges one such report, given its bytes, the claim, a [`Policy`] and the time; [`effective_tier`] says
-//! what remains of the declared trust. Fetching is somebody else's work.
+//! A manifest may claim that its tool runs in a trusted execution environment and name an endpoint for reports. [`verify`] judges one such
+//! report, given its bytes, the claim, a [`Policy`] and the time; [`effective_tier`] returns what remains of the declared trust. The caller
+//! fetches the report.
 //!
-//! AWS Nitro documents are verified: the signature, the certificates up to a root that the user pinned, the age, the
-//! nonce if one was sent, and the measurement. **`enclaveHash` is compared with PCR0**, the SHA-384 measurement of the
-//! enclave image, as ERC-8257 §5 suggests; other registers are reported and not compared. Reports of any other type are
-//! never verified here and always come out as [`Attested::Claimed`].
+//! AWS Nitro documents are verified: the signature, the certificates up to a root that the user pinned, the age, the nonce if one was sent,
+//! and the measurement. **`enclaveHash` is compared with PCR0**, the SHA-384 measurement of the enclave image, as ERC-8257 §5 suggests;
+//! other registers are reported and not compared. Reports of any other type are never verified here and always result in
+//! [`Attested::Claimed`].
 //!
-//! What even a verified report leaves open: that the tool's endpoint is served by the enclave that made the report
-//! (nothing in ERC-8257 ties the two together), what the enclave sends to others, that its platform was not revoked
-//! since, and that the report is in the transparency log that the manifest names.
+//! Even a verified report leaves open whether the tool's endpoint is served by the enclave that made the report (nothing in ERC-8257 ties
+//! the two together), what the enclave sends to others, whether its platform was revoked since, and whether the report is in the
+//! transparency log of the manifest.
 
 mod body;
 mod log;
@@ -36,19 +36,19 @@ use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::hex::{self, Hex};
 use toolcrib_core::tool::{Attestation, Execution, Tier, Verifiability};
 
-/// The protocol whose reports are verified, as manifests write it.
+/// The protocol whose reports are verified, as written in manifests.
 pub const NITRO: &str = "nitro";
 
-/// What an attestation endpoint answered.
+/// The response of an attestation endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
     /// The body, as fetched.
     pub body: &'a [u8],
-    /// The declared content type. It decides nothing.
+    /// The declared content type. It has no influence.
     pub content_type: Option<&'a str>,
 }
 
-/// What the manifest claims.
+/// The claim of the manifest.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claim<'a> {
     /// `type`: the protocol.
@@ -59,7 +59,7 @@ pub struct Claim<'a> {
     pub max_age: Option<u64>,
     /// `transparencyLogURI`.
     pub transparency_log: Option<&'a str>,
-    /// `endpoint`: where reports come from.
+    /// `endpoint`: the URL of reports.
     pub endpoint: Option<&'a str>,
     /// The endpoint of the tool itself, which belongs to the same operator.
     pub tool_endpoint: Option<&'a str>,
@@ -79,19 +79,19 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// What became of a report. Serialised for reports; never read back, so that a file cannot claim to be verified.
+/// The result for a report. It is serialised for reports and never deserialised, so that a file cannot claim to be verified.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum Attested {
-    /// The report is genuine, fresh, and says what the manifest says.
+    /// The report is genuine and fresh, and matches the manifest.
     Verified(Verified),
-    /// Nothing speaks against the report, and nothing was proven.
+    /// Nothing contradicts the report, but nothing was proven.
     Claimed(Claimed),
-    /// The report is not what it should be.
+    /// The report is invalid.
     Refused(Refused),
 }
 
-/// What a verified report proves. Only [`verify`] makes one.
+/// What a verified report proves. Only [`verify`] creates it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Verified {
@@ -99,22 +99,22 @@ pub struct Verified {
     pub protocol: &'static str,
     /// The module that made the report. Text from the report: escape it before showing it.
     pub module: String,
-    /// When the report was made.
+    /// The creation time of the report.
     #[serde(serialize_with = "seconds")]
     pub made: UnixTime,
-    /// The oldest age at which it would still be accepted, in seconds.
+    /// The greatest age at which it is accepted, in seconds.
     pub max_age: u64,
     /// The measurements, by name.
     pub measurements: Vec<Measurement>,
-    /// Whether the manifest names a measurement, which then is the one in the report.
+    /// Whether the manifest names a measurement, which then matches the report.
     pub measurement_pinned: bool,
-    /// Whether a nonce was sent and came back.
+    /// Whether a nonce was sent and is in the report.
     pub nonce_checked: bool,
     /// A key that the enclave put in the report: `0x` and hex.
     pub public_key: Option<String>,
     /// Data that the enclave put in the report: `0x` and hex.
     pub user_data: Option<String>,
-    /// Who signed, from the pinned root down to the certificate of the module.
+    /// The certificates, from the pinned root down to the certificate of the module.
     pub chain: Vec<Signer>,
     /// Warnings and hints.
     pub findings: Vec<Finding>,
@@ -123,40 +123,40 @@ pub struct Verified {
 /// One measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Measurement {
-    /// What it is called, such as `PCR0`.
+    /// The name, such as `PCR0`.
     pub name: String,
-    /// Its value: `0x` and lowercase hex, as manifests write it.
+    /// The value: `0x` and lowercase hex, as in manifests.
     pub value: String,
 }
 
 /// A certificate of the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Signer {
-    /// Whose it is. Text from a certificate: escape it before showing it.
+    /// The subject. Text from a certificate: escape it before showing it.
     pub subject: String,
     /// Its SHA-256 fingerprint: `0x` and lowercase hex.
     pub sha256: String,
-    /// The first moment at which it is valid.
+    /// The start of its validity.
     #[serde(serialize_with = "seconds")]
     pub not_before: UnixTime,
-    /// The last one.
+    /// The end of its validity.
     #[serde(serialize_with = "seconds")]
     pub not_after: UnixTime,
 }
 
-/// A report that stays a claim.
+/// A report that remains a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claimed {
-    /// Why it was not verified, in a few words.
+    /// Why it was not verified.
     pub why: &'static str,
-    /// Warnings and hints, the reason among them.
+    /// Warnings and hints, including the reason.
     pub findings: Vec<Finding>,
 }
 
-/// A report that was refused.
+/// A report that was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refused {
-    /// What is wrong; at least one is an error.
+    /// The findings; at least one is an error.
     pub findings: Vec<Finding>,
 }
 
@@ -169,7 +169,7 @@ impl Attested {
         }
     }
 
-    /// Everything that was found.
+    /// All findings.
     pub fn findings(&self) -> &[Finding] {
         match self {
             Self::Verified(verified) => &verified.findings,
@@ -178,7 +178,7 @@ impl Attested {
         }
     }
 
-    /// The word for reports: `verified`, `claimed` or `refused`.
+    /// The name in reports: `verified`, `claimed` or `refused`.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Verified(_) => "verified",
@@ -202,8 +202,8 @@ impl Attested {
 
 /// Judges a report.
 ///
-/// A `nonce` is given only if one was sent and must come back: ERC-8257 defines no parameter for it, so that endpoints
-/// that do not know ours answer without.
+/// Pass a `nonce` only if one was sent and must be in the report: ERC-8257 defines no parameter for it, so endpoints that do not support
+/// ours respond without.
 pub fn verify(report: &Report<'_>, claim: &Claim<'_>, policy: &Policy, now: UnixTime, nonce: Option<&[u8]>) -> Attested {
     let outcome = if claim.protocol == NITRO {
         verify_nitro(report, claim, policy, now, nonce)
@@ -296,12 +296,12 @@ fn check_measurement(document: &nitro::Document<'_>, enclave_hash: Option<&str>)
         .then(|| pointed(Finding::new(codes::attestation::MEASUREMENT).expected(lower_hex(image)).got(claimed), "enclaveHash"))
 }
 
-/// What may be believed about a tool's environment.
+/// The trust in a tool's environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effective {
     /// The tier that the author declares.
     pub declared: Tier,
-    /// The tier that the manifest's fields support: still a claim.
+    /// The tier that the manifest's fields support: a claim.
     pub claimed: Tier,
     /// The tier to use for decisions: more than self-attested only with a verified report.
     pub tier: Tier,
@@ -309,11 +309,11 @@ pub struct Effective {
     pub execution: Execution,
 }
 
-/// What remains of the declared trust, given what became of the report; `None` when none was fetched.
+/// Returns what remains of the declared trust, given the result for the report; `None` if no report was fetched.
 ///
-/// Without a verified report every claim counts as self-attested on ordinary servers (ERC-8257, Verifiability Trust
-/// Model). With one, the lower of the declared and the supported tier counts, and `verifiable` needs an `enclaveHash`
-/// besides: a rebuilt image that is compared with nothing verifies nothing.
+/// Without a verified report every claim counts as self-attested on ordinary servers (ERC-8257, Verifiability Trust Model). With one, the
+/// lower of the declared and the supported tier counts, and `verifiable` also needs an `enclaveHash`: a rebuilt image that is compared with
+/// nothing verifies nothing.
 pub fn effective_tier(claims: Verifiability<'_>, attested: Option<&Attested>) -> Effective {
     let (declared, claimed) = (claims.declared_tier(), claims.effective_tier());
     let (tier, execution) = match attested.and_then(Attested::verified) {

@@ -1,9 +1,9 @@
 //! AWS Nitro attestation documents: a `COSE_Sign1` envelope around a CBOR map, signed by the security module.
 //!
-//! Fields and sizes are those of the vendor's description of the attestation process (§2.2 and §3.2.2). In two places
-//! the modules differ from it, and this reader follows the modules: optional fields that were not set are present as
-//! null, and newer ones write the outer map with indefinite length. Arrays and strings have definite lengths. The caller says what it
-//! expects next, so nothing recurses.
+//! Fields and sizes are those of the vendor's description of the attestation process (§2.2 and §3.2.2). In two places the modules differ
+//! from it, and this parser follows the modules: optional fields that were not set are present as null, and newer ones write the outer map
+//! with indefinite length. Arrays and strings have definite lengths. The caller requests the expected type of each item, so nothing
+//! recurses.
 
 use minicbor::Decoder;
 use minicbor::data::{Tag, Type};
@@ -23,24 +23,24 @@ pub(crate) const MAX_AUTHORITIES: usize = 10;
 /// Most bytes of the signed payload: §3.1 of the vendor's description.
 pub const MAX_PAYLOAD_BYTES: usize = 16_384;
 
-/// Most bytes of one certificate, of `public_key`, `user_data` and `nonce`: §2.2. (§3.2.2 says 512 for the last two;
-/// the larger number cannot refuse a genuine document.)
+/// Most bytes of one certificate, of `public_key`, `user_data` and `nonce`: §2.2. (§3.2.2 says 512 for the last two; the larger limit
+/// cannot reject a genuine document.)
 pub(crate) const MAX_FIELD_BYTES: usize = 1_024;
 
-/// Most bytes of `module_id`. The vendor names no bound; genuine ones have about forty.
+/// Most bytes of `module_id`. The vendor specifies no limit; genuine ones have about forty.
 pub(crate) const MAX_MODULE_ID_BYTES: usize = 256;
 
 /// Registers are numbered 0 to 31.
 const REGISTERS: usize = 32;
 
-/// The tag of a `COSE_Sign1` structure, which may be left out.
+/// The tag of a `COSE_Sign1` structure; it is optional.
 const COSE_SIGN1_TAG: Tag = Tag::new(18);
 
-/// The label of the algorithm in COSE headers, and ES384.
+/// The COSE header label of the algorithm, and ES384.
 const ALGORITHM_LABEL: i64 = 1;
 const ES384: i64 = -35;
 
-/// A document whose form was checked and nothing else.
+/// A document whose format was checked, but not its signature.
 pub(super) struct Document<'a> {
     protected: &'a [u8],
     payload: &'a [u8],
@@ -61,7 +61,7 @@ pub(super) struct Fields<'a> {
     pub(super) nonce: Option<&'a [u8]>,
 }
 
-/// Why a document is refused by its form.
+/// Why the format of a document is invalid.
 struct Refusal {
     code: Code,
     message: String,
@@ -88,13 +88,13 @@ impl From<CborError> for Refusal {
 }
 
 impl<'a> Document<'a> {
-    /// Reads the envelope and the payload.
+    /// Parses the envelope and the payload.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, Box<Finding>> {
         envelope(bytes).map_err(|refusal| Finding::new(refusal.code).message(refusal.message).into())
     }
 
-    /// Checks the chain from a pinned root to the signing certificate, and the signature. `now` is the second moment
-    /// at which the certificates must be valid, unless the policy leaves it out.
+    /// Checks the chain from a pinned root to the signing certificate, and the signature. The certificates must be valid when the document
+    /// was made and also at `now`, unless the policy disables the latter.
     pub(super) fn check_signature(&self, policy: &Policy, now: UnixTime) -> Result<Vec<Signer>, Vec<Finding>> {
         let fields = &self.fields;
         let parse = |(index, &der): (usize, &&'a [u8])| {
@@ -108,7 +108,7 @@ impl<'a> Document<'a> {
         let mut chain = bundle.enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
         let Some(leaf) = chain.pop() else { return Err(Vec::new()) };
         let made = self.time();
-        // The document may be up to a minute ahead of our clock, and the certificate may be as young as the document.
+        // The document may be up to a minute ahead of our clock, and the certificate may be as new as the document.
         let moments = [made, now.max(made)];
         let moments = if policy.certificates_valid_now { &moments[..] } else { &moments[..1] };
         let mut findings: Vec<_> =
@@ -119,12 +119,12 @@ impl<'a> Document<'a> {
         if findings.is_empty() { Ok(chain.iter().chain([&leaf]).map(Certificate::summary).collect()) } else { Err(findings) }
     }
 
-    /// When the document was made, in whole seconds.
+    /// The creation time of the document, in whole seconds.
     pub(super) fn time(&self) -> UnixTime {
         UnixTime::from_seconds(i64::try_from(self.fields.timestamp / 1_000).unwrap_or(i64::MAX))
     }
 
-    /// The registers that the document has.
+    /// The registers of the document.
     pub(super) fn measurements(&self) -> Vec<Measurement> {
         let present = |(index, register): (usize, &Option<&[u8]>)| {
             register.map(|value| Measurement { name: format!("PCR{index}"), value: lower_hex(value) })
@@ -149,7 +149,7 @@ impl<'a> Document<'a> {
 }
 
 fn push_byte_string(string: &[u8], out: &mut Vec<u8>) {
-    // No string here is longer than a payload, so that three forms are enough.
+    // No string here is longer than a payload, so three forms suffice.
     match string.len() {
         length @ 0..24 => out.push(0x40 | length as u8),
         length @ 24..256 => out.extend_from_slice(&[0x58, length as u8]),
@@ -300,13 +300,13 @@ fn sized<'a, T: ?Sized>(value: &'a T, length: fn(&T) -> usize, least: usize, mos
     }
 }
 
-/// The head of an array of definite length: how many items follow.
+/// Parses the head of an array of definite length and returns the number of items.
 pub(super) fn array(reader: &mut Decoder<'_>) -> Result<u64, CborError> {
     let at = reader.position();
     reader.array()?.ok_or_else(|| CborError::message("an array of definite length belongs here").at(at))
 }
 
-/// Whether a map has one more entry. Counts it, or takes the break that ends a map of indefinite length.
+/// Whether a map has another entry. Counts it, or consumes the break that ends a map of indefinite length.
 pub(super) fn next_entry(reader: &mut Decoder<'_>, left: &mut Option<u64>) -> Result<bool, CborError> {
     match left {
         Some(0) => Ok(false),
@@ -322,12 +322,12 @@ pub(super) fn next_entry(reader: &mut Decoder<'_>, left: &mut Option<u64>) -> Re
     }
 }
 
-/// A byte string, or `None` for null.
+/// Parses a byte string, or returns `None` for null.
 pub(super) fn bytes_or_null<'a>(reader: &mut Decoder<'a>) -> Result<Option<&'a [u8]>, CborError> {
     if reader.datatype()? == Type::Null { reader.null().map(|()| None) } else { reader.bytes().map(Some) }
 }
 
-/// Nothing may follow.
+/// Checks that nothing follows.
 fn end(reader: &Decoder<'_>) -> Result<(), Refusal> {
     let at = reader.position();
     if at == reader.input().len() { Ok(()) } else { Err(Refusal::cbor(at, "bytes follow after the end")) }

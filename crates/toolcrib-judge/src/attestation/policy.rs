@@ -1,4 +1,4 @@
-//! What the reader of a report decides for itself: which roots it trusts and how old a report may be.
+//! The settings of a report's reader: trusted roots and the greatest age of a report.
 
 use std::fmt;
 
@@ -10,28 +10,28 @@ use x509_cert::der::Document;
 use super::lower_hex;
 use super::x509::Certificate;
 
-/// How old a report may be when the manifest does not say: ERC-8257 §5 suggests one hour.
+/// Greatest age of a report if the manifest has none: ERC-8257 §5 suggests one hour.
 pub(crate) const DEFAULT_MAX_AGE: u64 = 3_600;
 
-/// How far a report may be ahead of our clock, in seconds. Clocks of servers differ by seconds, not by minutes.
+/// How far a report may be ahead of our clock, in seconds. Clock skew between servers is seconds, not minutes.
 pub const MAX_AHEAD: i64 = 60;
 
 /// The SHA-256 fingerprint of the root certificate that AWS publishes for Nitro Enclaves in its commercial partitions
-/// (`aws.nitro-enclaves`, valid from 2019 to 2049). Nothing is pinned by itself: settings name it.
+/// (`aws.nitro-enclaves`, valid from 2019 to 2049). It is not pinned by default: settings must name it.
 pub const AWS_NITRO_ROOT_G1: &str =
     "64:1A:03:21:A3:E2:44:EF:E4:56:46:31:95:D6:06:31:7E:D7:CD:CC:3C:17:56:E0:98:93:F3:C6:8F:79:BB:5B";
 
-/// How to judge reports.
+/// The policy for reports.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// The roots at which chains of AWS Nitro documents may begin. With none, no document is verified.
+    /// The trusted roots of AWS Nitro documents. If empty, no document is verified.
     pub nitro_roots: Vec<Root>,
-    /// How old a report may be, in seconds, when the manifest does not say.
+    /// Greatest age of a report, in seconds, if the manifest has none.
     pub default_max_age: u64,
-    /// How old a report may be at most, in seconds, whatever the manifest says.
+    /// Upper limit of the age of a report, in seconds, which a manifest cannot raise.
     pub max_age_ceiling: Option<u64>,
-    /// Whether certificates must be valid now, too, and not only when the document was made. The certificate of a
-    /// Nitro enclave lives for three hours, so that a `maxAge` beyond them has no effect while this is on.
+    /// Whether certificates must also be valid now, and not only when the document was made. The certificate of a Nitro enclave is valid
+    /// for three hours, so a larger `maxAge` has no effect while this is set.
     pub certificates_valid_now: bool,
 }
 
@@ -42,14 +42,14 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The age up to which a report is accepted, given the `maxAge` of the manifest.
+    /// The greatest accepted age of a report, given the `maxAge` of the manifest.
     pub fn max_age(&self, claimed: Option<u64>) -> u64 {
         let wanted = claimed.unwrap_or(self.default_max_age);
         self.max_age_ceiling.map_or(wanted, |ceiling| wanted.min(ceiling))
     }
 }
 
-/// A root certificate that its user chose to trust, known by the SHA-256 of its DER form.
+/// A root certificate that the user trusts, identified by the SHA-256 of its DER form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Root([u8; 32]);
 
@@ -60,7 +60,7 @@ impl Root {
         if certificate.may_issue() { Ok(Self(Sha256::digest(der).into())) } else { Err(RootFault::NotAnAuthority) }
     }
 
-    /// Pins the one certificate in a PEM text.
+    /// Pins the only certificate in a PEM text.
     pub fn from_pem(pem: &str) -> Result<Self, RootFault> {
         match Document::from_pem(pem) {
             Ok(("CERTIFICATE", document)) => Self::from_der(document.as_bytes()),
@@ -79,7 +79,7 @@ impl Root {
         bytes.map(Self).ok_or(RootFault::NotAFingerprint)
     }
 
-    /// Pins whatever a settings file holds: PEM or a fingerprint.
+    /// Pins the value of a settings file: PEM or a fingerprint.
     pub fn from_setting(text: &str) -> Result<Self, RootFault> {
         if text.trim_start().starts_with("-----BEGIN") { Self::from_pem(text) } else { Self::from_fingerprint(text) }
     }
@@ -100,7 +100,7 @@ impl fmt::Debug for Root {
     }
 }
 
-/// Why something cannot be pinned as a root.
+/// Why a value cannot be pinned as a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RootFault {
@@ -113,7 +113,7 @@ pub enum RootFault {
 }
 
 impl RootFault {
-    /// The code of this fault.
+    /// The code of this error.
     pub const fn code(self) -> Code {
         codes::attestation::ROOT_SETTING
     }

@@ -18,7 +18,7 @@ fn image() -> String {
     lower_hex(&IMAGE)
 }
 
-/// Trusts the root of the default chain.
+/// A policy that trusts the root of the default chain.
 fn policy() -> Policy {
     static ROOT: LazyLock<Root> = LazyLock::new(|| Root::from_der(&Forge::default().root()).expect("a root"));
     Policy { nitro_roots: vec![*ROOT], ..Policy::default() }
@@ -34,7 +34,7 @@ fn judge(body: &[u8]) -> Attested {
     judge_at(body, NOW)
 }
 
-/// The codes of a report's findings; none for a report that is verified without a remark.
+/// The codes of a report's findings; empty for a verified report without findings.
 fn codes_of(attested: &Attested) -> Vec<Code> {
     attested.findings().iter().map(|finding| finding.code).collect()
 }
@@ -61,7 +61,7 @@ fn forged(change: impl FnOnce(&mut Forge)) -> Vec<u8> {
     forge.document()
 }
 
-/// A default document whose payload has other entries, rightly signed.
+/// A default document with other payload entries and a valid signature.
 fn with_entries(change: impl FnOnce(&mut Vec<Vec<u8>>)) -> Vec<u8> {
     let forge = Forge::default();
     let mut entries = forge.entries();
@@ -116,18 +116,18 @@ fn envelopes_and_maps_come_in_two_forms() {
 // req: TRUST-021
 #[test]
 fn the_chain_must_begin_at_a_pinned_root() {
-    // The same names and extensions, another key.
+    // The same names and extensions, but another key.
     let other = forged(|forge| {
         forge.chain[0] = Card { key: 9, signed_by: 9, ..forge.chain[0].clone() };
         forge.chain[1].signed_by = 9;
     });
     check_refused(&other, &[code::ROOT_UNKNOWN]);
-    // The pinned root is not enough when it signed nothing.
+    // The pinned root does not help if it signed nothing.
     let unrelated = forged(|forge| forge.chain[1].signed_by = 9);
     check_refused(&unrelated, &[code::CHAIN]);
-    // Without its root, the chain begins at an intermediate.
+    // Without its root, the chain starts at an intermediate.
     check_refused(&forged(|forge| drop(forge.chain.remove(0))), &[code::ROOT_UNKNOWN]);
-    // The root may come first only.
+    // The root must come first.
     check_refused(&forged(|forge| forge.chain.reverse()), &[code::ROOT_UNKNOWN, code::CERTIFICATE_CONSTRAINTS]);
 }
 
@@ -139,7 +139,7 @@ fn every_link_of_the_chain_holds() {
     check_refused(&forged(|forge| forge.leaf.signed_by = 2), &[code::CHAIN]);
     check_refused(&forged(|forge| forge.leaf.issuer = "CN=somebody else"), &[code::CHAIN]);
     check_refused(&forged(|forge| drop(forge.chain.remove(1))), &[code::CHAIN]);
-    // The root alone is a chain.
+    // A chain of the root only.
     check_verified(&forged(|forge| {
         forge.chain.truncate(1);
         forge.leaf = Card::leaf("CN=module", forge.chain[0].subject, 4, 1);
@@ -187,10 +187,10 @@ fn certificates_are_valid_then_and_now() {
     check_refused(&valid(0, 4), &[code::CERTIFICATE_VALIDITY]);
     let expired_root = forged(|forge| forge.chain[1].valid.1 = MADE - 1);
     check_refused(&expired_root, &[code::CERTIFICATE_VALIDITY]);
-    // A clock that is a little late does not make a young certificate invalid.
+    // Our clock may be slightly behind without making a new certificate invalid.
     let young = valid(0, 100);
     assert!(judge_at(&young, UnixTime::from_seconds(MADE - 30)).verified().is_some());
-    // Without "now", the time of the document decides.
+    // Without "now", the time of the document counts.
     let body = valid(0, 4);
     let lenient = Policy { certificates_valid_now: false, ..policy() };
     let claim = Claim { protocol: NITRO, ..Claim::default() };
@@ -216,14 +216,14 @@ fn the_signature_covers_the_payload_and_the_headers() {
     let signature = sign(4, &payload);
     let end = document.len() - 96;
     check_refused(&[&document[..end], &signature.to_bytes()].concat(), &[code::SIGNATURE]);
-    // Zero is no signature.
+    // Zero is not a valid signature.
     check_refused(&[&document[..end], &[0; 96]].concat(), &[code::COSE]);
 }
 
 #[test]
 fn no_single_bit_can_change() {
     let document = Forge::default().document();
-    // Every 37th byte, so that each part is hit and the test stays short; a chain costs four signature checks.
+    // Every 37th byte, so that each part is covered and the test stays short; a chain costs four signature checks.
     for place in (0..document.len()).step_by(37) {
         let mut altered = document.clone();
         altered[place] ^= 1 << (place % 8);
@@ -299,7 +299,7 @@ fn fields_have_their_bounds() {
         for value in bad {
             check_refused(&with_field(name, value), &[code::DOCUMENT_FIELD]);
         }
-        // Of another type: true, a float, an integer, text, bytes, an array, a map, null.
+        // Another type: true, a float, an integer, text, bytes, an array, a map, null.
         for value in [vec![0xf5], vec![0xf9, 0, 0], head(0, 7), text("x"), bytes(3), vec![0x80], vec![0xa0], vec![0xf6]] {
             let fits = match name {
                 "module_id" => value == text("x"),
@@ -335,24 +335,24 @@ fn keys_occur_once_and_lengths_are_definite() {
     }
     let twice = [head(5, 2), head(0, 0), byte_string(&IMAGE), head(0, 0), byte_string(&IMAGE)].concat();
     check_refused(&with_field("pcrs", twice), &[code::CBOR]);
-    // The same number in another width is the same key.
+    // The same number in another encoding is the same key.
     let twice = [head(5, 2), head(0, 0), byte_string(&IMAGE), vec![0x18, 0], byte_string(&IMAGE)].concat();
     check_refused(&with_field("pcrs", twice), &[code::CBOR]);
     check_refused(&with_field("user_data", vec![0x5f, 0x41, 1, 0xff]), &[code::CBOR]);
-    // A length beyond all memory, text that is not UTF-8, floats and the reserved forms.
+    // A length beyond any memory, text that is not UTF-8, floats and the reserved forms.
     check_refused(&with_field("user_data", [vec![0x5b], vec![0xff; 8], vec![0]].concat()), &[code::CBOR]);
     check_refused(&with_field("module_id", vec![0x61, 0xff]), &[code::CBOR]);
     for odd in [vec![0xf9, 0, 0], vec![0x1c], vec![0x1d], vec![0x1e], vec![0x1f], vec![0x20], vec![0xf6]] {
         check_refused(&with_field("timestamp", odd), &[code::CBOR]);
     }
-    // A break instead of a value, and none at the end of the registers.
+    // A break instead of a value, and a missing one at the end of the registers.
     let registers = [vec![0xbf], head(0, 0), vec![0xff]].concat();
     check_refused(&with_field("pcrs", registers), &[code::CBOR]);
     check_refused(&with_field("module_id", vec![0x7f, 0x61, b'x', 0xff]), &[code::CBOR]);
     let bundle = [vec![0x9f], byte_string(&Forge::default().root()), vec![0xff]].concat();
     check_refused(&with_field("cabundle", bundle), &[code::CBOR]);
     check_refused(&with_entries(|entries| entries.push(vec![0xff])), &[code::CBOR]);
-    // A map that promises more than there is.
+    // A map that announces more entries than it has.
     let forge = Forge::default();
     check_refused(&forge.sign(&[head(5, u64::MAX), forge.entries().concat()].concat()), &[code::CBOR]);
     check_refused(&forge.sign(&[vec![0xbf], forge.entries().concat()].concat()), &[code::CBOR]);
@@ -367,7 +367,7 @@ fn documents_cut_off_anywhere_are_refused() {
             assert!(matches!(attested, Attested::Refused(_)), "{end}: {attested:?}");
         }
     }
-    // The payload cut off inside a whole envelope.
+    // A truncated payload inside a complete envelope.
     let forge = Forge::default();
     let payload = forge.payload(&forge.entries());
     for end in (1..payload.len()).step_by(53) {
@@ -461,7 +461,7 @@ fn without_a_pinned_root_nothing_is_verified() {
     let attested = verify(&report, &claim, &Policy::default(), NOW, None);
     assert!(matches!(attested, Attested::Claimed(_)), "{attested:?}");
     assert_eq!(codes_of(&attested), [code::NO_PINNED_ROOT]);
-    // What is wrong for sure is refused all the same.
+    // Definite errors are rejected all the same.
     let late = verify(&report, &claim, &Policy::default(), UnixTime::from_seconds(MADE + 3_601), None);
     assert!(matches!(late, Attested::Refused(_)), "{late:?}");
 }
@@ -578,7 +578,7 @@ fn tiers_rest_on_verified_reports() {
         let effective = effective_tier(claims, Some(&verified));
         assert_eq!((effective.tier, effective.execution), expected, "{tier} {execution} {blocks}");
         assert!(effective.tier <= effective.claimed && effective.claimed <= effective.declared);
-        // Anything less than a verified report, and the claim is worth nothing.
+        // Without a verified report, the claim has no effect.
         for other in [None, Some(judge(&document, &Policy::default())), Some(judge(b"", &policy()))] {
             let effective = effective_tier(claims, other.as_ref());
             assert_eq!((effective.tier, effective.execution), (SelfAttested, Standard));

@@ -1,11 +1,11 @@
-//! Chains of X.509 certificates on P-384, from a pinned root down to the one that signed a report.
+//! X.509 certificate chains on P-384, from a pinned root to the certificate that signed a report.
 //!
-//! One profile and no more: version 3, P-384 keys, ECDSA with SHA-384, basic constraints and key usage. Nothing here
-//! knows names of hosts, revocation lists (the vendor publishes none for this purpose), policies or cross-signing; a
-//! critical extension beyond the two is refused, as RFC 5280 §4.2 asks.
+//! Only one profile: version 3, P-384 keys, ECDSA with SHA-384, basic constraints and key usage. Host names, revocation lists (the vendor
+//! publishes none for this purpose), policies and cross-signing are not supported; any other critical extension is rejected, as RFC 5280
+//! §4.2 requires.
 //!
-//! Not rustls-webpki: it does not look at the key usage of authorities, checks one moment, finds a path of its own instead of the one in
-//! the report, reports one error, and gives neither names nor times, so that x509-cert would be needed beside it.
+//! Not rustls-webpki: it does not check the key usage of authorities, checks one moment, builds its own path instead of using the one in
+//! the report, reports one error, and returns neither names nor times, so that x509-cert would be needed as well.
 
 use p384::ecdsa::signature::Verifier;
 use p384::ecdsa::{Signature, VerifyingKey};
@@ -26,10 +26,10 @@ const ECDSA_WITH_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.84
 const EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
 const SECP384R1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 
-/// A certificate that follows the profile. What it may be used for is not yet checked.
+/// A certificate that follows the profile. Its permitted use is not checked yet.
 pub(super) struct Certificate<'a> {
     der: &'a [u8],
-    /// The bytes that the issuer signed, as they stand in the source.
+    /// The bytes that the issuer signed, as in the source.
     signed: &'a [u8],
     parsed: Parsed,
     key: VerifyingKey,
@@ -39,7 +39,7 @@ pub(super) struct Certificate<'a> {
     usage: Option<KeyUsage>,
 }
 
-/// Why a certificate or a chain is refused: a code and one sentence.
+/// Why a certificate or a chain is rejected: a code and one sentence.
 pub(super) struct Fault {
     code: Code,
     message: String,
@@ -56,7 +56,7 @@ impl Fault {
 }
 
 impl<'a> Certificate<'a> {
-    /// Reads DER.
+    /// Parses DER.
     pub(super) fn parse(der: &'a [u8]) -> Result<Self, Fault> {
         let fault = |what: &str| Fault::new(codes::attestation::CERTIFICATE, what);
         let unreadable = |error| Fault::new(codes::attestation::CERTIFICATE, format!("not X.509 in DER: {error}"));
@@ -98,7 +98,7 @@ impl<'a> Certificate<'a> {
         Ok(certificate)
     }
 
-    /// The key that the certificate is about.
+    /// The public key of the certificate.
     pub(super) const fn key(&self) -> &VerifyingKey {
         &self.key
     }
@@ -108,7 +108,7 @@ impl<'a> Certificate<'a> {
         self.is_authority && self.usage.as_ref().is_some_and(KeyUsage::key_cert_sign)
     }
 
-    /// What reports say about it.
+    /// The certificate as reports show it.
     pub(super) fn summary(&self) -> Signer {
         let (not_before, not_after) = self.validity();
         Signer {
@@ -123,7 +123,7 @@ impl<'a> Certificate<'a> {
         let unreadable = |_| Fault::new(codes::attestation::CERTIFICATE, "an extension cannot be read");
         let extensions = self.parsed.tbs_certificate.extensions.as_deref().unwrap_or_default();
         for (index, extension) in extensions.iter().enumerate() {
-            // At most a few hundred fit the size of a certificate.
+            // At most a few hundred extensions fit into a certificate.
             if extensions.iter().take(index).any(|earlier| earlier.extn_id == extension.extn_id) {
                 return Err(Fault::new(codes::attestation::CERTIFICATE, "an extension occurs twice"));
             }
@@ -157,11 +157,10 @@ impl<'a> Certificate<'a> {
     }
 }
 
-/// Checks a chain that begins with the root and ends with `leaf`: a pinned root, names and signatures, what each
-/// certificate may be used for, and that all of them are valid at each of `moments`.
+/// Checks a chain that starts with the root and ends with `leaf`: a pinned root, names and signatures, the permitted use of each
+/// certificate, and that all of them are valid at each of `moments`.
 ///
-/// The first fault of each kind is reported. Signatures are checked from the root down, so that nobody without a
-/// signed chain makes us check more than one.
+/// Reports the first fault of each kind. Signatures are checked from the root down, so that without a signed chain at most one is checked.
 pub(super) fn check_chain(
     authorities: &[Certificate<'_>],
     leaf: &Certificate<'_>,

@@ -1,7 +1,7 @@
-//! One request to a stranger's server and what came back, as plain data.
+//! One request to an untrusted server and its response, as plain data.
 //!
-//! An exchange that failed is evidence too: it keeps everything up to the failure, so that somebody else can tell a dead
-//! server from a refused address. Nothing here judges.
+//! A failed exchange is evidence too: it keeps everything up to the failure, so that a reader can distinguish a server that is down from a
+//! rejected address. Nothing here judges.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +13,7 @@ use toolcrib_core::codes::Code;
 use toolcrib_core::finding::Finding;
 use toolcrib_core::hex;
 
-/// What was asked of a server.
+/// The HTTP method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Method {
@@ -26,7 +26,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The word on the wire.
+    /// The method as sent.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -36,41 +36,41 @@ impl Method {
     }
 }
 
-/// One request and what came of it.
+/// One request and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exchange {
-    /// What was asked.
+    /// The method.
     pub method: Method,
     /// The URL, normalised.
     pub url: String,
-    /// When it was asked.
+    /// The time of the request.
     pub at: UnixTime,
-    /// Whether the allowance for the development world was used: a loopback address, and a certificate of the local authority.
+    /// Whether the exception for the development environment was used: a loopback address, and a certificate of the local authority.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dev: bool,
-    /// Every address of the one look-up, in the order they came. Empty for a literal address too.
+    /// Every address of the only DNS lookup, in order. Empty for an IP literal.
     #[serde(default)]
     pub addresses: Vec<IpAddr>,
-    /// The address that the connection was made to.
+    /// The address of the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected: Option<SocketAddr>,
-    /// What the handshake showed.
+    /// The result of the TLS handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
-    /// The head of the answer, as soon as there was one.
+    /// The response, as soon as its head was received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Response>,
-    /// Why the exchange did not come to its end.
+    /// Why the exchange did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
-    /// How long each part took.
+    /// The duration of each phase.
     #[serde(default)]
     pub timing: Timing,
 }
 
 impl Exchange {
-    /// An exchange that has not begun.
+    /// An exchange that has not started.
     pub fn new(method: Method, url: impl Into<String>, at: UnixTime) -> Self {
         Self {
             method,
@@ -86,14 +86,14 @@ impl Exchange {
         }
     }
 
-    /// The same exchange, ended by `failure`.
+    /// The same exchange with this failure.
     #[must_use]
     pub fn failed(mut self, failure: Failure) -> Self {
         self.failure = Some(failure);
         self
     }
 
-    /// The answer, if it came whole.
+    /// The response, if it is complete.
     pub const fn complete(&self) -> Option<&Response> {
         match (&self.response, &self.failure) {
             (Some(response), None) => Some(response),
@@ -102,7 +102,7 @@ impl Exchange {
     }
 }
 
-/// What a TLS handshake showed. The certificate was checked against the trust roots and the host before anything was sent.
+/// The result of a TLS handshake. The certificate was verified against the trust roots and the host before anything was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
@@ -110,24 +110,23 @@ pub struct Tls {
     pub version: String,
     /// The cipher suite.
     pub cipher: String,
-    /// The name sent; `None` for a literal address.
+    /// The server name sent; `None` for an IP literal.
     pub sni: Option<String>,
     /// The server's own certificate, DER.
     pub certificate: Body,
-    /// How many certificates the server sent.
+    /// The number of certificates that the server sent.
     pub chain_length: usize,
 }
 
-/// The answer of a server.
+/// The response of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// The headers in the order they came, names in lower case. Values are foreign text; bytes that are not UTF-8 are escaped as
-    /// `\xNN`.
+    /// The headers in order, names in lower case. Values are untrusted text; bytes that are not UTF-8 are escaped as `\xNN`.
     pub headers: Vec<(String, String)>,
-    /// The body. Empty, never a part, when reading it failed.
+    /// The body. Empty, never partial, if reading it failed.
     pub body: Body,
 }
 
@@ -138,12 +137,12 @@ impl Response {
     }
 }
 
-/// Why an exchange did not come to its end.
+/// Why an exchange did not complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What happened.
+    /// The kind of failure.
     pub code: Code,
-    /// The case at hand, in one sentence without full stop. May hold foreign text.
+    /// The details, in one sentence without full stop. May contain untrusted text.
     pub detail: String,
 }
 
@@ -186,24 +185,24 @@ struct FailureText<'a> {
     detail: Cow<'a, str>,
 }
 
-/// How long the parts of an exchange took, in microseconds from its start. `None` for parts that were not reached.
+/// The time at which each phase of an exchange ended, in microseconds from its start. `None` for phases that were not reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
-    /// Until the name was looked up.
+    /// Until the name was resolved.
     pub resolved: Option<u64>,
-    /// Until the connection stood.
+    /// Until the connection was established.
     pub connected: Option<u64>,
-    /// Until the handshake was done.
+    /// Until the handshake was completed.
     pub secured: Option<u64>,
-    /// Until the head of the answer was there.
+    /// Until the head of the response was received.
     pub answered: Option<u64>,
     /// Until the end.
     pub total: u64,
 }
 
-/// Bytes of strangers. In a file they stand as `{"text": …}` when they are UTF-8 and as `{"hex": …}` when they are not, so that
-/// a person can read an evidence file and nothing is lost.
+/// Untrusted bytes. In a file they are `{"text": …}` if they are UTF-8 and `{"hex": …}` otherwise, so that evidence files are readable and
+/// lossless.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Body(pub Vec<u8>);
 

@@ -1,7 +1,7 @@
 //! Evidence: what was read and fetched, as plain data, without a verdict.
 //!
-//! A saved evidence file is a test vector, a bug report and an audit record. [`crate::judge`] makes a report of it; nothing
-//! makes a permission to call or to pay of it.
+//! A saved evidence file is a test vector, a bug report and an audit record. [`crate::judge`] turns it into a report; nothing turns it into
+//! a permission to call or to pay.
 
 mod exchange;
 
@@ -13,7 +13,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 pub use toolcrib_core::registry::{Erc165, Proxy, ProxyKind, Requirement, Requirements, ToolConfig, ToolState};
 
-/// The version of the evidence format that this code writes and reads.
+/// The version of the evidence format that this code reads and writes.
 pub const FORMAT: u32 = 1;
 
 /// Most bytes of an evidence file: the largest manifest with every byte escaped, an attestation report, and room for the rest.
@@ -25,20 +25,20 @@ pub const MAX_FILE_BYTES: usize = 16 << 20;
 pub struct Evidence {
     /// The version of this format.
     pub format: u32,
-    /// What gathered it, such as `toolcrib 1.0.0`.
+    /// The program that gathered it, such as `toolcrib 1.0.0`.
     pub gatherer: String,
-    /// When gathering began. Age is counted from here.
+    /// The time at which gathering started. The age is counted from here.
     pub gathered_at: UnixTime,
-    /// Which tool, unless only a URL was given.
+    /// The tool, unless only a URL was given.
     #[serde(default, with = "reference", skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolRef>,
-    /// The metadata URI that was asked for when no tool was named.
+    /// The requested metadata URI if no tool was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What the chain said.
+    /// The data read from the chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<ChainReads>,
-    /// The fetch of the manifest; `None` when the URI forbade it.
+    /// The fetch of the manifest; `None` if the URI is not allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Exchange>,
     /// The fetch of the attestation report, for manifests that name one.
@@ -50,41 +50,41 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttestationFetch {
-    /// The nonce that was sent, if the endpoint takes one.
+    /// The nonce that was sent, if the endpoint accepts one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<Bytes>,
-    /// What came of it.
+    /// The exchange.
     pub exchange: Exchange,
 }
 
-/// What the chain said about a tool.
+/// The data about a tool read from the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChainReads {
     /// keccak256 of the registry's code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry_code_hash: Option<B256>,
-    /// The configuration: one read, or two when the first did not agree with what was served.
+    /// The configuration: one read, or two if the first did not match the served manifest.
     pub config: Vec<ConfigRead>,
-    /// What the predicate is and says; `None` for open tools and when nobody asked.
+    /// The facts about the predicate; `None` for open tools and if it was not queried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicate: Option<PredicateFacts>,
-    /// The registration, when its event was looked up.
+    /// The registration, if its event was searched for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registration: Option<Registration>,
 }
 
-/// One answer of `getToolConfig`.
+/// One result of `getToolConfig`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigRead {
-    /// The head of the chain when it was read.
+    /// The chain head at the time of the read.
     pub block: u64,
-    /// What the registry knows.
+    /// The tool's state in the registry.
     pub state: ToolState,
 }
 
-/// When and where a tool was registered.
+/// The block and the time of a registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Registration {
@@ -94,45 +94,44 @@ pub struct Registration {
     pub at: UnixTime,
 }
 
-/// What a predicate is and says.
+/// Facts about a predicate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PredicateFacts {
     /// The contract.
     pub address: Address,
-    /// keccak256 of its code; `None` when there is none.
+    /// keccak256 of its code; `None` if it has none.
     pub code_hash: Option<B256>,
     /// How its code can be replaced, if it is a proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
-    /// What it says about itself by ERC-165.
+    /// Its ERC-165 answer.
     pub erc165: Erc165,
-    /// Its name. Foreign text.
+    /// Its name. Untrusted text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its version. Foreign text.
+    /// Its version. Untrusted text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What it asks for.
+    /// Its requirements.
     pub requirements: Requirements,
-    /// The contracts that its requirements name, and whether they are there. A gate on a collection of another chain lets
-    /// nobody in.
+    /// The contracts in its requirements, and whether they exist. If the collection is on another chain, no account gets access.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contracts: Vec<ContractFact>,
 }
 
-/// A contract that a requirement names.
+/// A contract in a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContractFact {
-    /// Where it should be.
+    /// Its address.
     pub address: Address,
-    /// Whether there is code on the predicate's chain.
+    /// Whether it has code on the predicate's chain.
     pub has_code: bool,
 }
 
 impl Evidence {
-    /// Evidence with nothing in it yet.
+    /// Evidence without any reads.
     pub fn new(gatherer: impl Into<String>, gathered_at: UnixTime) -> Self {
         Self {
             format: FORMAT,
@@ -146,7 +145,7 @@ impl Evidence {
         }
     }
 
-    /// The configuration to judge by: the last that was read.
+    /// The configuration that is judged: the last read.
     pub fn config(&self) -> Option<&ToolConfig> {
         match &self.chain.as_ref()?.config.last()?.state {
             ToolState::Present(config) => Some(config),
@@ -154,18 +153,18 @@ impl Evidence {
         }
     }
 
-    /// Where the manifest should be: what the chain says, or what was asked for. Foreign text.
+    /// The metadata URI: from the chain, or as requested. Untrusted text.
     pub fn metadata_uri(&self) -> Option<&str> {
         self.config().map(|config| config.metadata_uri.as_str()).or(self.url.as_deref())
     }
 
-    /// Whether any part of it comes from the development world.
+    /// Whether any part of it comes from the development environment.
     pub fn is_dev(&self) -> bool {
         self.manifest.iter().chain(self.attestation.iter().map(|fetch| &fetch.exchange)).any(|exchange| exchange.dev)
     }
 }
 
-/// A tool reference as its text.
+/// A tool reference in its text form.
 mod reference {
     use serde::de::Error as _;
 

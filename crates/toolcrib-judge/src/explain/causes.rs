@@ -1,6 +1,6 @@
-//! The causes that the explainer knows, and what to do about each.
+//! The causes that the explainer knows, and their repairs.
 //!
-//! A cause never carries text of a manifest: labels come from whoever asked, everything else from this file.
+//! A cause never contains text of a manifest: labels come from the caller, everything else from this file.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use toolcrib_core::codes::{self, Code};
 
 use super::write::UnicodeForm;
 
-/// How a candidate relates to what is served.
+/// How a candidate relates to the served file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Relation {
-    /// Another version of the same manifest: from a git history, from earlier evidence.
+    /// Another version of the same manifest: from a git history, or from earlier evidence.
     Version,
-    /// The author's own file, which should be what is served.
+    /// The author's own file, which should be served.
     Local,
     /// The manifest of another tool.
     OtherTool,
@@ -25,30 +25,30 @@ pub enum Relation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
-    /// What is served cannot be the manifest, whatever was committed.
+    /// The served content cannot be the manifest, regardless of the commitment.
     Served(NotAManifest),
-    /// What is served is the manifest of another tool: the candidate with this label.
+    /// The manifest of another tool is served: the candidate with this label.
     ServesOtherTool(String),
-    /// The committed value is one that no manifest has.
+    /// The committed value cannot be the hash of a manifest.
     Commitment(OddHash),
-    /// Another file was committed, and hashed rightly.
+    /// Another file was committed, with the correct hash.
     OtherFile {
         /// The label of the candidate.
         label: String,
-        /// What it is.
+        /// How it relates to the served file.
         relation: Relation,
     },
-    /// A file was hashed in a wrong way.
+    /// A file was hashed incorrectly.
     Recipe {
-        /// The label of the candidate; none for what is served.
+        /// The label of the candidate; `None` for the served file.
         label: Option<String>,
-        /// What was done to it, in this order. Never empty.
+        /// The mistakes, in order. Never empty.
         slips: Vec<Slip>,
     },
 }
 
 impl Cause {
-    /// The code of the cause; of the first slip, where there are several.
+    /// The code of the cause; of the first mistake, if there are several.
     pub fn code(&self) -> Code {
         match self {
             Self::Served(what) => what.code(),
@@ -63,7 +63,7 @@ impl Cause {
         }
     }
 
-    /// The label of the candidate that was committed, if it was one.
+    /// The label of the committed candidate, if it was one.
     pub fn committed(&self) -> Option<&str> {
         match self {
             Self::OtherFile { label, .. } => Some(label),
@@ -73,7 +73,7 @@ impl Cause {
     }
 }
 
-/// One sentence without full stop. Labels stand in it as they were given: escape it for display.
+/// One sentence without full stop. It contains labels unescaped: escape it for display.
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -93,19 +93,19 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Why an answer of a server cannot be the manifest.
+/// Why a server's response cannot be the manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotAManifest {
-    /// No bytes but white space.
+    /// Nothing but whitespace.
     Empty,
     /// HTML.
     Html,
-    /// A JSON object that tells of an error.
+    /// A JSON object that reports an error.
     ErrorObject,
     /// Not a JSON object.
     NoObject,
-    /// More bytes than a manifest may have.
+    /// More bytes than a manifest is allowed to have.
     TooLarge,
 }
 
@@ -121,7 +121,7 @@ impl NotAManifest {
     }
 }
 
-/// A committed value that says by itself that no manifest was hashed.
+/// A committed value that cannot be the hash of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OddHash {
@@ -129,7 +129,7 @@ pub enum OddHash {
     Zero,
     /// A small number, or one byte repeated.
     Placeholder,
-    /// The hash of nothing, of `{}` or of `null`.
+    /// The hash of the empty string, of `{}` or of `null`.
     OfNothing,
     /// The hash of the text of metadataURI.
     OfUri,
@@ -146,59 +146,59 @@ impl OddHash {
     }
 }
 
-/// One mistake on the way from a file to its hash.
+/// One mistake when a file was hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Slip {
-    /// A byte-order mark at the start of the file was dropped before reading it as JSON.
+    /// A byte-order mark at the start of the file was removed before parsing it as JSON.
     MarkDropped,
-    /// Of equal members only the last was kept.
+    /// Of duplicate members only the last was kept.
     DuplicatesDropped,
-    /// Members that the standard does not define were left out.
+    /// Members that the standard does not define were removed.
     FieldsStripped {
-        /// In the objects below the root as well.
+        /// Also in nested objects.
         nested: bool,
     },
-    /// The type of version 1 was filled in.
+    /// The type of version 1 was inserted.
     TypeInjected,
-    /// The type was this other one.
+    /// The type was replaced by this one.
     TypeReplaced(&'static str),
-    /// The type was left out.
+    /// The type was removed.
     TypeRemoved,
-    /// Addresses were spelled in this way.
+    /// Addresses were spelled differently.
     HexCase(HexSites, HexSpelling),
-    /// Texts were in this form.
+    /// Texts had another normalisation form.
     Unicode(UnicodeForm),
-    /// Numbers were spelled otherwise than the canonical form does.
+    /// Numbers were not in canonical form.
     Numbers,
-    /// The bytes of the file were hashed as they are.
+    /// The unmodified bytes of the file were hashed.
     RawBytes,
-    /// As [`RawBytes`](Self::RawBytes), but with other line ends, or with or without one at the end.
+    /// As [`RawBytes`](Self::RawBytes), but with other line endings, or with or without one at the end.
     LineEnds,
-    /// As [`RawBytes`](Self::RawBytes), but with a byte-order mark, or without the one that is there.
+    /// As [`RawBytes`](Self::RawBytes), but with a byte-order mark added or removed.
     Mark,
-    /// It was printed with this indentation, in the order of the file.
+    /// It was serialised with this indentation, in the order of the file.
     Indented(&'static str),
-    /// It was printed without spaces, in the order of the file.
+    /// It was serialised without spaces, in the order of the file.
     Minified,
     /// Members were sorted at the root only.
     RootSorted,
-    /// Members were sorted by giving their names to `JSON.stringify`, which drops all others at every level.
+    /// Members were sorted by passing their names to `JSON.stringify`, which drops all others at every level.
     RootNames,
-    /// It was printed by Python.
+    /// It was serialised by Python.
     Python {
-        /// Members sorted.
+        /// With sorted members.
         sorted: bool,
-        /// Everything outside ASCII escaped.
+        /// With everything outside ASCII escaped.
         ascii: bool,
     },
-    /// A line end followed it.
+    /// A line ending was appended.
     FinalNewline,
     /// SHA-256 was used.
     Sha256,
     /// SHA3-256 was used.
     Sha3,
-    /// The bytes were turned into hexadecimal text first.
+    /// The bytes were converted to hexadecimal text first.
     HexText,
     /// The hash was hashed again.
     Twice,
@@ -235,7 +235,7 @@ impl Slip {
         }
     }
 
-    /// Whether it changes what the document says, so that the result is a document of its own with a canonical form.
+    /// Whether it changes the content, so that the result is another document with its own canonical form.
     pub(super) const fn is_content(self) -> bool {
         matches!(
             self,
@@ -290,7 +290,7 @@ impl fmt::Display for Slip {
     }
 }
 
-/// Which addresses of a manifest.
+/// A set of addresses in a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HexSites {
@@ -318,12 +318,12 @@ impl fmt::Display for HexSites {
     }
 }
 
-/// How the digits of an address are spelled.
+/// The spelling of hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HexSpelling {
-    /// In lower case, as manifests should.
+    /// In lower case, as in correct manifests.
     Lower,
-    /// With the capital letters of ERC-55.
+    /// With an ERC-55 checksum.
     Checksummed,
     /// In upper case.
     Upper,
@@ -339,40 +339,40 @@ impl fmt::Display for HexSpelling {
     }
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Repair {
     /// Nothing: the hashes agree.
     Nothing,
-    /// Commit the hash of what is served.
+    /// Commit the hash of the served manifest.
     UpdateOnchain {
-        /// Its right hash.
+        /// Its correct hash.
         correct_hash: B256,
-        /// Whether readers would refuse what is served for other reasons too, so that it is to be mended first.
+        /// Whether readers would also reject the served manifest for other reasons, so that those must be fixed first.
         lint_first: bool,
     },
-    /// Mend what is served: with that it becomes what was committed, and no transaction is needed.
+    /// Fix the served manifest: it then matches the commitment, and no transaction is needed.
     MendServed,
-    /// Serve the version that was committed.
+    /// Serve the committed version.
     ServeCommitted {
         /// The label of the candidate.
         label: String,
     },
     /// Make the server send the manifest.
     FixServer {
-        /// The label of the candidate that was committed, if it is known.
+        /// The label of the committed candidate, if it is known.
         label: Option<String>,
     },
-    /// Find the tool: what was asked about has no commitment.
+    /// Check the tool reference: the tool has no commitment.
     CheckReference,
 }
 
 impl Repair {
-    /// The commands that do it, one after the other, or that show whether it was done.
+    /// The commands to run, one after the other, or those that show whether the repair is done.
     ///
-    /// `file` is the path of the manifest, quoted for the shell by whoever knows which shell it is. Nothing else goes into
-    /// a command but the reference: no text of a manifest and no label.
+    /// `file` is the path of the manifest, quoted for the shell by the caller. Apart from it, commands contain only the reference: no text
+    /// of a manifest and no label.
     pub fn commands(&self, reference: Option<&ToolRef>, file: Option<&str>) -> Vec<String> {
         let tool = reference.map_or_else(|| "TOOL".to_owned(), ToolRef::to_string);
         let file = file.unwrap_or("FILE");
@@ -391,7 +391,7 @@ impl Repair {
     }
 }
 
-/// One sentence without full stop. Labels stand in it as they were given: escape it for display.
+/// One sentence without full stop. It contains labels unescaped: escape it for display.
 impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,15 +1,15 @@
-//! What differs between two documents, apart from layout.
+//! The differences between two documents, ignoring layout.
 //!
-//! Two values are the same when their canonical forms are: the order of members and the spelling of numbers and escapes do
-//! not count. Arrays are aligned, so that an element put at the front is one change and not one for each after it. Work and
-//! output are bounded; what is left out is counted.
+//! Two values are equal if their canonical forms are: the order of members and the spelling of numbers and escapes do not count. Arrays are
+//! aligned, so that an element inserted at the front is one change and not one for each element after it. Work and output are bounded;
+//! changes beyond the limit are only counted.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use toolcrib_core::canon::{write_string, write_value};
 use toolcrib_core::json::{Array, Kind, Object, Value, push_pointer_token, write_number};
 
-/// Most changes that are listed. Who changed more than this wrote another document.
+/// Most changes that are listed. Documents with more changes are hardly related.
 pub const MAX_CHANGES: usize = 200;
 
 /// Longest text of a value in a change, in characters. Enough to recognise an address or the start of a sentence.
@@ -18,18 +18,18 @@ pub const MAX_SHOWN_CHARS: usize = 120;
 /// Longest pointer in a change, in characters. Keys have no limit of their own.
 pub const MAX_POINTER_CHARS: usize = 256;
 
-/// Most cells of the tables that align arrays, in one diff. Two arrays of a thousand elements in full; beyond that elements
-/// are compared place by place.
+/// Most cells of the tables that align arrays, in one diff. Enough for two arrays of a thousand elements; beyond that elements are compared
+/// by index.
 pub(crate) const MAX_ALIGNED_CELLS: usize = 1 << 20;
 
-/// What differs between two documents.
+/// The differences between two documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
     /// The changes in the order of the canonical form, at most [`MAX_CHANGES`].
     pub changes: Vec<Change>,
-    /// How many there are in all.
+    /// The total number of changes.
     pub total: usize,
-    /// Source bytes that changes touch on either side: how far the documents are apart.
+    /// Source bytes of all changes on either side: the distance of the documents.
     pub distance: usize,
 }
 
@@ -39,39 +39,39 @@ impl Diff {
         self.total == 0
     }
 
-    /// How many changes are not listed.
+    /// The number of changes that are not listed.
     pub fn left_out(&self) -> usize {
         self.total - self.changes.len()
     }
 }
 
-/// One difference. The texts come from the documents and are as trustworthy as these: escape them for display.
+/// One difference. The texts come from the documents and are as untrusted as these: escape them for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Where: an RFC 6901 pointer into the document after the change, and into the one before it where something was
-    /// removed. Shortened beyond [`MAX_POINTER_CHARS`].
+    /// The position: an RFC 6901 pointer into the new document, or into the old one for removed values. Shortened beyond
+    /// [`MAX_POINTER_CHARS`].
     pub pointer: String,
-    /// What happened.
+    /// The kind of change.
     pub kind: ChangeKind,
-    /// The canonical form before, shortened; none when it was added.
+    /// The old canonical form, shortened; `None` for added values.
     pub before: Option<String>,
-    /// The canonical form after, shortened; none when it was removed.
+    /// The new canonical form, shortened; `None` for removed values.
     pub after: Option<String>,
 }
 
-/// What happened to a value.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It is new.
+    /// The value was added.
     Added,
-    /// It is gone.
+    /// The value was removed.
     Removed,
-    /// It is another one.
+    /// The value was replaced.
     Changed,
 }
 
 impl ChangeKind {
-    /// The word for it in output.
+    /// The name in output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -102,17 +102,17 @@ pub fn diff(before: Value<'_>, after: Value<'_>) -> Diff {
 }
 
 struct Differ<'p> {
-    /// Of the document before and of that after.
+    /// Of the old and of the new document.
     prints: &'p [Fingerprints; 2],
     diff: Diff,
-    /// The place now looked at.
+    /// The current position.
     pointer: String,
-    /// Cells left for aligning arrays.
+    /// Remaining cells for aligning arrays.
     cells: usize,
 }
 
 impl Differ<'_> {
-    /// The recursion is as deep as the documents nest, which the reader bounds.
+    /// The recursion is as deep as the documents, whose depth the reader limits.
     fn pair(&mut self, before: Value<'_>, after: Value<'_>) {
         if self.prints[0].get(before) == self.prints[1].get(after) && same(before, after) {
             return;
@@ -127,7 +127,7 @@ impl Differ<'_> {
     fn objects(&mut self, before: Object<'_>, after: Object<'_>) {
         let (mut a, mut b) = (before.sorted().peekable(), after.sorted().peekable());
         loop {
-            // Both are in the same order, so the smaller key has no partner.
+            // Both are in the same order, so the smaller key has no counterpart.
             let order = match (a.peek(), b.peek()) {
                 (None, None) => return,
                 (Some(_), None) => std::cmp::Ordering::Less,
@@ -193,7 +193,7 @@ impl Differ<'_> {
     }
 }
 
-/// What to compare next in two arrays: an element of each, or one without partner.
+/// The next elements of two arrays to compare: one of each, or one without counterpart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Both(usize, usize),
@@ -201,8 +201,8 @@ enum Step {
     After(usize),
 }
 
-/// Pairs the elements of two arrays: equal ones by a longest common subsequence where the table for it is affordable, the
-/// rest place by place between those.
+/// Pairs the elements of two arrays: equal ones by a longest common subsequence if the table for it is affordable, the elements between
+/// them by index.
 fn align(a: &[(u64, Value<'_>)], b: &[(u64, Value<'_>)], cells: &mut usize) -> Vec<Step> {
     let equal = |i: usize, j: usize| matches!((a.get(i), b.get(j)), (Some(x), Some(y)) if x.0 == y.0);
     let shorter = a.len().min(b.len());
@@ -211,13 +211,13 @@ fn align(a: &[(u64, Value<'_>)], b: &[(u64, Value<'_>)], cells: &mut usize) -> V
     let (end_a, end_b) = (a.len() - tail, b.len() - tail);
     let (rows, columns) = (end_a - head, end_b - head);
 
-    // Equal elements are left out of the steps, but for one check of each against a collision of fingerprints.
+    // Equal elements need no steps, except for one comparison of each in case of a fingerprint collision.
     let mut steps: Vec<Step> = (0..head).map(|at| Step::Both(at, at)).collect();
     let (mut i, mut j) = (head, head);
     let size = (rows + 1).saturating_mul(columns + 1);
     if rows > 0 && columns > 0 && size <= *cells {
         *cells -= size;
-        // `table[r][c]`: the longest common subsequence of what is left from there. Lengths fit: size is below 2^21.
+        // `table[r][c]`: the length of the longest common subsequence of the rest from there. The lengths fit: size is below 2^21.
         let mut table = vec![0_u32; size];
         let at = |r: usize, c: usize| r * (columns + 1) + c;
         for r in (0..rows).rev() {
@@ -248,7 +248,7 @@ fn align(a: &[(u64, Value<'_>)], b: &[(u64, Value<'_>)], cells: &mut usize) -> V
     steps
 }
 
-/// Pairs what lies between two equal elements place by place.
+/// Pairs the elements between two equal elements by index.
 fn gap((i, end_i): (&mut usize, usize), (j, end_j): (&mut usize, usize), steps: &mut Vec<Step>) {
     while *i < end_i && *j < end_j {
         steps.push(Step::Both(*i, *j));
@@ -259,8 +259,8 @@ fn gap((i, end_i): (&mut usize, usize), (j, end_j): (&mut usize, usize), steps: 
     (*i, *j) = (end_i, end_j);
 }
 
-/// A number for each value of a document, equal for equal values. Made in one pass, so that comparing the elements of
-/// nested arrays does not walk them again and again.
+/// A fingerprint for each value of a document; equal values have equal fingerprints. Computed in one pass, so that comparing the elements
+/// of nested arrays does not walk them repeatedly.
 struct Fingerprints(Vec<(usize, u64)>);
 
 impl Fingerprints {
@@ -271,7 +271,7 @@ impl Fingerprints {
         Self(list)
     }
 
-    /// The number of a value of the same document.
+    /// The fingerprint of a value of the same document.
     fn get(&self, value: Value<'_>) -> u64 {
         let start = value.span().start;
         self.0.binary_search_by_key(&start, |(at, _)| *at).ok().and_then(|at| self.0.get(at)).map_or(0, |(_, print)| *print)
@@ -279,12 +279,12 @@ impl Fingerprints {
 }
 
 fn fingerprint(value: Value<'_>, list: &mut Vec<(usize, u64)>) -> u64 {
-    // Fixed keys: the same answer every time. Equal numbers are confirmed by `same`.
+    // Fixed keys make the result deterministic. Equal fingerprints are confirmed by `same`.
     let mut hasher = DefaultHasher::new();
     match value.kind() {
         Kind::Null => 0_u8.hash(&mut hasher),
         Kind::Bool => (1_u8, value.as_bool()).hash(&mut hasher),
-        // Both zeros are written alike.
+        // Both zeros are serialised alike.
         Kind::Number => (2_u8, (value.as_f64().unwrap_or(0.0) + 0.0).to_bits()).hash(&mut hasher),
         Kind::String => (3_u8, value.as_str()).hash(&mut hasher),
         Kind::Array => {
@@ -337,12 +337,12 @@ fn same(a: Value<'_>, b: Value<'_>) -> bool {
     }
 }
 
-/// Where two texts begin to differ, less a few characters that show the place, as a byte offset on a character boundary of
-/// both. Zero as long as the start is in view anyway.
+/// The byte offset of the first difference of two texts, minus a few characters of context, on a character boundary of both. Zero if the
+/// start is shown anyway.
 fn first_difference(a: &str, b: &str) -> usize {
     const BEFORE: usize = 24;
     let equal = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
-    // What is equal so far is the same in both, so a boundary of one is a boundary of the other.
+    // The equal prefix is the same in both, so a boundary of one is a boundary of the other.
     let start = &a[..a.floor_char_boundary(equal)];
     if start.chars().nth(MAX_SHOWN_CHARS / 2).is_none() {
         return 0;
@@ -350,7 +350,7 @@ fn first_difference(a: &str, b: &str) -> usize {
     start.char_indices().rev().nth(BEFORE).map_or(0, |(at, _)| at)
 }
 
-/// The canonical form of a value, shortened. Long strings are shown from `from` on.
+/// The canonical form of a value, shortened. Long strings are shown from offset `from`.
 fn shown(value: Value<'_>, from: usize) -> String {
     let mut out = String::new();
     match value.as_str() {
@@ -370,7 +370,7 @@ fn shown(value: Value<'_>, from: usize) -> String {
     cut(&out, MAX_SHOWN_CHARS)
 }
 
-/// Appends the canonical form, or its beginning once it is too long to be shown anyway.
+/// Appends the canonical form, and stops once it is too long to be shown anyway.
 fn write_short(value: Value<'_>, out: &mut String) {
     match value.kind() {
         _ if value.source().len() <= 8 * MAX_SHOWN_CHARS => write_value(value, out),
@@ -458,7 +458,7 @@ mod tests {
         assert!(before.starts_with('…') && before.ends_with('…') && before.chars().count() <= MAX_SHOWN_CHARS + 1);
     }
 
-    // Boundary pair of MAX_CHANGES.
+    // Both sides of MAX_CHANGES.
     #[test]
     fn what_is_not_listed_is_counted() {
         for (count, left_out) in [(MAX_CHANGES, 0), (MAX_CHANGES + 1, 1)] {
@@ -491,7 +491,7 @@ mod tests {
             document.root().as_array().unwrap().iter().enumerate().map(|(at, value)| (at as u64, value)).collect();
         assert_eq!(align(&values[..3], &values[1..], &mut cells).len(), 4);
         assert_eq!(cells, 4);
-        // Not enough for another table: three pairs instead of one removal and one addition.
+        // Not enough cells for another table: three pairs instead of one removal and one addition.
         assert_eq!(align(&values[..3], &values[1..], &mut cells).len(), 3);
     }
 

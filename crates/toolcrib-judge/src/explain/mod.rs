@@ -1,11 +1,11 @@
-//! Why does what is served not have the hash that is committed onchain?
+//! Explains why the served manifest does not have the hash that is committed onchain.
 //!
-//! [`Case::explain`] tries what is known to go wrong between a manifest and its commitment, names the cause whose result
-//! *is* the committed hash, and says what to do next. A cause is never guessed: a hash fits or it does not. When none fits,
-//! that is said, with the differences to the nearest version at hand ([`diff`]).
+//! [`Case::explain`] tries the known mistakes between a manifest and its commitment, returns the cause whose result *is* the committed
+//! hash, and the next step. A cause is never guessed: a hash matches or it does not. If none matches, the explanation says so, with the
+//! differences from the nearest available version ([`diff`]).
 //!
-//! Work is bounded by [`MAX_HASHES`] and [`MAX_WORK_BYTES`], whatever is served and however many candidates are given.
-//! What this leaves out: fetching, git, and the chain. Whoever asks brings the bytes.
+//! Work is bounded by [`MAX_HASHES`] and [`MAX_WORK_BYTES`], for any served file and any number of candidates. Fetching, git and the chain
+//! are not part of it: the caller supplies the bytes.
 
 mod causes;
 mod diff;
@@ -25,20 +25,19 @@ use toolcrib_core::kind::ManifestKind;
 use toolcrib_core::tool::ToolManifest;
 pub use write::UnicodeForm;
 
-/// Most candidates that are looked at; the first ones given. A history longer than this is rare, and the newest versions
-/// are the likely ones.
+/// Most candidates that are tried: the first ones. A longer history is rare, and the newest versions are the likely ones.
 pub const MAX_CANDIDATES: usize = 64;
 
-/// Most bytes that are compared when the nearest candidate is looked for, both sides counted each time: about a second. All
-/// candidates of ordinary size; of the largest, eight.
+/// Most bytes that are compared to find the nearest candidate, both sides counted each time: about a second. Enough for all candidates of
+/// ordinary size; for eight of the largest.
 pub(crate) const MAX_COMPARED_BYTES: usize = 16 << 20;
 
-/// Another file that may have been committed.
+/// Another file that may be the committed one.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// What to call it: a commit and a path, a file name, another tool's slug. Chosen by whoever asks, and shown.
+    /// Its label: a commit and a path, a file name, another tool's slug. Chosen by the caller, and displayed.
     pub label: &'a str,
-    /// How it relates to what is served.
+    /// How it relates to the served file.
     pub relation: Relation,
     /// Its bytes.
     pub bytes: &'a [u8],
@@ -47,48 +46,48 @@ pub struct Candidate<'a> {
 /// Two hashes that differ.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
-    /// What the server sends.
+    /// The served bytes.
     pub served: &'a [u8],
-    /// The hash that is onchain.
+    /// The onchain hash.
     pub committed: B256,
-    /// The address that is onchain, if it is known.
+    /// The onchain metadata URI, if it is known.
     pub metadata_uri: Option<&'a str>,
-    /// Other files, the likely ones first; at most [`MAX_CANDIDATES`] are looked at.
+    /// Other files, likely ones first; at most [`MAX_CANDIDATES`] are tried.
     pub candidates: &'a [Candidate<'a>],
 }
 
-/// What came out.
+/// The result of the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The cause that fits, if one does.
+    /// The cause that matches, if any.
     pub cause: Option<Cause>,
-    /// Where the server does not send the manifest: what was committed, if that was found too.
+    /// If the server does not send the manifest: the cause for the commitment, if one was found too.
     pub further: Option<Cause>,
-    /// The right hash of what is served, if it has one.
+    /// The correct hash of the served manifest, if it has one.
     pub served_hash: Option<B256>,
-    /// The hash that is onchain.
+    /// The onchain hash.
     pub committed: B256,
-    /// How many hashes were compared.
+    /// The number of hashes that were compared.
     pub tried: usize,
-    /// Whether not all combinations could be tried, because the files are large or many.
+    /// Whether some combinations were not tried, because the files are too large or too many.
     pub exhausted: bool,
-    /// What to do next.
+    /// The recommended next step.
     pub repair: Repair,
-    /// What to do instead, if there is a choice.
+    /// The alternative, if there is one.
     pub otherwise: Option<Repair>,
-    /// The label of the candidate that [`diff`](Self::diff) starts from: the one that was committed, or else the nearest.
+    /// The label of the candidate that [`diff`](Self::diff) starts from: the committed one, or else the nearest.
     pub nearest: Option<String>,
-    /// What changed from that candidate to what is served.
+    /// The changes from that candidate to the served manifest.
     pub diff: Option<Diff>,
 }
 
 impl Explanation {
-    /// Whether there is nothing to explain.
+    /// Whether the hashes match.
     pub fn matches(&self) -> bool {
         self.served_hash == Some(self.committed)
     }
 
-    /// The code of the cause, or the one that says that none was found. None when the hashes agree.
+    /// The code of the cause, or the one that says that none was found. `None` if the hashes match.
     pub fn code(&self) -> Option<Code> {
         match &self.cause {
             _ if self.matches() => None,
@@ -98,7 +97,7 @@ impl Explanation {
     }
 }
 
-/// Explains why `served` does not have the hash `committed`. See [`Case`] for more that can be said.
+/// Explains why `served` does not have the hash `committed`. See [`Case`] for further inputs.
 ///
 /// ```
 /// use alloy_primitives::keccak256;
@@ -114,7 +113,7 @@ pub fn explain(served: &[u8], committed: B256, candidates: &[Candidate<'_>]) -> 
 }
 
 impl Case<'_> {
-    /// Looks for the cause.
+    /// Searches for the cause.
     pub fn explain(&self) -> Explanation {
         self.explain_within(Budget::default())
     }
@@ -129,9 +128,9 @@ impl Case<'_> {
         let matches = served_hash == Some(self.committed);
         let (cause, further) = match (found.cause, found.serves_other, unusable) {
             _ if matches => (None, None),
-            // A commitment that is none outweighs what is served.
+            // A commitment that cannot be a hash takes precedence over the served content.
             (Some(cause @ Cause::Commitment(_)), _, _) => (Some(cause), None),
-            // Not the manifest, but what was hashed all the same.
+            // The served bytes are not the manifest, but they were hashed.
             (Some(cause @ Cause::Recipe { label: None, .. }), _, _) => (Some(cause), None),
             (cause, Some(label), _) => (Some(Cause::ServesOtherTool(label)), cause),
             (cause, None, Some(what)) => (Some(Cause::Served(what)), cause),
@@ -163,7 +162,7 @@ impl Case<'_> {
         self.candidates.iter().take(MAX_CANDIDATES)
     }
 
-    /// Tries everything, likely causes first.
+    /// Tries all recipes, likely causes first.
     fn look(&self, search: &mut Search, served: Option<&File<'_>>) -> Found {
         let mut found = Found::default();
         if let Some(odd) = odd_hash(self.committed, self.metadata_uri) {
@@ -238,7 +237,7 @@ impl Case<'_> {
         found
     }
 
-    /// The candidate to compare with, and what changed from it.
+    /// The candidate to compare with, and the changes from it.
     fn compare(&self, served: Value<'_>, cause: Option<&Cause>) -> (Option<String>, Option<Diff>) {
         let mut left = MAX_COMPARED_BYTES;
         let committed = cause.and_then(Cause::committed);
@@ -260,12 +259,12 @@ impl Case<'_> {
         }
     }
 
-    /// What to do, and what else one may do.
+    /// The recommended step, and the alternative.
     fn repairs(&self, found: &Explanation, unusable: bool, mends: bool) -> (Repair, Option<Repair>) {
         let fix_server = |label: Option<&str>| Repair::FixServer { label: label.map(str::to_owned) };
         let update = || match found.served_hash {
             Some(correct_hash) if !unusable => Repair::UpdateOnchain { correct_hash, lint_first: !is_conformant(self.served) },
-            // Without canonical form nothing can be committed.
+            // Without canonical form there is no hash to commit.
             _ if !unusable => Repair::MendServed,
             _ => fix_server(None),
         };
@@ -286,20 +285,20 @@ impl Case<'_> {
     }
 }
 
-/// What the search found.
+/// The result of the search.
 #[derive(Default)]
 struct Found {
     cause: Option<Cause>,
     served_hash: Option<B256>,
     /// The label of the other tool whose manifest is served.
     serves_other: Option<String>,
-    /// Whether what was committed is a manifest that readers accept, while what is served is not.
+    /// Whether the committed document is a manifest that readers accept, while the served one is not.
     mends: bool,
 }
 
 impl Found {
     fn with_recipe(mut self, search: &Search, file: &File<'_>, label: Option<&str>, slips: Vec<Slip>) -> Self {
-        // Only changes of content leave a document whose right hash is the committed one.
+        // Only changes of content give a document whose correct hash is the committed one.
         self.mends = label.is_none()
             && slips.iter().all(|slip| slip.is_content())
             && !is_conformant(file.bytes)
@@ -313,7 +312,7 @@ fn is_conformant(bytes: &[u8]) -> bool {
     ToolManifest::parse(bytes, Mode::Consumer).conformant().is_some()
 }
 
-/// Whether the committed value alone says that no manifest was hashed.
+/// Whether the committed value alone shows that no manifest was hashed.
 fn odd_hash(committed: B256, metadata_uri: Option<&str>) -> Option<OddHash> {
     let bytes = committed.as_slice();
     if committed.is_zero() {
@@ -327,7 +326,7 @@ fn odd_hash(committed: B256, metadata_uri: Option<&str>) -> Option<OddHash> {
     }
 }
 
-/// Why the bytes cannot be a manifest, if they cannot.
+/// Returns why the bytes cannot be a manifest, if so.
 fn not_a_manifest(bytes: &[u8], file: Option<&File<'_>>) -> Option<NotAManifest> {
     let text = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii();
     if bytes.len() > json::MAX_BYTES {
@@ -336,7 +335,7 @@ fn not_a_manifest(bytes: &[u8], file: Option<&File<'_>>) -> Option<NotAManifest>
     if text.is_empty() {
         return Some(NotAManifest::Empty);
     }
-    // No JSON begins so. Storage services answer in XML, which is as far from a manifest as HTML.
+    // JSON never starts like this. Storage services return XML, which is not a manifest either.
     if text.starts_with(b"<") {
         return Some(NotAManifest::Html);
     }

@@ -1,8 +1,7 @@
-//! Trying recipes until one gives the committed hash, within a budget.
+//! Tries recipes until one gives the committed hash, within a budget.
 //!
-//! Each method tries one family of recipes on one file and answers with the slips of the first that fits. The order in which
-//! families and files are tried is decided by the caller, likely causes first: when the budget runs out, the rest is not
-//! tried, and that is said.
+//! Each method tries one family of recipes on one file and returns the mistakes of the first that matches. The caller decides the order of
+//! families and files, likely causes first: when the budget is used up, the rest is not tried, and the result says so.
 
 use alloy_primitives::{Address, B256, keccak256};
 use sha2::Sha256;
@@ -13,25 +12,24 @@ use toolcrib_core::tool::TYPE_V1;
 use super::causes::{HexSites, HexSpelling, Slip};
 use super::write::{Escapes, LATER_FIELDS, Layout, Numbers, Order, Replacements, Strip, TypeChange, UnicodeForm, Variant, write};
 
-/// Most hashes in one explanation. A manifest with every oddity has about nine hundred recipes of its own; the rest is for
-/// candidates.
+/// Most hashes in one explanation. A manifest with every peculiarity has about nine hundred recipes; the rest is for candidates.
 pub const MAX_HASHES: usize = 20_000;
 
-/// Most bytes that are read, written or hashed in one explanation: about two seconds of one core. A typical manifest of
-/// 5 KiB with thirty candidates needs a tenth of it; one of a mebibyte gets all its own simple recipes.
+/// Most bytes that are parsed, serialised or hashed in one explanation: about two seconds of one core. A typical manifest of 5 KiB with
+/// thirty candidates needs a tenth of it; for one of a mebibyte it covers all its simple recipes.
 pub const MAX_WORK_BYTES: usize = 256 << 20;
 
-/// Most combinations of two and more changes of content that are tried on one file. Without stripped fields and odd
-/// letters there are about sixty.
+/// Most combinations of several changes of content that are tried on one file. Without unknown fields and non-ASCII letters there are about
+/// sixty.
 pub(crate) const MAX_COMBINATIONS: usize = 512;
 
-/// Most entries of `pricing` whose addresses are spelled anew one by one. Manifests rarely have more than three.
+/// Most entries of `pricing` whose addresses are respelled separately. Manifests rarely have more than three.
 const MAX_HEX_PRICES: usize = 8;
 
-/// Most requirements of `access` that are spelled anew.
+/// Most requirements of `access` that are respelled.
 const MAX_HEX_REQUIREMENTS: usize = 16;
 
-/// What stood in `type` in drafts, templates and real manifests.
+/// Values of `type` in drafts, templates and real manifests.
 pub(super) const KNOWN_TYPES: [&str; 8] = [
     TYPE_V1,
     "https://eips.ethereum.org/EIPS/eip-XXXX#tool-manifest-v1",
@@ -45,26 +43,26 @@ pub(super) const KNOWN_TYPES: [&str; 8] = [
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// A file that may be what was committed.
+/// A file that may be the committed one.
 pub(super) struct File<'a> {
     pub(super) bytes: &'a [u8],
-    /// Read as leniently as other programs read: without a mark, and with repeated keys.
+    /// Parsed as leniently as other programs do: without a byte-order mark, and with duplicate keys.
     pub(super) document: Option<Document>,
-    /// What the lenient reading did.
+    /// The mistakes that lenient parsing implies.
     pub(super) leniency: Vec<Slip>,
 }
 
-/// The changes of content that make a difference in one file.
+/// The changes of content that have an effect on one file.
 #[derive(Default)]
 pub(super) struct Axes {
     strips: Vec<(Strip, Slip)>,
     types: Vec<(TypeChange, Slip)>,
-    /// Groups of addresses; single ones are tried alone and not combined.
+    /// Groups of addresses; single ones are tried separately and not combined.
     hexes: Vec<(Replacements, Vec<Slip>)>,
     forms: Vec<(UnicodeForm, Slip)>,
 }
 
-/// What is left to spend.
+/// The remaining budget.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     pub(super) hashes: usize,
@@ -80,9 +78,9 @@ impl Default for Budget {
 pub(super) struct Search {
     committed: B256,
     budget: Budget,
-    /// How many hashes were taken.
+    /// The number of hashes.
     pub(super) tried: usize,
-    /// Whether something was not tried because the budget was spent.
+    /// Whether something was not tried because the budget was used up.
     pub(super) exhausted: bool,
     scratch: String,
 }
@@ -92,7 +90,7 @@ impl Search {
         Self { committed, budget, tried: 0, exhausted: false, scratch: String::new() }
     }
 
-    /// Reads a file, unless it is too large or nothing is left to spend.
+    /// Parses a file, unless it is too large or the budget is used up.
     pub(super) fn read<'a>(&mut self, bytes: &'a [u8]) -> Option<File<'a>> {
         if bytes.len() > json::MAX_BYTES + BOM.len() || !self.spend(bytes.len()) {
             return None;
@@ -102,7 +100,7 @@ impl Search {
             None => (bytes, Vec::new()),
         };
         let reading = json::read(text, Limits::default());
-        // Repeated keys are the only fault of a tree that other programs read over.
+        // Duplicate keys are the only fault of a tree that other programs ignore.
         let only_repeats =
             reading.findings.as_slice().iter().all(|finding| finding.code == toolcrib_core::codes::json::DUPLICATE_KEY);
         let document = reading.document.filter(|document| document.is_canonicalisable() || only_repeats);
@@ -112,20 +110,20 @@ impl Search {
         Some(File { bytes, document, leniency })
     }
 
-    /// The text that was hashed last, where it was a document that was written: right after a hit, what was committed.
+    /// The document that was serialised and hashed last: after a match, the committed one.
     pub(super) fn written(&self) -> &str {
         &self.scratch
     }
 
-    /// The hash of the canonical form, if there is one and it is affordable.
+    /// The hash of the canonical form, if it has one and the budget suffices.
     pub(super) fn canonical(&mut self, file: &File<'_>) -> Option<B256> {
         self.hash_of(file, &Variant::default(), &Layout::CANONICAL)
     }
 
-    /// The bytes of the file: as they are, and with other ends and marks.
+    /// The bytes of the file: unmodified, and with other line endings and byte-order marks.
     pub(super) fn raw(&mut self, file: &File<'_>) -> Option<Vec<Slip>> {
         if self.budget.bytes < file.bytes.len() {
-            // The forms below are copies of the file, which would be made for nothing.
+            // The forms below are copies of the file, which would be made in vain.
             self.exhausted = true;
             return None;
         }
@@ -135,7 +133,7 @@ impl Search {
         };
         let trimmed = text.trim_ascii_end();
         let unix = has_carriage_returns(text).then(|| without_carriage_returns(text));
-        // Nothing to convert in a file of one line, but its last line end counts.
+        // A file of one line has nothing to convert except its final line ending.
         let plain = unix.as_deref().unwrap_or(text);
         let dos = plain.contains(&b'\n').then(|| with_carriage_returns(plain));
         let plain_trimmed = plain.trim_ascii_end();
@@ -170,7 +168,7 @@ impl Search {
         None
     }
 
-    /// The document as other programs print it.
+    /// The document as other programs serialise it.
     pub(super) fn layouts(&mut self, file: &File<'_>) -> Option<Vec<Slip>> {
         let document = file.document.as_ref()?;
         layouts(document.has_non_ascii())
@@ -179,7 +177,7 @@ impl Search {
             .map(|(_, slips)| joined(file, slips))
     }
 
-    /// The right text in the wrong hands: other hash functions, and other things done to it.
+    /// The correct text, hashed with other functions or after other conversions.
     pub(super) fn digests(&mut self, file: &File<'_>) -> Option<Vec<Slip>> {
         for (digest, slip) in DIGESTS {
             if self.hits_with(file.bytes, digest) {
@@ -221,7 +219,7 @@ impl Search {
         self.hits(&abi_encoded(text)).then_some(Slip::AbiEncoded)
     }
 
-    /// The document with one change of content. Changes that make a difference are noted in `axes` for combining.
+    /// The document with one change of content. Changes that have an effect are recorded in `axes` for combinations.
     pub(super) fn contents(&mut self, file: &File<'_>, axes: &mut Axes) -> Option<Vec<Slip>> {
         let document = file.document.as_ref()?;
         let root = document.root();
@@ -272,8 +270,7 @@ impl Search {
         None
     }
 
-    /// The document with several changes at once, and with one change and a usual layout; at most [`MAX_COMBINATIONS`] of
-    /// each.
+    /// The document with several changes, and with one change and a usual layout; at most [`MAX_COMBINATIONS`] of each.
     pub(super) fn combinations(&mut self, file: &File<'_>, axes: &Axes) -> Option<Vec<Slip>> {
         file.document.as_ref()?;
         let variants = axes.variants();
@@ -298,7 +295,7 @@ impl Search {
         None
     }
 
-    /// The keccak256 of a variant of the document, or nothing once the budget is spent.
+    /// The keccak256 of a variant of the document, or `None` once the budget is used up.
     fn hash_of(&mut self, file: &File<'_>, variant: &Variant<'_>, layout: &Layout) -> Option<B256> {
         let document = file.document.as_ref()?;
         if self.budget.hashes == 0 || self.budget.bytes == 0 {
@@ -335,7 +332,7 @@ impl Search {
         self.budget.hashes = self.budget.hashes.saturating_sub(1);
     }
 
-    /// Takes bytes out of the budget. `false`, and noted, when they are not there; then nothing is left.
+    /// Takes bytes from the budget. If there are too few, sets it to zero, records that, and returns `false`.
     const fn spend(&mut self, bytes: usize) -> bool {
         match self.budget.bytes.checked_sub(bytes) {
             Some(left) => {
@@ -351,18 +348,18 @@ impl Search {
     }
 }
 
-/// What one change of content came to.
+/// The result of one change of content.
 enum Step {
     /// The committed hash.
     Hit,
-    /// A hash that was not seen before.
+    /// A new hash.
     Other,
-    /// Nothing new.
+    /// No new hash.
     Same,
 }
 
 impl Axes {
-    /// Every combination with the number of axes it changes, those with few changes first.
+    /// Every combination with the number of changes in it, fewest first.
     fn variants(&self) -> Vec<(Variant<'_>, usize, Vec<Slip>)> {
         fn options<T>(list: &[T]) -> impl Iterator<Item = Option<&T>> {
             std::iter::once(None).chain(list.iter().map(Some))
@@ -402,13 +399,13 @@ impl Axes {
 
 type Hash = fn(&[u8]) -> B256;
 
-/// The two crates are built on different versions of the trait.
+/// The two crates use different versions of the trait.
 const DIGESTS: [(Hash, Slip); 2] = [
     (|bytes| B256::from_slice(&<Sha256 as sha2::Digest>::digest(bytes)), Slip::Sha256),
     (|bytes| B256::from_slice(&<Sha3_256 as sha3::Digest>::digest(bytes)), Slip::Sha3),
 ];
 
-/// The slips of reading a file, then those of the recipe.
+/// The mistakes of parsing a file, then those of the recipe.
 fn joined(file: &File<'_>, slips: Vec<Slip>) -> Vec<Slip> {
     file.leniency.iter().copied().chain(slips).collect()
 }
@@ -425,7 +422,7 @@ fn usual_layouts() -> [(Layout, Vec<Slip>); 4] {
     ]
 }
 
-/// The layouts that are tried on a document as it is.
+/// The layouts that are tried on an unmodified document.
 fn layouts(non_ascii: bool) -> Vec<(Layout, Vec<Slip>)> {
     let minified = Layout { order: Order::Source, ..Layout::CANONICAL };
     let mut list = vec![
@@ -452,7 +449,7 @@ fn layouts(non_ascii: bool) -> Vec<(Layout, Vec<Slip>)> {
     }
     for (sorted, ascii) in [(false, true), (true, true), (false, false), (true, false)] {
         if !ascii && !non_ascii {
-            // Nothing to escape: the same as before.
+            // Nothing to escape: the same output as before.
             continue;
         }
         let plain = Layout {
@@ -478,7 +475,7 @@ fn layouts(non_ascii: bool) -> Vec<(Layout, Vec<Slip>)> {
     list
 }
 
-/// The types that the root may have had instead of its own.
+/// Other types that the root may have had.
 fn types(root: Value<'_>) -> Vec<(TypeChange, Slip)> {
     let found = root.get("type");
     let mut list: Vec<_> = KNOWN_TYPES
@@ -499,20 +496,20 @@ fn types(root: Value<'_>) -> Vec<(TypeChange, Slip)> {
 struct Site<'d> {
     start: usize,
     text: &'d str,
-    /// Where `0x` begins and the digits end.
+    /// The range from `0x` to the last digit.
     digits: (usize, usize),
     place: HexSites,
 }
 
-/// A spelling of the addresses of a manifest.
+/// Another spelling of the addresses of a manifest.
 struct Respelling {
     replaced: Replacements,
     slips: Vec<Slip>,
-    /// Whether it is tried together with other changes.
+    /// Whether it is combined with other changes.
     combines: bool,
 }
 
-/// The spellings that differ from the manifest's own.
+/// The spellings that differ from the manifest's.
 fn hexes(root: Value<'_>) -> Vec<Respelling> {
     use HexSites::{Access, All, Creator, Price, Pricing};
     use HexSpelling::{Checksummed, Lower, Upper};
@@ -572,7 +569,7 @@ impl<'d> Site<'d> {
         let value = value?;
         let text = value.as_str()?;
         let from = match place {
-            // `eip155:8453/erc20:0x…` and `eip155:8453:0x…`: the address stands behind a colon.
+            // `eip155:8453/erc20:0x…` and `eip155:8453:0x…`: the address follows a colon.
             HexSites::Price(_) => text.find(":0x").or_else(|| text.find(":0X"))? + 1,
             _ => 0,
         };
@@ -586,7 +583,7 @@ impl<'d> Site<'d> {
         is_whole.then_some(Self { start: value.span().start, text, digits: (from, from + 2 + count), place })
     }
 
-    /// The whole string in another spelling; none when it has that spelling already, or cannot have it.
+    /// The whole string in another spelling; `None` if it already has that spelling, or cannot have it.
     fn respelled(&self, spelling: HexSpelling) -> Option<String> {
         let (from, to) = self.digits;
         let (before, hex, after) = (self.text.get(..from)?, self.text.get(from..to)?, self.text.get(to..)?);
@@ -603,13 +600,13 @@ fn has_carriage_returns(text: &[u8]) -> bool {
     text.windows(2).any(|pair| pair == b"\r\n")
 }
 
-/// Windows line ends as Unix ones.
+/// Converts Windows line endings to Unix.
 fn without_carriage_returns(text: &[u8]) -> Vec<u8> {
     let next = text.iter().skip(1).chain(Some(&0));
     text.iter().zip(next).filter(|(byte, next)| !(**byte == b'\r' && **next == b'\n')).map(|(byte, _)| *byte).collect()
 }
 
-/// Unix line ends as Windows ones.
+/// Converts Unix line endings to Windows.
 fn with_carriage_returns(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + text.len() / 16);
     for &byte in text {

@@ -1,4 +1,4 @@
-//! Every cause is built with other people's JSON writers, and named; altered a little, it is not.
+//! Every cause is created with other JSON serialisers, and found; after a small alteration it is not.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -17,8 +17,7 @@ const CREATOR: &str = "0xabcdefabcdef1234567890abcdefabcdef123456";
 const USDC: &str = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913";
 const PLACEHOLDER: &str = "https://eips.ethereum.org/EIPS/eip-XXXX#tool-manifest-v1";
 
-/// A manifest that readers accept, with something for every cause: letters with accents, extensions, addresses, and members
-/// that are not in order.
+/// A manifest that readers accept, with something for every cause: accented letters, extensions, addresses, and unsorted members.
 fn manifest() -> Json {
     json!({
         "type": TYPE_V1,
@@ -75,7 +74,7 @@ fn checksummed(address: &str) -> String {
     address.parse::<Address>().expect("an address").to_checksum(None)
 }
 
-/// Served bytes, a hash, and the slips that lead from one to the other. To another hash nothing leads.
+/// Expects these mistakes for served bytes and a hash, and none for another hash.
 #[track_caller]
 fn check(served: &[u8], committed: B256, code: &str, slips: &[Slip]) -> Explanation {
     let found = explain(served, committed, &[]);
@@ -88,7 +87,7 @@ fn check(served: &[u8], committed: B256, code: &str, slips: &[Slip]) -> Explanat
     found
 }
 
-/// That a hash which nobody made is not explained. Once for each file: what is tried does not depend on the hash.
+/// Expects that an arbitrary hash is not explained. Once for each file: the recipes do not depend on the hash.
 #[track_caller]
 fn check_nothing(served: &[u8]) {
     static DONE: Mutex<BTreeSet<Vec<u8>>> = Mutex::new(BTreeSet::new());
@@ -133,7 +132,7 @@ fn bytes_that_were_hashed_as_they_are() {
         (dos.clone(), text.clone()),
         (format!("{dos}\r\n"), format!("{text}\n")),
     ] {
-        // Some of these are what JSON.stringify gives, too; the bytes come first.
+        // For some of these JSON.stringify gives the same; the raw bytes take precedence.
         check(served.as_bytes(), keccak256(&hashed), "hash.line_ends", &[Slip::LineEnds]);
     }
     let marked = format!("\u{feff}{text}");
@@ -178,7 +177,7 @@ fn text_as_programs_print_it() {
     }
 }
 
-// What Node printed for `JSON.stringify(o, Object.keys(o).sort())`, and for sorting the outer members by hand.
+// The output of Node for `JSON.stringify(o, Object.keys(o).sort())`, and for sorting the outer members by hand.
 #[test]
 fn text_that_was_sorted_by_hand() {
     let served = br#"{"name":"a","inputs":{"type":"object","name":1},"endpoint":"x"}"#;
@@ -188,7 +187,7 @@ fn text_that_was_sorted_by_hand() {
     check(served, keccak256(names), "hash.root_names", &[Slip::RootNames]);
 }
 
-// What Python 3 printed, for `{"b": "é", "a": [1, 2.0, 1e16], "endpoint": "x"}`.
+// The output of Python 3 for `{"b": "é", "a": [1, 2.0, 1e16], "endpoint": "x"}`.
 #[test]
 fn text_as_python_prints_it() {
     let served = "{\"b\":\"é\",\"a\":[1,2.0,1e16],\"endpoint\":\"x\"}".as_bytes();
@@ -204,7 +203,7 @@ fn text_as_python_prints_it() {
         let slips = [Slip::Python { sorted, ascii }, Slip::FinalNewline];
         check(served, keccak256(format!("{text}\n")), "hash.python", &slips);
     }
-    // Sorted, without spaces, without escapes: the canonical form but for its numbers.
+    // Sorted, without spaces, without escapes: the canonical form except for its numbers.
     check(served, keccak256("{\"a\":[1,2.0,1e+16],\"b\":\"é\",\"endpoint\":\"x\"}"), "hash.numbers", &[Slip::Numbers]);
     check(served, keccak256("{\"a\":[1,2.0,1e16],\"b\":\"é\",\"endpoint\":\"x\"}"), "hash.numbers", &[Slip::Numbers]);
 }
@@ -231,14 +230,14 @@ fn types_that_were_added_replaced_or_removed() {
     let bare = without(value.clone(), &["type"]);
     let placeholder = with(|value| value["type"] = PLACEHOLDER.into());
 
-    // The served file lacks what was committed: mending it is enough.
+    // The served file lacks what was committed: fixing it is enough.
     let found = check(&pretty(&bare), hash(&value), "hash.type_injected", &[Slip::TypeInjected]);
     assert_eq!(found.repair, Repair::MendServed);
     assert_eq!(found.otherwise, Some(Repair::UpdateOnchain { correct_hash: hash(&bare), lint_first: true }));
     let found = check(&pretty(&placeholder), hash(&value), "hash.type_placeholder", &[Slip::TypeReplaced(TYPE_V1)]);
     assert_eq!(found.repair, Repair::MendServed);
 
-    // The served file is right, the commitment is not.
+    // The served file is correct, the commitment is not.
     let found = check(&pretty(&value), hash(&placeholder), "hash.type_placeholder", &[Slip::TypeReplaced(PLACEHOLDER)]);
     check_update(&found, &value);
     check_update(&check(&pretty(&value), hash(&bare), "hash.type_removed", &[Slip::TypeRemoved]), &value);
@@ -269,10 +268,10 @@ fn addresses_in_another_spelling() {
         recipient(value);
     });
     for (other, sites) in [(&only_creator, Creator), (&only_asset, Price(0)), (&pricing, Pricing), (&all, All)] {
-        // The commitment has capital letters: what is served is right.
+        // The commitment has capital letters: the served manifest is correct.
         let found = check(&served, hash(other), "hash.hex_case", &[Slip::HexCase(sites, Checksummed)]);
         check_update(&found, &value);
-        // What is served has them: all in lower case is what was committed, whichever it was.
+        // The served manifest has capital letters: the committed one is entirely in lower case.
         let found = check(&pretty(other), hash(&value), "hash.hex_case", &[Slip::HexCase(All, Lower)]);
         assert_eq!(found.repair, Repair::MendServed);
     }
@@ -323,7 +322,7 @@ fn other_digests() {
     check(&served, sha3(&canonical), "hash.sha3_256", &[Slip::Sha3]);
     check(&served, sha256(&served), "hash.raw_bytes", &[Slip::RawBytes, Slip::Sha256]);
     check(&served, sha3(&served), "hash.raw_bytes", &[Slip::RawBytes, Slip::Sha3]);
-    // Known answers, so that the functions are what their names say.
+    // Known answers, to check the functions.
     assert_eq!(sha256(b""), "0xe3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855".parse::<B256>().unwrap());
     assert_eq!(sha3(b""), "0xa7ffc6f8bf1ed76651c14756a061d662f580ff4de43b49fa82d80a4b80f8434a".parse::<B256>().unwrap());
 
@@ -357,7 +356,7 @@ fn changes_are_combined() {
     let slips = [slips[0], slips[1], slips[2], Slip::Unicode(UnicodeForm::Nfd)];
     check(&pretty(&served), hash(&hashed), "hash.fields_stripped", &slips);
 
-    // A placeholder in an indented file that was hashed as it is, later mended.
+    // A placeholder in an indented file whose raw bytes were hashed, fixed later.
     let placeholder = with(|value| value["type"] = PLACEHOLDER.into());
     let slips = [Slip::TypeReplaced(PLACEHOLDER), Slip::Indented("  ")];
     check(&jcs_in_order(&manifest()), keccak256(pretty(&placeholder)), "hash.type_placeholder", &slips);
@@ -380,7 +379,7 @@ fn check_served(served: &[u8], code: &str) {
     assert_eq!(found.code().map(Code::id), Some(code));
     assert_eq!((found.repair, found.diff), (Repair::FixServer { label: None }, None));
 
-    // With the committed file at hand it is said which one is missing.
+    // If the committed file is available, the explanation says which one is missing.
     let bytes = pretty(&manifest());
     let local = Candidate { label: "tool.json", relation: Relation::Local, bytes: &bytes };
     let found = explain(served, committed, &[local]);
@@ -405,10 +404,10 @@ fn answers_that_are_no_manifest() {
     check_served(&[0xff, 0xfe, b'{', 0], "hash.not_a_manifest");
     check_served(&vec![b' '; json::MAX_BYTES + 1], "hash.too_large");
 
-    // A manifest may speak of errors.
+    // A manifest may mention errors.
     let value = with(|value| value["error"] = "none".into());
     check(&pretty(&value), keccak256(pretty(&value)), "hash.raw_bytes", &[Slip::RawBytes]);
-    // A page that was hashed itself.
+    // A page whose own hash is committed.
     let found = explain(b"<html>", keccak256("<html>"), &[]);
     assert_eq!(found.cause, Some(Cause::Recipe { label: None, slips: vec![Slip::RawBytes] }));
     assert_eq!(found.repair, Repair::FixServer { label: None });
@@ -439,7 +438,7 @@ fn commitments_that_are_none() {
     check_odd(keccak256("https://tools.example.com/.well-known/ai-tool/tides.json"), OddHash::OfUri, "hash.of_uri");
     let found = explain(&pretty(&manifest()), keccak256("https://tools.example.com/other"), &[]);
     assert_eq!(found.cause, None);
-    // An odd hash is said even where the server sends nothing.
+    // An odd hash is reported even if the server sends nothing.
     assert_eq!(explain(b"", B256::ZERO, &[]).cause, Some(Cause::Commitment(OddHash::Zero)));
 }
 
@@ -473,7 +472,7 @@ fn other_files() {
     assert_eq!(found.cause, Some(Cause::ServesOtherTool("winds".to_owned())));
     assert_eq!(found.code().map(Code::id), Some("hash.serves_other_tool"));
     assert_eq!(found.repair, Repair::FixServer { label: Some("3f2a tides.json".to_owned()) });
-    // Committed was what is served: nothing is wrong with serving it, as far as the hash goes.
+    // The served bytes are the committed ones: as far as the hash is concerned, nothing is wrong.
     assert!(explain(&other_bytes, hash(&other), &[winds]).matches());
 
     // Each recipe is tried on each candidate.
@@ -503,7 +502,7 @@ fn without_a_cause_the_nearest_version_is_shown() {
     assert_eq!(found.nearest.as_deref(), Some("near"));
     assert_eq!(found.diff.map(|diff| diff.total), Some(1));
     check_update(&explain(&served, nobody, &[]), &manifest());
-    // Only the file of another tool at hand: it is what is served, and that is said.
+    // Only the file of another tool is available: it is the served one, and the explanation says so.
     let found = explain(&served, nobody, &[other]);
     assert_eq!((found.cause, found.diff), (Some(Cause::ServesOtherTool("same".to_owned())), None));
 }
@@ -575,7 +574,7 @@ fn check_bounded(size: usize, count: usize, budget: Budget) -> Explanation {
     let found = case.explain_within(budget);
     assert_eq!(found.cause, None);
     assert!(found.tried <= budget.hashes, "{}", found.tried);
-    // Each hash is of about the size of the file.
+    // Each hash reads about as many bytes as the file has.
     assert!(found.tried * size / 2 <= budget.bytes, "{} hashes of {size} bytes", found.tried);
     found
 }
@@ -597,7 +596,7 @@ fn an_ordinary_case_is_tried_to_its_end() {
     assert!(found.tried < 5_000, "{}", found.tried);
 }
 
-/// The worst case in full: a mebibyte served, thirty-two candidates as large. Too slow without optimisation.
+/// The complete worst case: a mebibyte served, thirty-two candidates of the same size. Too slow without optimisation.
 #[test]
 #[cfg(not(debug_assertions))]
 fn the_largest_case_ends_soon() {
@@ -606,7 +605,7 @@ fn the_largest_case_ends_soon() {
     assert!((100..400).contains(&found.tried), "{}", found.tried);
 }
 
-/// As large, but made of many small values, which cost more to read, to write and to compare than one long text.
+/// The same size, but many small values, which cost more to parse, serialise and compare than one long text.
 #[test]
 #[cfg(not(debug_assertions))]
 fn the_largest_case_of_small_values_ends_soon() {
@@ -636,7 +635,7 @@ proptest! {
         let _ = found.cause.map(|cause| cause.to_string());
     }
 
-    /// Whatever the layout of what is served and of what was committed, the committed version is found.
+    /// For any layout of the served and of the committed file, the committed version is found.
     #[test]
     fn a_version_that_was_committed_is_found(name in "[a-zé\u{1F600}\"\\\\]{0,8}", number in -1e20_f64..1e20) {
         let old = with(|value| value["name"] = name.into());

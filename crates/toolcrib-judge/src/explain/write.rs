@@ -1,41 +1,41 @@
-//! Writing a document in the ways that other programs write it.
+//! Serialises a document in the ways of other programs.
 //!
-//! A [`Variant`] says what is changed on the way: fields left out, another `type`, other hex digits, another Unicode form.
-//! A [`Layout`] says how the result is spelled. Together they give the bytes that somebody may have hashed instead of the
-//! canonical ones. Nothing here is ever served, sealed or compared for anything but its hash.
+//! A [`Variant`] describes the changes of content: removed fields, another `type`, other hex digits, another Unicode form. A [`Layout`]
+//! describes the serialisation. Together they give the bytes that may have been hashed instead of the canonical ones. The output is only
+//! hashed, never served or sealed.
 
 use toolcrib_core::canon::write_string;
 use toolcrib_core::json::{Kind, Object, Value, utf16_order, write_number};
 use toolcrib_core::tool::FIELD_NAMES;
 use unicode_normalization::UnicodeNormalization;
 
-/// What is changed in the document before it is written.
+/// The changes of a document before it is serialised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Variant<'v> {
     pub(super) strip: Option<Strip>,
     pub(super) kind: TypeChange,
     pub(super) unicode: Option<UnicodeForm>,
-    /// Strings to be replaced, in the order of the source.
+    /// Strings to be replaced, in source order.
     pub(super) replaced: &'v [(usize, String)],
 }
 
-/// New texts of strings, by the place where the old ones start.
+/// Replacements of strings, by the source position of the old ones.
 pub(super) type Replacements = Vec<(usize, String)>;
 
-/// Which members are left out.
+/// The members to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Strip {
     /// How many of [`LATER_FIELDS`], counted from the end of the list, count as unknown too.
     pub(super) older: usize,
-    /// Whether the objects inside lose their unknown members as well.
+    /// Whether unknown members of nested objects are removed too.
     pub(super) nested: bool,
 }
 
-/// Fields that not every version of every client knew, in the order in which they spread: a client that knows one of them
-/// knows those before it.
+/// Fields that some versions of some clients did not know, in the order in which they spread: a client that knows one of them knows those
+/// before it.
 pub(super) const LATER_FIELDS: [&str; 3] = ["verifiability", "maxAge", "featuredImage"];
 
-/// What happens to the root's `type`.
+/// A change of the root's `type`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum TypeChange {
     #[default]
@@ -54,13 +54,13 @@ pub enum UnicodeForm {
     Nfd,
 }
 
-/// How a document is spelled.
+/// The layout of a serialised document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) order: Order,
     pub(super) comma: &'static str,
     pub(super) colon: &'static str,
-    /// What a level is indented by; without it everything stands on one line.
+    /// The indentation of a level; without it everything is on one line.
     pub(super) indent: Option<&'static str>,
     pub(super) escapes: Escapes,
     pub(super) numbers: Numbers,
@@ -84,25 +84,25 @@ impl Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Source,
-    /// Sorted at the root, as in the source below it.
+    /// Sorted at the root, in source order below it.
     RootSorted,
-    /// What `JSON.stringify(value, Object.keys(value).sort())` gives: sorted, and below the root only members whose names
-    /// occur at the root.
+    /// The output of `JSON.stringify(value, Object.keys(value).sort())`: sorted, and below the root only members whose names occur at the
+    /// root.
     RootNames,
     Utf16,
     CodePoint,
 }
 
-/// Which characters of strings are escaped.
+/// The escaped characters of strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Escapes {
-    /// As few as JSON allows.
+    /// As few as JSON permits.
     Smallest,
-    /// Everything outside printable ASCII, as Python does unless told otherwise.
+    /// Everything outside printable ASCII, Python's default.
     Ascii,
 }
 
-/// How numbers are spelled.
+/// The format of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbers {
     EcmaScript,
@@ -112,11 +112,11 @@ pub(super) enum Numbers {
     Python,
 }
 
-/// Longest text that is written. Eight times the largest manifest: indentation and escapes make an honest document at most
-/// six times longer, a hostile one a hundred times.
+/// Longest serialised text. Eight times the largest manifest: indentation and escapes make a legitimate document at most six times longer,
+/// a hostile one a hundred times.
 pub(super) const MAX_WRITTEN: usize = 8 * toolcrib_core::json::MAX_BYTES;
 
-/// Writes `root` into `out`, which is emptied first. `false` when the text would pass [`MAX_WRITTEN`].
+/// Serialises `root` into `out`, which is cleared first. Returns `false` if the text would exceed [`MAX_WRITTEN`].
 pub(super) fn write(root: Value<'_>, variant: &Variant<'_>, layout: &Layout, out: &mut String) -> bool {
     out.clear();
     let mut writer = Writer { variant, layout, root: root.as_object(), out };
@@ -127,7 +127,7 @@ pub(super) fn write(root: Value<'_>, variant: &Variant<'_>, layout: &Layout, out
     out.len() <= MAX_WRITTEN
 }
 
-/// Which part of a manifest an object is, as far as unknown members go.
+/// The part of a manifest that an object is, which decides its known members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Root,
@@ -137,12 +137,12 @@ enum Shape {
     Verifiability,
     Attestation,
     Build,
-    /// Schemas, extensions, and everything else whose members nobody defines.
+    /// Schemas, extensions, and everything else without defined members.
     Free,
 }
 
 impl Shape {
-    /// The shape of the member `key`, or of the elements of the array that stands there.
+    /// The shape of the member `key`, or of the elements of its array.
     fn child(self, key: &str) -> Self {
         match (self, key) {
             (Self::Root, "pricing") => Self::Price,
@@ -155,7 +155,7 @@ impl Shape {
         }
     }
 
-    /// Whether the member `key` is left out.
+    /// Whether the member `key` is removed.
     fn drops(self, key: &str, strip: Strip) -> bool {
         let known: &[&str] = match self {
             Self::Root => {
@@ -185,7 +185,7 @@ struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    /// The recursion is as deep as the document nests, which the reader bounds.
+    /// The recursion is as deep as the document, whose depth the reader limits.
     fn value(&mut self, value: Value<'_>, shape: Shape, level: usize) {
         if self.out.len() > MAX_WRITTEN {
             return;
@@ -236,7 +236,7 @@ impl Writer<'_> {
         self.close(any, level, '}');
     }
 
-    /// The members that are written, in order. Of equal keys the last counts, as in most readers.
+    /// The members to write, in order. Of duplicate keys the last counts, as in most parsers.
     fn members<'d>(&self, object: Object<'d>, shape: Shape) -> Vec<(&'d str, Member<'d>)> {
         let loses_type = shape == Shape::Root && self.variant.kind == TypeChange::Removed;
         let kept = |key: &str| {
@@ -272,7 +272,7 @@ impl Writer<'_> {
             }
         }
         if self.layout.order == Order::CodePoint {
-            // UTF-8 orders by code point.
+            // UTF-8 sorts by code point.
             members.sort_by_key(|(key, _)| *key);
         }
         members
@@ -353,14 +353,14 @@ impl Member<'_> {
     }
 }
 
-/// Of members with the same key keeps the one that stands last in the source, at the place of the first.
+/// Of duplicate members keeps the last one of the source, at the position of the first.
 fn keep_last(members: &mut Vec<(&str, Member<'_>)>, order: Order) {
     if order == Order::Source {
         let mut last = std::collections::BTreeMap::new();
         for (key, member) in members.iter() {
             last.insert(*key, *member);
         }
-        // Removing on the way leaves each key to its first place only.
+        // Removing each key from the map keeps only its first position.
         members.retain_mut(|(key, member)| last.remove(key).map(|value| *member = value).is_some());
     } else {
         members.sort_by(|(a, first), (b, second)| utf16_order(a, b).then(second.start().cmp(&first.start())));
@@ -394,12 +394,11 @@ fn write_ascii(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// A double as Python's `repr` writes it: the shortest digits, an exponent below 1e-4 and from 1e16 on, and always a mark
-/// that it is no integer.
+/// A double as Python's `repr` writes it: the shortest digits, an exponent below 1e-4 and from 1e16, and always a point or an exponent.
 fn write_python_float(number: f64, out: &mut String) {
     use std::fmt::Write;
 
-    // Rust's own shortest digits, as `-d.ddde-x`.
+    // Rust's shortest digits, as `-d.ddde-x`.
     let scientific = format!("{number:e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return out.push_str(&scientific) };
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -437,7 +436,7 @@ mod tests {
         ..Layout::CANONICAL
     };
 
-    // What Python 3.13 prints for `json.dumps(…, sort_keys=True)`.
+    // The output of Python 3.13 for `json.dumps(…, sort_keys=True)`.
     #[test]
     fn python_is_written_as_python_does() {
         check(
@@ -486,7 +485,7 @@ mod tests {
         check(r#"{"type":"u"}"#, &with(TypeChange::Set("t")), &in_order, r#"{"type":"t"}"#);
     }
 
-    // What Node prints for both ways of sorting by hand.
+    // The output of Node for both ways of sorting by hand.
     #[test]
     fn members_sorted_by_hand_are_sorted_at_the_root() {
         let source = r#"{"b":{"d":1,"b":2,"a":[{"c":3,"a":4}]},"a":5}"#;

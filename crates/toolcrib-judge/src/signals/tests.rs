@@ -11,7 +11,7 @@ fn texts(list: &[&str]) -> Vec<String> {
     list.iter().map(|text| (*text).to_owned()).collect()
 }
 
-/// Codes and severities of findings.
+/// Expects these codes and severities.
 #[track_caller]
 fn check(findings: impl IntoIterator<Item = Finding>, expected: &[(&str, Severity)]) {
     let found: Vec<_> = findings.into_iter().map(|finding| (finding.code.id(), finding.severity)).collect();
@@ -38,7 +38,7 @@ fn a_younger_certificate_is_a_hint_until_something_else_changed() {
     check(certificate(registered, &now, Some(&moved)), &[(younger, Warning), (changed, Warning)]);
     let wider = cert("2025-12-01", "Let's Encrypt", &["a.example"]);
     check(certificate(registered, &now, Some(&wider)), &[(younger, Warning), (changed, Warning)]);
-    // The edge: valid from the second of the registration.
+    // The limit: valid from the second of the registration.
     check(certificate(now.not_before, &now, None), &[]);
     check(certificate(now.not_before, &now, Some(&moved)), &[(changed, Warning)]);
     let both_dates = &certificate(registered, &now, None)[0].message;
@@ -56,7 +56,7 @@ fn name_servers_and_addresses() {
     check(ns(&["ns1.a.net", "ns2.a.net"], &["NS2.A.net.", "ns1.a.net."]), &[]);
     check(ns(&["ns1.a.net"], &["ns1.b.net"]), &[("takeover.name_servers_changed", Warning)]);
     check(ns(&["ns1.a.net", "ns2.a.net"], &["ns1.a.net", "ns3.a.net"]), &[("takeover.name_servers_changed", Hint)]);
-    // Not knowing is not a change.
+    // An unknown value is not a change.
     check(ns(&[], &["ns1.a.net"]), &[]);
     check(ns(&["ns1.a.net"], &[]), &[]);
     let ip = |text: &str| text.parse::<IpAddr>().unwrap();
@@ -96,7 +96,7 @@ fn duplicates_name_who_and_where() {
     let mine = tool(1, 1, "https://a.example/.well-known/ai-tool/x.json", Some("https://a.example/call"));
     check(duplicates(&mine, [&mine]), &[]);
     check(duplicates(&mine, [&tool(2, 2, "https://b.example/x", None)]), &[]);
-    // Two tools whose endpoint nobody knows are not the same tool.
+    // Two tools with unknown endpoints are not the same tool.
     let blind = Registered { endpoint: None, ..mine.clone() };
     check(duplicates(&blind, [&tool(2, 2, "https://b.example/x", None)]), &[]);
     let own = tool(2, 1, "HTTPS://A.example:443/.well-known/ai-tool/x.json", None);
@@ -181,7 +181,7 @@ fn access_blocks_and_collections() {
     check(access(Some(&both), Some(&list(Logic::And, &[a.clone(), a.clone()]))), differs);
     check(access(Some(&both), Some(&list(Logic::And, &[]))), differs);
     check(access(Some(&both), None), differs);
-    // A list with a hole says nothing about what is in the hole.
+    // An incomplete list proves nothing about the missing part.
     check(access(Some(&both), Some(&list(Logic::And, &[a.clone(), ([0; 4], vec![])]))), &[]);
 
     let strange = ([9; 4], vec![0xff; 32]);

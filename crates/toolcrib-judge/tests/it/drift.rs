@@ -1,4 +1,4 @@
-//! Drift in a registry that others recorded: the history of its tools over eleven weeks, replayed.
+//! Drift in a recorded registry: the history of its tools over eleven weeks, replayed.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_judge::drift::{Served, Snapshot, Verdict, drift};
 use toolcrib_testkit::{corpus, rows};
 
-/// A row of the history; `None` when the registry could not be read at that time.
+/// A row of the history; `None` if the registry could not be read at that time.
 fn snapshot(row: &[String]) -> Option<Snapshot> {
     let [_, _, chain, id, uri, committed, computed, creator, predicate, status, manifest, endpoint, _] = row else {
         panic!("thirteen columns: {row:?}");
@@ -56,13 +56,13 @@ fn the_history_of_a_registry_has_the_drift_that_its_columns_say() {
         for change in drift(before, &look) {
             *counts.entry(change.code.id()).or_default() += 1;
         }
-        // The state goes through its file, as a watcher's does between two looks.
+        // The state is serialised between two verifications, as a watcher does.
         let state = serde_json::to_string(&look.carry(before)).expect("JSON");
         let state: Snapshot = serde_json::from_str(&state).expect("a snapshot");
         kept.insert(state.tool, state);
     }
     assert_eq!(kept.len(), 751);
-    // Counted apart from this code, by comparing the columns of consecutive rows of each tool.
+    // Counted independently of this code, by comparing the columns of consecutive rows of each tool.
     let expected = [
         ("drift.became_unverified", 106),
         ("drift.deregistered", 23),

@@ -50,7 +50,7 @@ fn committed_versions_are_found_among_the_others() {
         .collect();
     let mut found_versions = 0;
     for served in &all {
-        // Every hash onchain of this tool, whichever version it belongs to.
+        // Every onchain hash of this tool, for any of its versions.
         for committed in all.iter().filter(|real| real.tool == served.tool && gold.contains_key(&real.name)) {
             assert_eq!(gold[&committed.name], committed.hash);
             let found = explain(&served.bytes, committed.hash, &candidates(&all, served));
@@ -88,7 +88,7 @@ fn drift_in_the_history_of_the_registry_is_explained_where_the_files_are_known()
                 assert_eq!(found.cause, Some(cause), "{}", served.name);
                 explained += 1;
             }
-            // The one tool whose committed version is not in the corpus was hashed by a client that drops unknown fields.
+            // The only tool whose committed version is not in the corpus was hashed by a client that drops unknown fields.
             None => {
                 let slips = vec![Slip::FieldsStripped { nested: true }];
                 assert_eq!(found.cause, Some(Cause::Recipe { label: None, slips }), "{}", served.name);

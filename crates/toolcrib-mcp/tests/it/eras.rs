@@ -7,8 +7,10 @@ use rmcp::service::ServiceError;
 use serde_json::json;
 use toolcrib_mcp::{MAX_CALLS, Server, SetupError, ToolSpec, Toolbox};
 
-use crate::support::{Does, ERAS, Era, Person, accepted, call, code, connect, data, first_round, next_round, params};
 use crate::{Three, spec};
+use toolcrib_testkit::mcp_clients::{
+    Does, ERAS, Era, Person, accepted, call, code, connect, data, first_round, next_round, params,
+};
 
 fn server() -> Server {
     Server::new(Arc::new(Three)).unwrap()

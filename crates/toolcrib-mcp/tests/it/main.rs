@@ -4,9 +4,6 @@
 mod eras;
 mod http;
 
-#[path = "../support/mod.rs"]
-mod support;
-
 use async_trait::async_trait;
 use serde_json::{Map, Value as Json, json};
 use toolcrib_core::codes::mcp as code;

@@ -1,4 +1,4 @@
-//! The launcher as a program of its own, so that the tests of this crate need no other crate.
+//! The launcher as a separate program, so that the tests of this crate need no other crate.
 
 use std::process::ExitCode;
 

@@ -1,12 +1,12 @@
-//! A control group for each program, where the system lets us make one.
+//! A control group for each program, where the system permits it.
 //!
-//! `cgroup.kill` of cgroup v2 kills every process of a group at once, also those that have left the process group or lost their parent, and
-//! no other. Limits of memory and of the number of processes hold for the group as a whole; on hybrid systems their controllers are in trees
-//! of cgroup v1. Root may make groups, and so may a user to whom the service manager has delegated one (`Delegate=yes` in systemd; each user
-//! session has one).
+//! `cgroup.kill` of cgroup v2 kills all processes of a group at once and no others, including those that left the process group or lost
+//! their parent. Limits of memory and of the number of processes apply to the whole group; on hybrid systems their controllers are in trees
+//! of cgroup v1. Root may create groups, and so may a user to whom the service manager has delegated one (`Delegate=yes` in systemd; each
+//! user session has one).
 //!
-//! A supervisor enters the groups before it starts its program, so that everything is inside from the beginning. A program without a
-//! supervisor is put in right after it was started; what it starts before that moment is left to [`orphans`](super::orphans).
+//! A supervisor enters the groups before it starts its program, so that everything is inside from the start. A program without a supervisor
+//! is moved in right after its start; processes that it starts before that are left to [`orphans`](super::orphans).
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -20,22 +20,22 @@ use rustix::process::{Pid, getpid, getuid};
 
 use crate::spec::Limits;
 
-/// How the names of our groups begin; the process id follows.
+/// The prefix of our group names; the process id follows.
 const PREFIX: &str = "toolcrib-";
 
-/// How often the removal of a group is tried. Killed processes leave it within milliseconds.
+/// How often the removal of a group is retried. Killed processes leave it within milliseconds.
 const TRIES: usize = 20;
 
-/// Between two tries.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Tasks of the supervisor, which is in the group of its program: its main thread and the thread that starts the program.
+/// Tasks of the supervisor, which is in its program's group: its main thread and the thread that starts the program.
 const SUPERVISOR_TASKS: u64 = 2;
 
-/// The groups that hold those of all programs. Removed when they are dropped, if they are empty.
+/// The parent groups of all programs' groups. On drop they are removed if they are empty.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    /// The tree of cgroup v2, whose groups can be killed.
+    /// The cgroup v2 tree, whose groups can be killed.
     kill: Option<Parent>,
     /// The tree with the memory controller.
     memory: Option<Parent>,
@@ -44,14 +44,14 @@ pub(crate) struct Groups {
     next: AtomicU64,
 }
 
-/// A group of ours in one tree.
+/// A parent group in one tree.
 #[derive(Clone, Debug)]
 struct Parent {
     folder: Arc<OwnedFolder>,
     version: u8,
 }
 
-/// What groups can do on this system: the version of the tree that does it.
+/// What groups can do on this system: the version of the tree for each ability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Abilities {
     pub(crate) kill: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Abilities {
 }
 
 impl Groups {
-    /// The groups of this process, made when the first program needs them and removed after the last.
+    /// The groups of this process, created for the first program and removed after the last.
     pub(crate) fn shared() -> Option<Arc<Self>> {
         static SHARED: Mutex<Weak<Groups>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +72,7 @@ impl Groups {
         Some(groups)
     }
 
-    /// Makes groups below those that this process is in. `None` where the system has none or gives no right to make any.
+    /// Creates groups below those of this process. `None` if the system has none or does not permit it.
     fn open() -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         let memberships = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -82,20 +82,20 @@ impl Groups {
         let has = |name: &str| controllers.iter().any(|controller| controller == name);
         let controller = |name: &str| match &kill {
             Some(parent) if has(name) => Some(parent.clone()),
-            // A controller is in one tree only: where cgroup v2 has it, that of v1 is absent.
+            // A controller is in one tree only: if cgroup v2 has it, v1 does not.
             _ => Parent::below(&own_folder(&mounts, &memberships, Some(name))?, 1),
         };
         let groups = Self { memory: controller("memory"), processes: controller("pids"), kill, next: AtomicU64::new(0) };
         (groups.abilities() != Abilities::default()).then_some(groups)
     }
 
-    /// What these groups can do.
+    /// The abilities of these groups.
     pub(crate) fn abilities(&self) -> Abilities {
         let version = |parent: &Option<Parent>| parent.as_ref().map(|parent| parent.version);
         Abilities { kill: self.kill.is_some(), memory: version(&self.memory), processes: version(&self.processes) }
     }
 
-    /// Makes the group of one program with the limits that groups can keep. `None` if the system refuses all of it.
+    /// Creates the group of one program with the limits that groups can enforce. `None` if the system permits none of it.
     pub(crate) fn create(self: &Arc<Self>, limits: &Limits) -> Option<Group> {
         let name = self.next.fetch_add(1, Ordering::Relaxed).to_string();
         let mut group = Group { kill: None, memory: None, processes: None, folders: Vec::new(), _groups: Arc::clone(self) };
@@ -118,7 +118,7 @@ impl Groups {
 }
 
 impl Parent {
-    /// Makes a group of ours in the group `own`.
+    /// Creates a parent group in the group `own`.
     fn below(own: &Path, version: u8) -> Option<Self> {
         remove_abandoned(own);
         static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -129,11 +129,11 @@ impl Parent {
     }
 }
 
-/// Our group in the tree of cgroup v2, with the controllers that groups inside it have.
+/// Our group in the cgroup v2 tree, with the controllers that its subgroups have.
 fn unified_parent(own: &Path) -> Option<(Parent, Vec<String>)> {
     let mut first = None;
-    // A group with processes, such as our own, cannot give controllers to groups inside it, but its parent can have done so. A user who can
-    // make groups there was delegated them; root can always, and would interfere with the service manager.
+    // A group with processes, such as our own, cannot enable controllers for its subgroups, but its parent may have. A user who can create
+    // groups in the parent was delegated it; root always can, and would interfere with the service manager.
     let outer = own.parent().filter(|_| !getuid().is_root());
     for place in [Some(own), outer].into_iter().flatten() {
         let Some(parent) = Parent::below(place, 2) else { continue };
@@ -142,7 +142,7 @@ fn unified_parent(own: &Path) -> Option<(Parent, Vec<String>)> {
             continue;
         }
         for controller in ["+memory", "+pids"] {
-            // Refused where the group itself was not given it.
+            // Rejected if the group itself does not have the controller.
             let _ = fs::write(folder.join("cgroup.subtree_control"), controller);
         }
         let text = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
@@ -162,7 +162,7 @@ fn limit_memory(folder: &Path, version: u8, bytes: u64) -> io::Result<()> {
         _ => ("memory.max", ("memory.swap.max", 0)),
     };
     fs::write(folder.join(file), bytes.to_string())?;
-    // Absent without swap.
+    // The file is missing without swap.
     let _ = fs::write(folder.join(swap.0), swap.1.to_string());
     Ok(())
 }
@@ -174,12 +174,12 @@ pub(crate) struct Group {
     memory: Option<(PathBuf, u8)>,
     processes: Option<u8>,
     folders: Vec<Arc<OwnedFolder>>,
-    /// Removed after this group.
+    /// Dropped after this group.
     _groups: Arc<Groups>,
 }
 
 impl Group {
-    /// Makes the folder in one tree, or finds it if another limit is in the same tree.
+    /// Creates the folder in one tree, or reuses it if another limit is in the same tree.
     fn join(&mut self, parent: &Parent, name: &str) -> Option<PathBuf> {
         let folder = parent.folder.0.join(name);
         if !self.folders.iter().any(|known| known.0 == folder) {
@@ -189,7 +189,7 @@ impl Group {
         Some(folder)
     }
 
-    /// What this group does.
+    /// The abilities of this group.
     pub(crate) fn abilities(&self) -> Abilities {
         Abilities {
             kill: self.kill.is_some(),
@@ -203,17 +203,17 @@ impl Group {
         self.folders.iter().map(|folder| folder.0.as_path())
     }
 
-    /// The folder whose processes can be killed at once.
+    /// The folder of the group that can be killed at once.
     pub(crate) fn kill_folder(&self) -> Option<&Path> {
         self.kill.as_deref()
     }
 
-    /// Puts a process into the group. Whether it is in all of it.
+    /// Moves a process into the group. Returns whether it is in all trees of it.
     pub(crate) fn enter(&self, process: Pid) -> bool {
         self.folders().all(|folder| enter(folder, process.as_raw_nonzero().get()).is_ok())
     }
 
-    /// Kills every process of the group. Returns before they are gone.
+    /// Kills every process of the group, without waiting for their end.
     pub(crate) fn kill(&self) {
         if let Some(folder) = &self.kill {
             kill(folder);
@@ -235,14 +235,14 @@ impl Drop for Group {
     }
 }
 
-/// Puts a process into the group of a folder; 0 is the calling process.
+/// Moves a process into the group of a folder; 0 is the calling process.
 pub(super) fn enter(folder: &Path, process: i32) -> io::Result<()> {
     fs::write(folder.join("cgroup.procs"), process.to_string())
 }
 
 /// Kills every process of the group of a folder.
 pub(super) fn kill(folder: &Path) {
-    // A group that is gone has no processes.
+    // If the group was removed, it has no processes.
     let _ = fs::write(folder.join("cgroup.kill"), "1");
 }
 
@@ -257,7 +257,7 @@ impl Drop for OwnedFolder {
                 sleep(PAUSE);
             }
             match fs::remove_dir(&self.0) {
-                // Processes that were killed are still there.
+                // Killed processes have not ended yet.
                 Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
                 _ => return,
             }
@@ -265,7 +265,7 @@ impl Drop for OwnedFolder {
     }
 }
 
-/// Removes empty groups of processes that were killed. Groups with processes stay: they may belong to a process whose id we cannot see.
+/// Removes empty groups of processes that were killed. Groups with processes stay: they may belong to a process in another PID namespace.
 fn remove_abandoned(own: &Path) {
     for entry in fs::read_dir(own).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -280,8 +280,8 @@ fn remove_abandoned(own: &Path) {
     }
 }
 
-/// The folder of the group that this process is in, from the texts of `/proc/self/mountinfo` and `/proc/self/cgroup`: in the tree of cgroup
-/// v2, or in that of a controller of v1.
+/// The folder of this process's group, from `/proc/self/mountinfo` and `/proc/self/cgroup`: in the cgroup v2 tree, or in the tree of a v1
+/// controller.
 fn own_folder(mounts: &str, memberships: &str, controller: Option<&str>) -> Option<PathBuf> {
     let member = memberships.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -292,7 +292,7 @@ fn own_folder(mounts: &str, memberships: &str, controller: Option<&str>) -> Opti
         };
         if is_it { path.strip_prefix('/') } else { None }
     })?;
-    // A process that was moved out of the part of the tree that it can see.
+    // The process was moved out of the part of the tree that it can see.
     if member.split('/').any(|part| part == "..") {
         return None;
     }
@@ -306,7 +306,7 @@ fn own_folder(mounts: &str, memberships: &str, controller: Option<&str>) -> Opti
             None => kind == "cgroup2",
             Some(name) => kind == "cgroup" && options.split(',').any(|option| option == name),
         };
-        // Spaces in names are written as octal numbers; cgroups are not mounted in such places.
+        // Spaces in names are octal escapes; cgroups are not mounted at such paths.
         (is_it && !mount.contains('\\')).then_some((root, mount))
     })?;
     let below = Path::new("/").join(member);

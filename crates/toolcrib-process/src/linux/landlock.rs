@@ -11,32 +11,32 @@ use landlock::{
 use crate::policy::{Network, Policy};
 use crate::system_paths::{self, Use};
 
-/// The first version with TCP rules.
+/// The first ABI version with TCP rules.
 pub(crate) const TCP_ABI: i32 = 4;
 
-/// The first version that scopes signals and abstract Unix sockets.
+/// The first ABI version that scopes signals and abstract Unix sockets.
 pub(crate) const SCOPE_ABI: i32 = 6;
 
-/// The version that this kernel keeps, measured by restricting a thread that then ends. 0 where there is none.
+/// The ABI version of this kernel, measured by restricting a thread that then ends. 0 if there is none.
 pub(crate) fn measure() -> i32 {
     let thread = std::thread::Builder::new().name("landlock-probe".to_owned());
     let probe = thread.spawn(|| {
         let ruleset = Ruleset::default().handle_access(AccessFs::from_all(ABI::V1)).ok()?.create().ok()?;
         let status = ruleset.restrict_self().ok()?;
         let LandlockStatus::Available { effective_abi, .. } = status.landlock else { return None };
-        // No rule allows anything, so that reading must fail now.
+        // No rule allows anything, so reading must fail now.
         let is_denied = fs::read_dir("/").is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
         (status.ruleset == RulesetStatus::FullyEnforced && is_denied).then(|| number(effective_abi))
     });
     probe.ok().and_then(|thread| thread.join().ok().flatten()).unwrap_or(0)
 }
 
-/// The number of a version; versions that are newer than this crate knows count as the newest that it knows.
+/// The number of an ABI version; versions newer than this crate knows count as its newest.
 fn number(abi: ABI) -> i32 {
     (1..i32::from(u8::MAX)).find(|number| ABI::from(*number) == abi).unwrap_or(0)
 }
 
-/// Restricts the calling thread and what it starts. Everything that this version can restrict is a requirement.
+/// Restricts the calling thread and what it starts. Everything that this ABI version can restrict is mandatory.
 pub(super) fn restrict(policy: &Policy, program: &Path, search: &[PathBuf], version: i32) -> Result<(), String> {
     let abi = ABI::from(version);
     let mut ruleset = Ruleset::default()
@@ -68,11 +68,11 @@ pub(super) fn restrict(policy: &Policy, program: &Path, search: &[PathBuf], vers
     }
 }
 
-/// All paths of a policy with the rights on them.
+/// All paths of a policy with the access rights to them.
 fn rules(policy: &Policy, program: &Path, search: &[PathBuf], abi: ABI) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let execute = read | AccessFs::Execute;
-    // Neither devices, which are ways to the whole disk for root, nor their controls, nor programs that were just written.
+    // No devices (for root they give access to the whole disk), no ioctl on devices, and no execution of files that were just written.
     let mut write =
         AccessFs::from_all(abi) & !(AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
     if !policy.unix_sockets {
@@ -91,7 +91,7 @@ fn rules(policy: &Policy, program: &Path, search: &[PathBuf], abi: ABI) -> Vec<(
         }));
     }
     if policy.isolation.is_some() {
-        // In a namespace of its own it shows no other processes.
+        // In a PID namespace of its own it shows no other processes.
         rules.push((PathBuf::from("/proc"), read));
     }
     rules.push((program.to_path_buf(), execute));
@@ -100,17 +100,17 @@ fn rules(policy: &Policy, program: &Path, search: &[PathBuf], abi: ABI) -> Vec<(
     rules.extend(policy.execute.iter().map(|path| (path.clone(), execute)));
     rules.extend(policy.write.iter().map(|path| (path.clone(), write)));
     if policy.unix_sockets && abi >= ABI::V9 {
-        // Seccomp lets the sockets be created; this version could also say which, which policies do not.
+        // Seccomp permits creating the sockets. This version could also restrict their paths, which policies do not support.
         rules.push((PathBuf::from("/"), AccessFs::ResolveUnix.into()));
     }
     rules
 }
 
-/// A rule for a path that exists. Absent system paths and paths that went away grant nothing.
+/// A rule for an existing path. System paths that are missing and paths that were removed grant nothing.
 fn rule(path: &Path, access: BitFlags<AccessFs>, abi: ABI) -> Result<Option<PathBeneath<PathFd>>, String> {
     let Ok(metadata) = fs::metadata(path) else { return Ok(None) };
     let access = if metadata.is_dir() { access } else { access & AccessFs::from_file(abi) };
-    // Opened once more: of a path that is replaced in between, only the kind could be wrong, and then the kernel refuses the rule.
+    // The path is opened a second time: if it was replaced in between, at most its kind is wrong, and then the kernel rejects the rule.
     let path_fd = PathFd::new(path).map_err(|error| format!("Landlock rule for {}: {error}", path.display()))?;
     Ok(Some(PathBeneath::new(path_fd, access)))
 }

@@ -1,4 +1,4 @@
-//! The body of the launcher.
+//! The main function of the launcher.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use super::phase::Phase;
 use super::{restrict, supervise};
 use crate::launch::{EXIT_NOT_STARTED, EXIT_REFUSED, Order, Stage};
 
-/// A program that does not run.
+/// Why a program does not run.
 pub(super) enum Failure {
     /// The policy could not be applied.
     Refused(String),
@@ -21,7 +21,7 @@ pub(super) enum Failure {
     NotStarted(String),
 }
 
-/// Runs the launcher with its arguments: the order, `--`, the program, and its arguments.
+/// Runs the launcher with its arguments: the instructions, `--`, the program, and its arguments.
 pub(crate) fn launcher(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     Phase::Prepare.set();
     let result = parse(arguments).and_then(|(order, program, arguments)| match order.stage {
@@ -34,7 +34,7 @@ pub(crate) fn launcher(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Err(Failure::NotStarted(message)) => (Phase::NotStarted, EXIT_NOT_STARTED, message),
     };
     phase.set();
-    // A closed standard error changes nothing about the refusal.
+    // If standard error is closed, the launcher refuses all the same.
     let _ = writeln!(std::io::stderr(), "sandbox: {}", escape_for_display(&message));
     ExitCode::from(code)
 }
@@ -51,9 +51,9 @@ fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<(Order, PathBu
     Ok((order, program.into(), arguments.collect()))
 }
 
-/// Restricts this process and becomes the program. Returns only if that fails.
+/// Restricts this process and executes the program in its place. Returns only if that fails.
 fn restrict_and_execute(order: &Order, program: &Path, arguments: &[OsString]) -> Failure {
-    // The parent is the first process of the namespace, with which everything in it ends; this is a second way to the same.
+    // The parent is the init process of the namespace, and everything in it ends with it; this signal is a second safeguard.
     if let Err(error) = set_parent_process_death_signal(Some(rustix::process::Signal::KILL)) {
         return Failure::Refused(format!("parent-death signal: {error}"));
     }

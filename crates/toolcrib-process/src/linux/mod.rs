@@ -1,4 +1,4 @@
-//! What only Linux has: control groups, subreapers, Landlock, seccomp.
+//! Features of Linux only: control groups, subreapers, Landlock, seccomp.
 
 pub(crate) mod cgroup;
 pub(crate) mod landlock;

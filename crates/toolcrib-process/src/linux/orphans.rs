@@ -1,11 +1,11 @@
-//! Processes that have left the process group of their program, where no supervisor looks after them.
+//! Processes that left the process group of their program, for programs without a supervisor.
 //!
-//! A process can put itself into another group, and when its parent ends, the first process of the system adopts it. This process asks to be
-//! the one that adopts (a subreaper), so that what a program leaves behind becomes a child of this process. Such a child was not started by
-//! this process itself, which tells it from the programs that run.
+//! A process can move to another process group, and when its parent ends, the init process adopts it. This process registers as a subreaper
+//! instead, so that orphans of its programs become its children. It did not start them itself, which distinguishes them from running
+//! programs.
 //!
-//! The system does not say which program an orphan came from, only when it was started. So it is killed when no program is left that was
-//! started before it: never while its own program runs, and at the latest when the programs of that moment reach their time limit.
+//! The system does not tell from which program an orphan came, only its start time. So it is killed when no running program was started
+//! before it: never while its own program runs, and at the latest when the programs that run now reach their time limit.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,21 +17,21 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_
 
 use super::processes;
 
-/// How often orphans are looked for when a program ends. A process that is killed leaves its own children to us.
+/// How often orphans are searched for when a program ends. Children of a killed process become ours.
 const ROUNDS: usize = 10;
 
-/// Between two rounds.
+/// The pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Whether this process adopts orphans, and kills children that this crate has not started.
+/// Whether this process adopts orphans, and kills children that this crate did not start.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 
-/// Programs that run, with the time at which each was started. Locked while one is started, so that none is taken for an orphan.
+/// Running programs with their start times. Locked while one is started, so that it is not taken for an orphan.
 static PROGRAMS: Mutex<BTreeMap<i32, u64>> = Mutex::new(BTreeMap::new());
 
-/// Asks to adopt what programs leave behind.
+/// Registers this process as a subreaper.
 pub(crate) fn adopt() {
-    // A system that does not know how leaves the process groups.
+    // Systems without subreapers still have the process groups.
     if set_child_subreaper(Some(getpid())).is_ok() {
         ADOPTS.store(true, Ordering::Relaxed);
     }
@@ -42,11 +42,11 @@ pub(crate) fn is_adopting() -> bool {
     ADOPTS.load(Ordering::Relaxed)
 }
 
-/// Starts a program by `start`, which gives its number.
+/// Starts a program with `start`, which returns its PID.
 pub(crate) fn start<T, E>(start: impl FnOnce() -> Result<(T, Option<u32>), E>) -> Result<T, E> {
     let mut programs = programs();
     let (started, number) = start()?;
-    // One that is gone already, and was not waited for, still has its time. A time that cannot be read is before all others.
+    // A process that has ended but was not waited for still has its start time. An unreadable time counts as the earliest.
     programs.extend(number.and_then(|number| i32::try_from(number).ok()).map(|number| (number, started_at(number).unwrap_or(0))));
     Ok(started)
 }
@@ -56,7 +56,7 @@ pub(crate) fn forget(program: Pid) {
     programs().remove(&program.as_raw_nonzero().get());
 }
 
-/// Kills every process that programs which have ended left behind.
+/// Kills every process that ended programs left behind.
 pub(crate) fn kill_all() {
     if !is_adopting() {
         return;
@@ -70,7 +70,7 @@ pub(crate) fn kill_all() {
         let children = processes::children(getpid().as_raw_nonzero().get());
         for child in children.into_iter().filter(|child| !programs.contains_key(child)) {
             let Some(orphan) = Pid::from_raw(child) else { continue };
-            // Ours to wait for: the number stays its own until then.
+            // Our child: its PID is not reused until we wait for it.
             if matches!(waitpid(Some(orphan), WaitOptions::NOHANG), Ok(Some(_))) || may_belong_to(child, &programs) {
                 continue;
             }
@@ -84,7 +84,7 @@ pub(crate) fn kill_all() {
     }
 }
 
-/// Whether a program that runs may have started a process: it was started before.
+/// Whether a running program may have started a process: it was started before it.
 fn may_belong_to(orphan: i32, programs: &BTreeMap<i32, u64>) -> bool {
     started_at(orphan).is_none_or(|at| programs.values().any(|began| *began <= at))
 }
@@ -93,7 +93,7 @@ fn programs() -> MutexGuard<'static, BTreeMap<i32, u64>> {
     PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// When a process was started, in ticks since the start of the system. `None` when there is no such process.
+/// The start time of a process, in ticks since boot. `None` if there is no such process.
 fn started_at(process: i32) -> Option<u64> {
     processes::stat(process).map(|stat| stat.started)
 }

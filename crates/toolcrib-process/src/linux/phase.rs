@@ -1,8 +1,8 @@
-//! How far a supervisor came, written into its process name.
+//! The phase of a supervisor, stored in its process name.
 //!
-//! The host needs more than an exit code: a program may exit with any code, and a supervisor cannot die of every signal that its program
-//! died of. The name of a process stays readable until the process is waited for, only the process itself can change it, and it costs no
-//! descriptor that would have to be passed along.
+//! The host needs more than an exit code: a program may exit with any code, and a supervisor cannot terminate by every signal that its
+//! program may terminate by. The name of a process is readable until the process is waited for, only the process itself can change it, and
+//! it needs no file descriptor to be passed along.
 
 use std::ffi::CString;
 use std::fs;
@@ -13,7 +13,7 @@ use rustix::thread::set_name;
 
 use crate::running::Exceeded;
 
-/// A phase of a supervisor. Its text has at most fifteen bytes, the limit for names of processes.
+/// A phase of a supervisor. Its text has at most fifteen bytes, the limit for process names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Nothing was started.
@@ -24,15 +24,15 @@ pub(crate) enum Phase {
     NotStarted,
     /// The program runs.
     Running,
-    /// The program has ended with this wait status, and so has everything that it started.
+    /// The program and everything that it started have ended; holds the wait status.
     Ended(u16, Option<Exceeded>),
 }
 
 impl Phase {
-    /// Makes it the name of the calling thread, which is the main thread.
+    /// Stores the phase in the name of the calling thread, which is the main thread.
     pub(crate) fn set(self) {
         let Ok(name) = CString::new(self.text()) else { return };
-        // Without the name the host has the exit code.
+        // If this fails, the host still has the exit code.
         let _ = set_name(&name);
     }
 
@@ -80,7 +80,7 @@ impl Phase {
     }
 }
 
-/// The exit status that a wait status stands for.
+/// The exit status of a wait status.
 pub(crate) fn exit_status(status: u16) -> ExitStatus {
     ExitStatus::from_raw(i32::from(status))
 }

@@ -1,4 +1,4 @@
-//! Processes as `/proc` shows them.
+//! Processes as listed in `/proc`.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Between two rounds of killing. A killed process is gone within a millisecond, unless the machine is busy.
+/// The pause between two rounds of killing. A killed process ends within a millisecond, unless the machine is busy.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// Fields of `/proc/PID/stat`.
@@ -18,23 +18,23 @@ pub(crate) struct Stat {
     pub(crate) is_zombie: bool,
     /// The session.
     pub(crate) session: i32,
-    /// Threads.
+    /// The number of threads.
     pub(crate) threads: u64,
-    /// When it was started, in ticks since the start of the system.
+    /// The start time, in ticks since boot.
     pub(crate) started: u64,
 }
 
-/// Reads the state of a process. `None` when there is no such process.
+/// Reads the state of a process. `None` if there is no such process.
 pub(crate) fn stat(process: i32) -> Option<Stat> {
     parse_stat(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
 fn parse_stat(text: &str) -> Option<Stat> {
-    // The second field is the name of the program in parentheses, and may hold anything.
+    // The second field is the name of the program in parentheses, and may contain anything.
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     let state = fields.next()?;
-    // Numbers of fields as in proc(5), which counts from one; three are gone.
+    // Field numbers as in proc(5), which counts from one; three are consumed already.
     let mut field = |number: usize, last: usize| fields.nth(number - last - 1);
     let session = field(6, 3)?.parse().ok()?;
     let threads = field(20, 6)?.parse().ok()?;
@@ -42,7 +42,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
     Some(Stat { is_zombie: state == "Z" || state == "X", session, threads, started })
 }
 
-/// The children of a process, of whichever thread.
+/// The children of a process, of all its threads.
 pub(crate) fn children(process: i32) -> Vec<i32> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
@@ -66,7 +66,7 @@ pub(crate) fn descendants(process: i32) -> Vec<(i32, usize)> {
     found
 }
 
-/// What the descendants of this process use: threads and bytes of memory. Pages of files, which processes share, do not count.
+/// The resource use of this process's descendants: threads and bytes of memory. File-backed pages, which processes share, do not count.
 pub(crate) fn usage() -> (u64, u64) {
     let own = getpid().as_raw_nonzero().get();
     let descendants = descendants(own);
@@ -80,7 +80,7 @@ fn resident(process: i32) -> u64 {
     lines.filter_map(|value| value.trim().strip_suffix(" kB")?.parse::<u64>().ok()).map(|kibibytes| kibibytes * 1024).sum()
 }
 
-/// Makes the end of a process, given by its descriptor, something to wait for. Call it inside a Tokio runtime.
+/// Makes the end of a process awaitable through its pidfd. Call it inside a Tokio runtime.
 #[expect(
     deprecated,
     reason = "unsound for types that change their descriptor, which `OwnedFd` does not; the successor needs unsafe code"
@@ -89,14 +89,14 @@ pub(crate) fn watch(process: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(process, Interest::READABLE).ok()
 }
 
-/// Sends a signal to one process. One that is gone is as good as signalled.
+/// Sends a signal to one process. A process that has ended is not an error.
 pub(crate) fn signal(process: i32, signal: Signal) {
     if let Some(process) = Pid::from_raw(process) {
         let _ = kill_process(process, signal);
     }
 }
 
-/// Waits for children that have ended. Gives the status of `program`, if it is among them.
+/// Waits for children that have ended. Returns the status of `program` if it is among them.
 pub(crate) fn reap(program: i32) -> Option<WaitStatus> {
     let mut of_program = None;
     while let Ok(Some((process, status))) = wait(WaitOptions::NOHANG) {
@@ -107,16 +107,16 @@ pub(crate) fn reap(program: i32) -> Option<WaitStatus> {
     of_program
 }
 
-/// Kills all descendants of this process until none is left, or the time is over. This process adopts orphans, so that none is lost.
+/// Kills all descendants of this process until none is left or the time is over. This process adopts orphans, so none is missed.
 ///
-/// `program` is the leader of a group that was not waited for. Gives its status, if it was waited for here.
+/// `program` is the leader of a process group that was not waited for. Returns its status if it was waited for here.
 pub(crate) fn kill_descendants(program: Option<i32>, within: Duration) -> Option<WaitStatus> {
     let own = getpid().as_raw_nonzero().get();
     let until = Instant::now() + within;
     let mut of_program = None;
     loop {
-        // A group is killed at once: a process of it that is just forking cannot be missed. Its number is that of the program, which is
-        // free for another as soon as the program was waited for.
+        // A process group is killed at once: a process of it that is just forking cannot be missed. Its id is the PID of the program, which
+        // may be reused as soon as the program was waited for.
         if of_program.is_none()
             && let Some(group) = program.and_then(Pid::from_raw)
         {
@@ -134,9 +134,9 @@ pub(crate) fn kill_descendants(program: Option<i32>, within: Duration) -> Option
     }
 }
 
-/// Waits until a supervisor has ended. One that does not end in time, because it was stopped, is killed, and its session with it.
+/// Waits until a supervisor has ended. If it does not end in time, because it was stopped, it is killed together with its session.
 pub(crate) fn outlast(supervisor: i32, known: Stat, within: Duration) {
-    // Of the same time: the number may be that of another process by now.
+    // The start time must match, because the PID may have been reused.
     let is_there = || stat(supervisor).is_some_and(|stat| !stat.is_zombie && stat.started == known.started);
     let until = Instant::now() + within;
     while is_there() {

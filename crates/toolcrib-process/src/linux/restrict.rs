@@ -1,4 +1,4 @@
-//! Restrictions that a thread puts on itself and on what it starts.
+//! Restrictions that a thread applies to itself and to what it starts.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,35 +18,35 @@ use crate::launch::{Order, VARIABLE_PREFIX};
 use crate::policy::{Network, Policy};
 use crate::spec::Limits;
 
-/// Tells the resolver of glibc to use TCP, where only TCP ports are allowed.
+/// Makes the resolver of glibc use TCP, if only TCP ports are allowed.
 const RESOLVER_OVER_TCP: (&str, &str) = ("RES_OPTIONS", "use-vc");
 
-/// The port of name servers.
+/// The port of DNS servers.
 const DNS: u16 = 53;
 
-/// Applies a policy to the calling thread. All of it, or an error.
+/// Applies a policy to the calling thread completely, or returns an error.
 pub(super) fn apply(order: &Order, policy: &Policy, program: &Path) -> Result<(), String> {
     set_no_new_privs(true).map_err(|error| format!("no-new-privileges: {error}"))?;
     drop_capabilities()?;
-    // Descriptors that the host had inherited. Those of this process are closed on exec anyway.
+    // File descriptors that the host had inherited. Those of this process are closed on exec anyway.
     close_fds::set_fds_cloexec(3, &[]);
     if order.landlock_abi > 0 {
         landlock::restrict(policy, program, &search_path(), order.landlock_abi)?;
     }
-    // Last: it also denies some of what is done above.
+    // Last, because it also denies some of the calls above.
     if order.seccomp {
         seccomp::restrict(policy)?;
     }
     Ok(())
 }
 
-/// Without capabilities root is a user as any other, and with no-new-privileges no program gives them back.
+/// Without capabilities root is a normal user, and with `no_new_privs` no program can regain them.
 fn drop_capabilities() -> Result<(), String> {
     // Kernels without ambient capabilities have none to clear.
     let _ = clear_ambient_capability_set();
     for capability in CapabilitySet::all().iter() {
         match remove_capability_from_bounding_set(capability) {
-            // Users other than root cannot change this set, and have nothing in it that they could get.
+            // Users other than root cannot change this set, and it contains nothing that they could gain.
             Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
             Err(error) => return Err(format!("capability bounding set: {error}")),
         }
@@ -58,7 +58,7 @@ fn drop_capabilities() -> Result<(), String> {
 
 /// Limits of this process and of what it starts.
 pub(super) fn limit(limits: &Limits, watches_memory: bool) -> Result<(), String> {
-    // Core dumps hold all memory of a program, its secrets included, and are written outside its folders.
+    // Core dumps contain all memory of a program, including its secrets, and are written outside its folders.
     set(Resource::Core, 0)?;
     set(Resource::Nofile, limits.open_files)?;
     if let Some(bytes) = limits.file_size {
@@ -66,19 +66,19 @@ pub(super) fn limit(limits: &Limits, watches_memory: bool) -> Result<(), String>
     }
     if let Some(time) = limits.cpu {
         let seconds = time.as_secs().max(1);
-        // A second later the kernel kills what ignores the signal of the first limit.
+        // A second later the kernel kills a program that ignores the signal of the soft limit.
         let limit = Rlimit { current: Some(seconds), maximum: Some(seconds + 1) };
         setrlimit(Resource::Cpu, limit).map_err(|error| format!("limit Cpu: {error}"))?;
     }
-    // Where no control group limits memory: each process alone, at once, in addition to the watchdog on their sum. Reserved address space
-    // does not count, of which Node and WebAssembly take gibibytes; RLIMIT_AS would.
+    // If no control group limits memory, each process is limited separately, in addition to the watchdog on their sum. Reserved address
+    // space must not count, because Node and WebAssembly reserve gibibytes; RLIMIT_AS would count it.
     if let (true, Some(bytes)) = (watches_memory, limits.memory) {
         set(Resource::Data, bytes)?;
     }
     Ok(())
 }
 
-/// Sets a limit that the program cannot raise. A limit that is lower already stays.
+/// Sets a limit that the program cannot raise. A lower limit is kept.
 fn set(resource: Resource, value: u64) -> Result<(), String> {
     let now = getrlimit(resource);
     let value = now.maximum.map_or(value, |maximum| maximum.min(value));
@@ -86,7 +86,7 @@ fn set(resource: Resource, value: u64) -> Result<(), String> {
         .map_err(|error| format!("limit {resource:?}: {error}"))
 }
 
-/// The command that executes the program, with the environment that the host has passed.
+/// The command that executes the program, with the environment from the host.
 pub(super) fn command(order: &Order, program: &Path, arguments: &[OsString]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(variables());
@@ -107,7 +107,7 @@ fn variables() -> impl Iterator<Item = (OsString, OsString)> {
     })
 }
 
-/// The folders in which the program looks for others.
+/// The folders in which the program searches for other programs.
 pub(super) fn search_path() -> Vec<PathBuf> {
     let path = variables().find_map(|(name, value)| (name == "PATH").then_some(value));
     path.map(|path| env::split_paths(&path).collect()).unwrap_or_default()

@@ -1,8 +1,8 @@
-//! The filter of system calls: what Landlock leaves open, and what no tool needs.
+//! The seccomp filter: system calls that Landlock does not restrict, and those that no tool needs.
 //!
-//! A list of what is denied and not of what is allowed: programs of others, in any language, use whatever their runtime uses. Denied calls
-//! fail with "operation not permitted", as they would without privileges. Calls of another architecture (i386, x32) end the program: their
-//! numbers mean other calls.
+//! A denylist and not an allowlist: third-party programs, in any language, use all calls that their runtime uses. Denied calls fail with
+//! "operation not permitted", as they would without privileges. Calls of another architecture (i386, x32) kill the program: their numbers
+//! have other meanings.
 
 use crate::policy::Policy;
 
@@ -48,9 +48,9 @@ mod filter {
 
     use crate::policy::{Network, Policy};
 
-    /// Calls that are denied whatever their arguments are.
+    /// Calls that are denied with any arguments.
     const DENIED: &[libc::c_long] = &[
-        // Memory, registers and descriptors of other processes.
+        // Memory, registers and file descriptors of other processes.
         libc::SYS_ptrace,
         libc::SYS_process_vm_readv,
         libc::SYS_process_vm_writev,
@@ -58,7 +58,7 @@ mod filter {
         libc::SYS_kcmp,
         libc::SYS_move_pages,
         libc::SYS_migrate_pages,
-        // Memory, semaphores and queues that all processes of a user share, which Landlock does not know.
+        // Memory, semaphores and queues that all processes of a user share, and that Landlock does not restrict.
         libc::SYS_shmget,
         libc::SYS_shmat,
         libc::SYS_shmctl,
@@ -72,18 +72,18 @@ mod filter {
         libc::SYS_msgrcv,
         libc::SYS_mq_open,
         libc::SYS_mq_unlink,
-        // Parts of the kernel with a long history of escapes. io_uring would also do what this filter denies.
+        // Subsystems of the kernel with a long history of escapes. io_uring could also do what this filter denies.
         libc::SYS_bpf,
         libc::SYS_io_uring_setup,
         libc::SYS_io_uring_enter,
         libc::SYS_io_uring_register,
         libc::SYS_userfaultfd,
         libc::SYS_perf_event_open,
-        // Keys of the user.
+        // Keyrings of the user.
         libc::SYS_keyctl,
         libc::SYS_add_key,
         libc::SYS_request_key,
-        // Namespaces and mounts: inside a namespace of its own a process is root.
+        // Namespaces and mounts: in its own user namespace a process is root.
         libc::SYS_unshare,
         libc::SYS_setns,
         libc::SYS_mount,
@@ -97,13 +97,13 @@ mod filter {
         libc::SYS_fsmount,
         libc::SYS_fspick,
         libc::SYS_mount_setattr,
-        // Files by number, past all paths.
+        // Files by handle, which bypasses all paths.
         libc::SYS_open_by_handle_at,
         libc::SYS_name_to_handle_at,
-        // Names of files and what happens to them, anywhere: Landlock does not restrict watching.
+        // Watching of file names and events anywhere: Landlock does not restrict it.
         libc::SYS_fanotify_init,
         libc::SYS_inotify_add_watch,
-        // The machine itself.
+        // The whole machine.
         libc::SYS_kexec_load,
         KEXEC_FILE_LOAD,
         libc::SYS_init_module,
@@ -138,8 +138,8 @@ mod filter {
         libc::SYS__sysctl,
     ];
 
-    /// Calls that change modes, owners, times and attributes of a file by its path. Landlock does not restrict them. Those on an open file are
-    /// not here: only an allowed file can be opened.
+    /// Calls that change modes, owners, times and attributes of a file by its path. Landlock does not restrict them. Those on an open file
+    /// are not listed: only an allowed file can be opened.
     const BY_PATH: &[libc::c_long] = &[
         libc::SYS_fchmodat,
         libc::SYS_fchownat,
@@ -165,20 +165,20 @@ mod filter {
         libc::SYS_futimesat,
     ];
 
-    // Newer than some versions of the C libraries, and the same on all architectures.
+    // Newer than some versions of the C libraries, and the same number on all architectures.
     const FCHMODAT2: libc::c_long = 452;
     const SETXATTRAT: libc::c_long = 463;
     const REMOVEXATTRAT: libc::c_long = 466;
     const FILE_SETATTR: libc::c_long = 469;
 
-    /// Calls on other processes of the user, which need no privilege. Their first argument is the process, 0 for the calling one.
+    /// Calls on other processes of the user, which need no privilege. Their first argument is the PID, 0 for the calling process.
     const ON_PROCESS: &[libc::c_long] =
         &[libc::SYS_sched_setscheduler, libc::SYS_sched_setparam, libc::SYS_sched_setattr, libc::SYS_sched_setaffinity];
 
-    /// The same with the process as the second argument, after the kind of the first.
+    /// The same with the PID as the second argument, and its kind as the first.
     const ON_KIND_AND_PROCESS: &[libc::c_long] = &[libc::SYS_setpriority, libc::SYS_ioprio_set];
 
-    /// The flags of `clone` that make a namespace. `CLONE_NEWTIME` cannot be given to `clone`.
+    /// The flags of `clone` that create a namespace. `CLONE_NEWTIME` cannot be passed to `clone`.
     const NAMESPACES: [libc::c_int; 7] = [
         libc::CLONE_NEWNS,
         libc::CLONE_NEWCGROUP,
@@ -189,29 +189,29 @@ mod filter {
         libc::CLONE_NEWNET,
     ];
 
-    /// The bits of a socket type that are the type. The others are flags.
+    /// The bits of a socket type that hold the type. The others are flags.
     const SOCKET_TYPE: u64 = 0xf;
 
-    /// Opens a TCP connection with `sendto`, past the rules of Landlock.
+    /// Opens a TCP connection with `sendto`, which bypasses the rules of Landlock.
     const MSG_FASTOPEN: u64 = 0x2000_0000;
 
-    /// Types into a terminal.
+    /// Injects input into a terminal.
     const TIOCSTI: u64 = 0x5412;
 
-    /// Selects and pastes on a console.
+    /// Selects and pastes text on a console.
     const TIOCLINUX: u64 = 0x541c;
 
-    /// The C library musl does not name it on all architectures.
+    /// musl does not define it on all architectures.
     const KEXEC_FILE_LOAD: libc::c_long = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
 
-    /// The numbers of x32, a second way into the kernel on x86-64, have this bit.
+    /// The numbers of x32, a second system call table of x86-64, have this bit.
     const X32: u32 = 0x4000_0000;
 
     type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-    /// The filters, each of which is applied.
+    /// The filters; all of them are applied.
     pub(super) fn programs(policy: &Policy) -> Result<Vec<BpfProgram>, BackendError> {
-        // The flags of clone3 are in memory, which a filter cannot read. The C library uses clone where clone3 does not exist.
+        // The flags of clone3 are in memory, which a filter cannot read. The C library falls back to clone if clone3 does not exist.
         let clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
         Ok(vec![program(rules(policy)?, libc::EPERM)?, program(clone3, libc::ENOSYS)?])
     }
@@ -223,7 +223,7 @@ mod filter {
         Ok(without_x32(program))
     }
 
-    /// Puts a check in front of a filter: calls of x32 end the process. The filter itself ends it for calls of i386.
+    /// Prepends a check to a filter: calls of x32 kill the process. The filter itself kills it for calls of i386.
     fn without_x32(program: BpfProgram) -> BpfProgram {
         if cfg!(not(target_arch = "x86_64")) {
             return program;
@@ -243,7 +243,7 @@ mod filter {
         let mut rules: Rules = DENIED.iter().map(|call| (*call, Vec::new())).collect();
         if !policy.file_modes {
             rules.extend(BY_PATH.iter().map(|call| (*call, Vec::new())));
-            // Without a path it is the open file.
+            // Without a path it applies to an open file.
             rules.insert(libc::SYS_utimensat, vec![all([pointer_is_set(1)?])?]);
         }
         for call in ON_PROCESS {
@@ -252,11 +252,11 @@ mod filter {
         for call in ON_KIND_AND_PROCESS {
             rules.insert(*call, vec![all([not(1, 0)?])?]);
         }
-        // Limits of another process may be read, not set.
+        // Limits of another process may be read, but not set.
         rules.insert(libc::SYS_prlimit64, vec![all([not(0, 0)?, pointer_is_set(2)?])?]);
-        // The usual personality, and asking for it.
+        // Only the default personality, and querying it, are allowed.
         rules.insert(libc::SYS_personality, vec![all([not(0, 0)?, not(0, 0xffff_ffff)?])?]);
-        // Input of a terminal that the program did not type.
+        // Terminal input that the user did not type.
         rules.insert(libc::SYS_ioctl, vec![all([is(1, TIOCSTI)?])?, all([is(1, TIOCLINUX)?])?]);
         let namespaces = NAMESPACES.iter().map(|flag| all([has(0, u64::from(flag.unsigned_abs()))?]));
         rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
@@ -270,7 +270,7 @@ mod filter {
         Ok(rules)
     }
 
-    /// Sockets that are denied: all families that the policy does not allow, and all but TCP if it allows ports.
+    /// Denied sockets: all families that the policy does not allow, and all but TCP if it allows ports.
     fn sockets(policy: &Policy) -> Result<Vec<SeccompRule>, BackendError> {
         let internet = [libc::AF_INET, libc::AF_INET6];
         let mut allowed = Vec::new();
@@ -285,12 +285,12 @@ mod filter {
         }
         let mut denied = Vec::new();
         if allowed.is_empty() {
-            // A rule for every call has no condition, and a list of none means the same.
+            // A rule for all calls has no condition, and an empty list means the same.
             return Ok(denied);
         }
         denied.push(all(allowed.iter().map(|family| not(0, family.unsigned_abs().into())).collect::<Result<Vec<_>, _>>()?)?);
         if policy.network == Network::Any {
-            // Interfaces and addresses, which resolvers ask for.
+            // Network interfaces and addresses, which resolvers query.
             let route = u64::from(libc::NETLINK_ROUTE.unsigned_abs());
             denied.push(all([is(0, libc::AF_NETLINK.unsigned_abs().into())?, not(2, route)?])?);
         }
@@ -300,14 +300,14 @@ mod filter {
                 for kind in (0..=SOCKET_TYPE).filter(|kind| *kind != u64::from(libc::SOCK_STREAM.unsigned_abs())) {
                     denied.push(all([family()?, has_value(1, SOCKET_TYPE, kind)?])?);
                 }
-                // Streams that are not TCP, such as MPTCP and SCTP, are outside the rules of Landlock.
+                // Stream sockets that are not TCP, such as MPTCP and SCTP, are outside the rules of Landlock.
                 denied.push(all([family()?, not(2, 0)?, not(2, libc::IPPROTO_TCP.unsigned_abs().into())?])?);
             }
         }
         Ok(denied)
     }
 
-    /// Pairs that are denied. One of datagrams could still be connected to a service of the user; one of streams could not.
+    /// Denied socket pairs. A datagram socket could still be connected to a service of the user; a stream socket could not.
     fn socket_pairs(policy: &Policy) -> Result<Vec<SeccompRule>, BackendError> {
         let unix = u64::from(libc::AF_UNIX.unsigned_abs());
         let mut denied = vec![all([not(0, unix)?])?];
@@ -323,7 +323,7 @@ mod filter {
         SeccompRule::new(conditions.into_iter().collect())
     }
 
-    // Most arguments are 32 bits wide for the kernel, which ignores the rest. A comparison of 64 bits could be evaded by setting the others.
+    // Most arguments have 32 bits in the kernel, which ignores the rest. A 64-bit comparison could be bypassed by setting the upper bits.
 
     fn is(argument: u8, value: u64) -> Result<SeccompCondition, BackendError> {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)

@@ -23,33 +23,33 @@ use crate::policy::{Bubblewrap, Network, Policy};
 use crate::running::{Exceeded, KILL_SIGNAL, TERMINATE_SIGNAL};
 use crate::system_paths::{self, Use};
 
-/// How long the descendants of a program have to disappear after they were killed. A process in an uninterruptible wait stays longer,
-/// and nothing can be done about it.
+/// How long the descendants of a program may take to end after they were killed. A process in an uninterruptible wait takes longer, and
+/// cannot be ended at all until then.
 const KILL_TIME: Duration = Duration::from_secs(5);
 
-/// Between two looks of the watchdog, where control groups do not limit memory or processes. A fork bomb makes some hundred processes in
-/// this time; a look costs some ten microseconds.
+/// The interval of the watchdog, if control groups do not limit memory or processes. A fork bomb creates some hundred processes in this
+/// time; a check costs some ten microseconds.
 const WATCHDOG: Duration = Duration::from_millis(25);
 
-/// Between two looks for the host, on kernels that cannot wait for another process.
+/// The interval of checks for the host, on kernels that cannot wait for another process.
 const HOST_CHECK: Duration = Duration::from_millis(100);
 
-/// How much rather than this process the kernel kills the program when the machine runs out of memory, of 1000.
+/// The OOM score adjustment, of 1000, by which the kernel kills the program and not this process when the machine runs out of memory.
 const OOM_SCORE: &str = "500";
 
-/// The distance from this process to the program inside bubblewrap: two processes of bubblewrap are between.
+/// The distance from this process to the program inside bubblewrap: there are two processes of bubblewrap in between.
 const DISTANCE_IN_BUBBLEWRAP: usize = 3;
 
-/// Starts the program and stays until it and all its descendants have ended.
+/// Starts the program and returns when it and all its descendants have ended.
 pub(super) fn supervise(order: &Order, program: &Path, arguments: &[OsString]) -> Result<ExitCode, Failure> {
     let refused = |what: &'static str| move |error: rustix::io::Errno| Failure::Refused(format!("{what}: {error}"));
     let host = Pid::from_raw(order.host).ok_or_else(|| Failure::Refused("the host has no process id".to_owned()))?;
     let watched = pidfd_open(host, PidfdFlags::empty()).ok();
-    // Compared after it was opened: as long as it is the parent, the number means the host.
+    // Compared after the pidfd was opened: as long as the host is the parent, its PID is not reused.
     if getppid() != Some(host) {
         return Err(Failure::Refused("the host has ended".to_owned()));
     }
-    // No terminal of the user, and none of its signals.
+    // A new session has no terminal of the user and gets none of its signals.
     setsid().map_err(refused("new session"))?;
     set_child_subreaper(Some(getpid())).map_err(refused("subreaper"))?;
     for group in &order.groups {
@@ -69,13 +69,13 @@ async fn run(
     watched: Option<OwnedFd>,
 ) -> Result<ExitCode, Failure> {
     let refused = |error: std::io::Error| Failure::Refused(format!("signals: {error}"));
-    // Before the program is started: until then each of these ends this process, which is what they ask for.
+    // Before the program is started: until then each of these signals terminates this process, as intended.
     let mut ended = signal(SignalKind::child()).map_err(refused)?;
     let mut terminate = signal(SignalKind::from_raw(TERMINATE_SIGNAL.as_raw())).map_err(refused)?;
     let mut kill = signal(SignalKind::from_raw(KILL_SIGNAL.as_raw())).map_err(refused)?;
     let watched = watched.and_then(processes::watch);
     let child = start(order, program, arguments)?;
-    // If the program runs out of memory, it is to be killed and not this process. Raising needs no privilege.
+    // If memory runs out, the kernel should kill the program and not this process. Raising the score needs no privilege.
     let _ = fs::write(format!("/proc/{child}/oom_score_adj"), OOM_SCORE);
     release_pipes();
     Phase::Running.set();
@@ -90,7 +90,7 @@ async fn run(
             biased;
             () = &mut host_ends => {
                 if let Some(folder) = &order.kill_group {
-                    // This process is in the group, and ends with it.
+                    // This process is in the group, and is killed with it.
                     cgroup::kill(folder);
                 }
                 processes::kill_descendants(Some(child), KILL_TIME);
@@ -134,7 +134,7 @@ fn start(order: &Order, program: &Path, arguments: &[OsString]) -> Result<i32, F
             spawn(restrict::command(order, program, arguments))
         }
         Some(policy) if policy.isolation.is_none() => std::thread::scope(|scope| {
-            // Restrictions hold for a thread and what it starts, so that this process itself stays free of them.
+            // Restrictions apply to a thread and what it starts, so this process itself is not restricted.
             let thread = scope.spawn(|| {
                 restrict::apply(order, policy, program).map_err(Failure::Refused)?;
                 spawn(restrict::command(order, program, arguments))
@@ -148,7 +148,7 @@ fn start(order: &Order, program: &Path, arguments: &[OsString]) -> Result<i32, F
     }
 }
 
-/// Bubblewrap around a second launcher, which restricts itself: bubblewrap cannot make namespaces under Landlock.
+/// Bubblewrap around a second launcher, which restricts itself: bubblewrap cannot create namespaces under Landlock.
 fn isolated(order: &Order, policy: &Policy, program: &Path, arguments: &[OsString]) -> Result<Command, Failure> {
     let Some(Bubblewrap { program: bubblewrap }) = &policy.isolation else {
         return Err(Failure::Refused("there is no isolation to apply".to_owned()));
@@ -180,7 +180,7 @@ fn isolated(order: &Order, policy: &Policy, program: &Path, arguments: &[OsStrin
     }
     bind("--ro-bind", &order.launcher);
     if let Ok(folder) = std::env::current_dir() {
-        // The folder may be outside of all bound paths, and is absent then.
+        // The folder may be outside of all bound paths, and is missing then.
         let is_bound = policy.paths().any(|path| folder.starts_with(path));
         command.arg("--chdir").arg(if is_bound { folder.as_path() } else { Path::new("/") });
     }
@@ -190,7 +190,8 @@ fn isolated(order: &Order, policy: &Policy, program: &Path, arguments: &[OsStrin
     Ok(command)
 }
 
-/// Lets go of the pipes of the program: a reader of its output is to see the end when the program closes it, not when this process ends.
+/// Closes this process's copies of the program's pipes: a reader of its output should get the end of file when the program closes it, not
+/// when this process ends.
 fn release_pipes() {
     let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") else { return };
     let _ = dup2_stdin(&null);
@@ -210,17 +211,17 @@ async fn host_ends(host: Pid, watched: Option<AsyncFd<OwnedFd>>) {
     }
 }
 
-/// Asks the program to end, with everything in its group.
+/// Sends SIGTERM to the program and its process group.
 fn forward_termination(order: &Order, child: i32) {
     let is_isolated = order.policy.as_ref().is_some_and(|policy| policy.isolation.is_some());
     if is_isolated {
-        // Bubblewrap would end at once and take the program along before it could clean up.
+        // Bubblewrap would end at once and kill the program before it could clean up.
         let own = getpid().as_raw_nonzero().get();
         for (process, _) in processes::descendants(own).into_iter().filter(|(_, distance)| *distance >= DISTANCE_IN_BUBBLEWRAP) {
             processes::signal(process, Signal::TERM);
         }
     } else if let Some(group) = Pid::from_raw(child) {
-        // Not waited for yet, so that the number is its own.
+        // It was not waited for yet, so its PID is not reused.
         let _ = kill_process_group(group, Signal::TERM);
     }
 }
@@ -234,7 +235,7 @@ fn is_exceeded(order: &Order) -> Option<Exceeded> {
     above(order.watch_memory, order.limits.memory, memory).then_some(Exceeded::Memory)
 }
 
-/// Tells the host how the program has ended.
+/// Reports to the host how the program has ended.
 fn finish(status: WaitStatus, exceeded: Option<Exceeded>) -> ExitCode {
     let of_signal = match status.terminating_signal().and_then(Signal::from_named_raw) {
         Some(Signal::XFSZ) => Some(Exceeded::FileSize),
@@ -242,7 +243,7 @@ fn finish(status: WaitStatus, exceeded: Option<Exceeded>) -> ExitCode {
         _ => None,
     };
     Phase::Ended(u16::try_from(status.as_raw()).unwrap_or(u16::MAX), exceeded.or(of_signal)).set();
-    // The name says it; this is for those who see only the code. As shells do it.
+    // The process name has the details; the exit code follows the convention of shells, for callers that see only the code.
     let code = status.exit_status().or_else(|| Some(128 + status.terminating_signal()?)).unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

@@ -42,12 +42,12 @@ async fn allowed_paths_give_what_they_say_and_no_more() {
     allowed(&format!("open({new}, 'w').write('x')\nos.rename({new}, {new} + '2')\nos.unlink({new} + '2')"), policy()).await;
     attack(&format!("open({}, 'w')", quoted(&read.join("new"))), policy()).await;
     attack(&format!("open({}).read()", quoted(&other.join("file"))), policy()).await;
-    // A link out of an allowed folder leads nowhere.
+    // A symlink out of an allowed folder does not help.
     let link = quoted(&write.join("link"));
     let statements =
         format!("os.path.islink({link}) or os.symlink({}, {link})\nopen({link}).read()", quoted(&other.join("file")));
     attack(&statements, policy()).await;
-    // Nor does a second name for the file, or another place for it.
+    // Nor does a hard link to the file, or moving it.
     let hard = quoted(&write.join("hard"));
     attack(&format!("os.link({}, {hard})\nos.unlink({hard})", quoted(&other.join("file"))), policy()).await;
     attack(&format!("os.rename({}, {hard})\nos.rename({hard}, {0})", quoted(&other.join("file"))), policy()).await;
@@ -70,7 +70,7 @@ async fn modes_times_and_events_of_files_elsewhere_are_out_of_reach() {
         .await;
     let watch = format!("fd = call((294, 26), 0)\ncall((254, 27), fd, {}.encode(), 0x100)", quoted(folder.path()));
     attack(&watch, policy()).await;
-    // On open files it works, and of those there are only allowed ones.
+    // On open files it works, and only allowed ones can be opened.
     let own = quoted(&inside.join("own"));
     let statements =
         format!("with open({own}, 'w') as file:\n    os.fchmod(file.fileno(), 0o600)\n    os.utime(file.fileno(), (0, 0))");
@@ -90,7 +90,7 @@ async fn a_program_that_was_just_written_is_not_executed() {
          subprocess.run([{path}], check=True)"
     );
     attack(&statements, policy()).await;
-    // Unless the policy says so.
+    // It works if the folder may be written and executed.
     let both = Policy { execute: vec![folder.path().to_path_buf()], ..policy() };
     allowed(&statements, both).await;
 }

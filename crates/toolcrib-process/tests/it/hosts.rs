@@ -1,4 +1,4 @@
-//! Hosts that are processes of their own: to be killed, or to run as another user.
+//! Hosts in separate processes, which are killed or run as another user.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -10,14 +10,14 @@ use crate::limits::{start_processes, take_memory};
 use crate::orphans::{kill, leave_behind, policy};
 use crate::{is_running, launcher, numbers, run, sandboxed, unsandboxed, until};
 
-/// What a host is to do, and the file that it reports to.
+/// The role of the host, and the file that it reports to.
 const ROLE: &str = "TOOLCRIB_PROCESS_TEST_ROLE";
 const FILE: &str = "TOOLCRIB_PROCESS_TEST_FILE";
 
 /// A user without any rights.
 const OTHER_USER: &str = "12345";
 
-/// The host. On its own it has nothing to do.
+/// The host. Without a role it does nothing.
 #[tokio::test]
 async fn host() {
     let (Ok(role), Some(file)) = (std::env::var(ROLE), std::env::var_os(FILE)) else { return };
@@ -41,7 +41,7 @@ async fn host() {
             let outcome = run(&memory).await;
             let is_killed = outcome.ended.as_ref().is_ok_and(|ended| ended.exceeded == Some(Exceeded::Memory));
             assert!(is_killed || outcome.stdout.starts_with("denied MemoryError"), "{outcome:?}");
-            // Each of ten processes is below the limit, all together are not.
+            // Each of ten processes is below the limit, but their sum is not.
             let mut many = sandboxed(
                 crate::python(
                     "import time\nfor _ in range(9):\n    if os.fork() == 0: x = b'x' * (40 << 20); time.sleep(60)\ntime.sleep(60)",
@@ -85,7 +85,7 @@ async fn a_host_that_is_killed_leaves_nothing_behind() {
         host.kill().expect("killed");
         host.wait().expect("it has ended");
         if role == "direct" {
-            // Without a launcher they stay: this is what the launcher is for.
+            // Without a launcher they survive: this is the purpose of the launcher.
             assert!(processes.iter().all(|process| is_running(*process)), "{role}: {processes:?}");
         } else {
             until(role, || processes.iter().all(|process| !is_running(*process))).await;
@@ -114,7 +114,7 @@ async fn a_user_without_rights_has_orphans_and_limits_under_control() {
     host.wait().expect("it has ended");
     until("all gone", || processes.iter().all(|process| !is_running(*process))).await;
     kill(&processes);
-    // Without control groups the supervisor watches.
+    // Without control groups the supervisor's watchdog enforces the limit.
     let file = folder.path().join("limits");
     let mut host = start("limits", &file, true);
     assert!(host.wait().expect("it ends").success());

@@ -46,7 +46,7 @@ async fn isolated_programs_end_as_others_do() {
     assert!(matches!(outcome.ended, Err(WaitError::NotStarted)), "{outcome:?}");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("pids");
-    // Process ids inside are not those outside: count by the file, and look for the processes by their arguments.
+    // PIDs inside differ from those outside: the file gives their number, and the processes are found by their arguments.
     let policy = Policy { write: vec![folder.path().to_path_buf()], ..policy };
     let spec = sandboxed(leave_behind(&file, "exec sleep 303"), policy.clone());
     let mut running = spawn(&spec, Some(&launcher())).expect("it starts");
@@ -59,7 +59,7 @@ async fn isolated_programs_end_as_others_do() {
     running.terminate(Duration::from_millis(100)).await.expect("it ran");
     until("all gone", || all.iter().all(|process| !is_running(*process))).await;
     kill(&all);
-    // It may clean up.
+    // The program may clean up.
     let script = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: os._exit(7))\nsys.stdout.write('ready\\n')\nsys.stdout.flush()\ntime.sleep(60)";
     let mut running = spawn(&sandboxed(python(script), policy), Some(&launcher())).expect("it starts");
     let mut bytes = [0; 6];

@@ -1,4 +1,4 @@
-//! The launcher itself: what it passes on, and what it refuses.
+//! The launcher itself: what it forwards, and what it refuses.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -32,7 +32,7 @@ async fn arguments_variables_and_folder_arrive_and_nothing_else() {
 async fn variables_of_the_program_do_not_act_on_the_launcher() {
     let mut spec = program("/bin/sh", &["-c", "exit 0"]);
     spec.environment = vec![("LD_PRELOAD".into(), "/nonexistent/evil.so".into())];
-    // The loader complains once for each process that it prepares: the shell, and not the launcher.
+    // The loader prints one warning for each process that it loads: for the shell, but not for the launcher.
     let direct = outcome(spawn(&unsandboxed(spec.clone()), None).expect("it starts")).await;
     assert_eq!(direct.stderr.matches("evil.so").count(), 1, "{direct:?}");
     let outcome = run(&sandboxed(spec, Policy::default())).await;
@@ -47,7 +47,7 @@ async fn a_program_that_cannot_be_executed_is_told_from_one_that_fails() {
         assert!(outcome.stderr.starts_with("sandbox: cannot execute /usr/bin/absent: No such file"), "{outcome:?}");
         assert_eq!(outcome.ended.expect_err("it did not run").code().id(), "sandbox.not_started");
     }
-    // Outside the system paths it is granted by itself, but a file that is not executable stays one.
+    // The program outside the system paths is granted implicitly, but a file that is not executable remains so.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("file");
     std::fs::write(&file, "text").expect("written");
@@ -90,7 +90,7 @@ async fn an_order_that_cannot_be_kept_is_refused_and_nothing_runs() {
         ("policy", serde_json::json!({ "raed": [] })),
         ("stage", serde_json::json!("restrict, perhaps")),
     ] {
-        // A kernel may know the newest version, which the largest number stands for.
+        // A kernel may support the newest version, for which the largest number is used.
         let order = order(std::slice::from_ref(&changes));
         let output = launch(&[&[order.as_str()], program.as_slice()].concat());
         if output.status.success() && changes.0 == "landlockAbi" {
@@ -100,7 +100,7 @@ async fn an_order_that_cannot_be_kept_is_refused_and_nothing_runs() {
         assert_eq!(output.status.code(), Some(EXIT_REFUSED.into()), "{changes:?}: {output:?}");
         assert!(!mark.exists(), "{changes:?}");
     }
-    // The same without changes runs, and is kept from writing.
+    // The same without changes runs, and cannot write.
     let output = launch(&[&[order(&[]).as_str()], program.as_slice()].concat());
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(!mark.exists());

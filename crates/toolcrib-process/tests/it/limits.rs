@@ -7,12 +7,12 @@ use toolcrib_process::{Exceeded, Level, Limits, Mechanism, Policy, ProgramSpec, 
 
 use crate::{is_running, launcher, outcome, python, run, sandboxed, shell, unsandboxed, until};
 
-/// Takes memory in steps and says how much it got, in MiB.
+/// Allocates memory in steps and prints how much it got, in MiB.
 pub(crate) fn take_memory(mebibytes: u32) -> ProgramSpec {
     python(&format!("taken = []\nfor step in range({mebibytes} // 16): taken.append(b'x' * (16 << 20))"))
 }
 
-/// Starts processes that sleep, and says how many it could start.
+/// Starts processes that sleep, and prints how many it could start.
 pub(crate) fn start_processes(count: u32) -> ProgramSpec {
     python(&format!(
         "import time\ncount = 0\n\
@@ -34,7 +34,7 @@ async fn memory_is_limited() {
     let outcome = run(&spec).await;
     let is_killed = outcome.ended.as_ref().is_ok_and(|ended| ended.exceeded == Some(Exceeded::Memory));
     assert!(is_killed || outcome.stdout.starts_with("denied MemoryError"), "{outcome:?}");
-    // Less than the limit is fine.
+    // Less than the limit is permitted.
     let mut spec = sandboxed(take_memory(64), Policy::default());
     spec.limits.memory = Some(256 << 20);
     assert_eq!(run(&spec).await.succeeded(), "reached");
@@ -60,7 +60,7 @@ async fn a_fork_bomb_ends_with_its_program() {
     spec.limits.processes = Some(48);
     let mut running = spawn(&spec, Some(&launcher())).expect("it starts");
     let id = running.id();
-    // Let it try.
+    // Give it time to try.
     tokio::time::sleep(Duration::from_millis(500)).await;
     drop(running.stderr.take());
     running.terminate(Duration::from_millis(100)).await.expect("it ran");
@@ -91,7 +91,7 @@ async fn a_flood_of_output_stops_when_the_reader_does() {
     let mut stdout = running.stdout.take().expect("piped");
     let mut bytes = vec![0; 1 << 20];
     stdout.read_exact(&mut bytes).await.expect("a mebibyte");
-    // The program waits for the reader, and memory is not used up.
+    // The program blocks until the reader reads, and memory use stays low.
     drop(stdout);
     let outcome = outcome_of_rest(running).await;
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&outcome), Some(13), "it has no reader");

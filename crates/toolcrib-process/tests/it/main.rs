@@ -1,7 +1,7 @@
 //! Programs that try to break out, with and without a sandbox.
 //!
 //! Every attack runs twice: unsandboxed, where it must succeed, and sandboxed, where it must fail. A test whose attack never succeeds would
-//! show nothing.
+//! prove nothing.
 #![cfg(target_os = "linux")]
 
 mod files;
@@ -22,13 +22,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::timeout;
 use toolcrib_process::{Ended, Launcher, Limits, Policy, ProgramSpec, Running, SandboxMode, WaitError, spawn};
 
-/// The interpreter of the attacks: of the distribution, so that the system paths suffice.
+/// The interpreter of the attacks: the distribution's, so that the system paths suffice.
 const PYTHON: &str = "/usr/bin/python3";
 
 /// Bytes of output that a test reads.
 const OUTPUT: u64 = 64 * 1024;
 
-/// No program of these tests takes this long, unless it hangs.
+/// Programs of these tests take less time, unless they hang.
 const HANG: Duration = Duration::from_secs(60);
 
 fn launcher() -> Launcher {
@@ -39,7 +39,7 @@ fn program(path: &str, arguments: &[&str]) -> ProgramSpec {
     let mut spec = ProgramSpec::new(path);
     spec.arguments = arguments.iter().map(OsString::from).collect();
     spec.environment = vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())];
-    // Of a folder that is there for all users.
+    // A folder that all users can access.
     spec.folder = Some(PathBuf::from("/"));
     spec
 }
@@ -48,7 +48,7 @@ fn shell(script: &str) -> ProgramSpec {
     program("/bin/sh", &["-c", script])
 }
 
-/// A Python program that says whether its statements succeeded.
+/// A Python program that prints whether its statements succeeded.
 fn python(statements: &str) -> ProgramSpec {
     let indented: String = statements.lines().map(|line| format!("    {line}\n")).collect();
     let text = format!(
@@ -77,7 +77,7 @@ fn sandboxed(mut spec: ProgramSpec, policy: Policy) -> ProgramSpec {
     spec
 }
 
-/// What a program has said, and how it ended.
+/// The output of a program, and how it ended.
 #[derive(Debug)]
 struct Outcome {
     stdout: String,
@@ -105,7 +105,7 @@ async fn outcome(mut running: Running) -> Outcome {
     Outcome { stdout, stderr, ended }
 }
 
-/// The first part of a stream. The rest is read and forgotten, so that the program goes on.
+/// The first part of a stream. The rest is read and dropped, so that the program does not block.
 async fn text(stream: impl AsyncRead + Unpin) -> String {
     let mut bytes = Vec::new();
     let mut stream = stream.take(OUTPUT);
@@ -120,7 +120,7 @@ fn attack(statements: &str, policy: Policy) -> impl Future<Output = ()> {
     attack_if(statements, policy, None)
 }
 
-/// An attack that this machine may not be open to: then nothing is shown, and the test is skipped for the reason.
+/// An attack to which this machine may not be vulnerable: then nothing is proven, and the test is skipped for the reason.
 #[track_caller]
 fn attack_if(statements: &str, policy: Policy, otherwise: Option<&'static str>) -> impl Future<Output = ()> {
     let (statements, place) = (statements.to_owned(), std::panic::Location::caller());
@@ -143,13 +143,13 @@ async fn allowed(statements: &str, policy: Policy) {
     assert_eq!(outcome.succeeded(), "reached", "{statements}: {outcome:?}");
 }
 
-/// Whether a process is there and has not ended.
+/// Whether a process exists and has not ended.
 fn is_running(process: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z') && !rest.starts_with('X'))
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let wait = async {
         while !is_so() {
@@ -159,11 +159,11 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
     assert!(timeout(HANG, wait).await.is_ok(), "never: {what}");
 }
 
-/// Numbers that programs have written into a file, one in each line.
+/// Numbers that programs have written to a file, one on each line.
 async fn numbers(file: &Path, count: usize) -> Vec<i32> {
     let read = || -> Vec<i32> {
         let text = std::fs::read_to_string(file).unwrap_or_default();
-        // Only whole lines.
+        // Only complete lines.
         let whole = text.rsplit_once('\n').map(|(whole, _)| whole.to_owned()).unwrap_or_default();
         whole.lines().filter_map(|line| line.trim().parse().ok()).collect()
     };

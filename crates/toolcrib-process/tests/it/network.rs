@@ -31,7 +31,7 @@ async fn tcp_reaches_the_allowed_ports_and_no_others() {
     let listen = "import socket\ns = socket.socket()\ns.bind(('127.0.0.1', 0))\ns.listen()";
     attack(listen, Policy::default()).await;
     attack(listen, ports(&[port])).await;
-    // A way to connect without connecting.
+    // TCP Fast Open connects without a call of `connect`.
     let fast_open = format!("import socket\ns = socket.socket()\ns.sendto(b'x', 0x20000000, ('127.0.0.1', {port}))");
     attack_if(&fast_open, ports(&[other]), Some("TCP Fast Open is turned off")).await;
 }
@@ -73,12 +73,12 @@ async fn services_on_unix_sockets_are_out_of_reach() {
     let _datagrams = UnixDatagram::bind(&datagrams).expect("bound");
     let name = format!("toolcrib-test-{}", std::process::id());
     let _abstract = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).expect("a name")).expect("bound");
-    // Even where the files may be read and written.
+    // Even if the files may be read and written.
     let policy = || Policy { write: vec![folder.path().to_path_buf()], ..Policy::default() };
     let connect = |address: &str| format!("import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect({address})");
     attack(&connect(&quoted(&path)), policy()).await;
     attack(&connect(&format!("'\\0{name}'")), policy()).await;
-    // A pair of connected sockets is allowed, but one of datagrams could be connected elsewhere.
+    // A pair of connected stream sockets is allowed, but a datagram socket could be connected elsewhere.
     let pair = format!(
         "import socket\na, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\na.sendto(b'x', {})",
         quoted(&datagrams)
@@ -87,11 +87,11 @@ async fn services_on_unix_sockets_are_out_of_reach() {
     allowed("import socket\na, b = socket.socketpair()\na.send(b'x')\nassert b.recv(1) == b'x'", policy()).await;
     let sockets = Policy { unix_sockets: true, ..policy() };
     allowed(&connect(&quoted(&path)), sockets.clone()).await;
-    // Abstract names belong to no folder that could be allowed.
+    // Abstract names are not in any folder that could be allowed.
     attack(&connect(&format!("'\\0{name}'")), sockets).await;
 }
 
-/// The resolver of glibc uses UDP unless it is told otherwise, which only a program with the port of name servers has a use for.
+/// The resolver of glibc uses UDP unless it is configured otherwise, which is only useful for a program that may connect to the DNS port.
 #[tokio::test]
 async fn names_are_resolved_over_tcp_where_only_tcp_is_allowed() {
     let told = |policy: Policy, own: Option<&'static str>| async move {

@@ -1,4 +1,4 @@
-//! Processes that try to stay.
+//! Processes that try to survive.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use toolcrib_process::{Policy, ProgramSpec, spawn};
 
 use crate::{is_running, launcher, numbers, outcome, run, sandboxed, shell, unsandboxed, until};
 
-/// Starts a child, and a process in a session of its own that has lost its parent. Writes three process ids.
+/// Starts a child, and a process in its own session that has lost its parent. Writes three PIDs.
 pub(crate) fn leave_behind(file: &Path, then: &str) -> ProgramSpec {
     let file = file.display();
     shell(&format!("echo $$ >>{file}; sleep 301 & echo $! >>{file}; (setsid sh -c 'echo $$ >>{file}; exec sleep 302' &); {then}"))
@@ -18,7 +18,7 @@ pub(crate) fn policy(folder: &Path) -> Policy {
     Policy { write: vec![folder.to_path_buf()], ..Policy::default() }
 }
 
-/// Kills what a test has let survive.
+/// Kills the processes that survived a test.
 pub(crate) fn kill(processes: &[i32]) {
     for process in processes.iter().filter_map(|process| rustix::process::Pid::from_raw(*process)) {
         let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
@@ -47,7 +47,7 @@ async fn a_program_can_clean_up_when_it_is_asked_to_end() {
         let ended = running.terminate(Duration::from_secs(20)).await.expect("it ran");
         assert_eq!(ended.status.code(), Some(7), "{ended:?}");
     }
-    // One that does not care dies of the signal, and the status says so through the supervisor.
+    // A program without a handler dies of the signal, and its status is reported through the supervisor.
     let mut running =
         spawn(&sandboxed(shell("echo ready; exec sleep 60"), Policy::default()), Some(&launcher())).expect("it starts");
     ready(&mut running).await;
@@ -64,7 +64,7 @@ async fn ready(running: &mut toolcrib_process::Running) {
 #[tokio::test]
 async fn what_a_program_leaves_behind_ends_with_it() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Without care it stays.
+    // Without a supervisor it survives.
     let file = folder.path().join("open");
     let mut command = std::process::Command::new("/bin/sh");
     let spec = leave_behind(&file, "true");
@@ -77,7 +77,7 @@ async fn what_a_program_leaves_behind_ends_with_it() {
         let spec = leave_behind(&file, &format!("while [ $(wc -l <{}) -lt 3 ]; do sleep 0.01; done", file.display()));
         let spec = if is_sandboxed { sandboxed(spec, policy(folder.path())) } else { unsandboxed(spec) };
         let running = spawn(&spec, Some(&launcher())).expect("it starts");
-        // Its output ends with the last process that holds it, so that the end is waited for alone.
+        // Its output ends when the last process that holds it ends, so only the end of the program is awaited.
         let mut running = running;
         drop((running.stdout.take(), running.stderr.take()));
         running.wait().await.expect("it ran");
@@ -99,7 +99,7 @@ async fn dropping_a_program_kills_everything_and_does_not_block() {
         let began = Instant::now();
         drop(running);
         toolcrib_testkit::assert_not_hung(began, "drop");
-        // Without a launcher a control group may or may not be there, so that only the process group is certain.
+        // Without a launcher there may be no control group, so only the process group is certain.
         let certain = if launcher.is_some() { 3 } else { 2 };
         until(name, || processes.iter().take(certain).all(|process| !is_running(*process))).await;
         kill(&processes);
@@ -134,7 +134,7 @@ async fn a_supervisor_that_is_killed_leaves_no_session_behind() {
     kill(&[running.id().cast_signed()]);
     let ended = running.wait().await.expect("it is told");
     assert_eq!(ended.status.signal(), Some(9));
-    // The third has a session of its own: only a control group finds it.
+    // The third has its own session: only a control group finds it.
     let certain = if toolcrib_process::probe().level(toolcrib_process::Surface::Orphans).clone() == by_supervisor_and_group() {
         3
     } else {
@@ -151,7 +151,7 @@ fn by_supervisor_and_group() -> toolcrib_process::Level {
 
 #[tokio::test]
 async fn input_ends_and_output_ends_when_the_program_says_so() {
-    // The supervisor holds none of the pipes.
+    // The supervisor does not hold any of the pipes.
     let spec = sandboxed(shell("exec 1>&- 2>&-; exec 0<&-; sleep 0.2; exit 5"), Policy::default());
     let mut running = spawn(&spec, Some(&launcher())).expect("it starts");
     let mut stdout = running.stdout.take().expect("piped");

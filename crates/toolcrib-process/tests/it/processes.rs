@@ -1,4 +1,4 @@
-//! Other processes, descriptors, privileges, and corners of the kernel.
+//! Other processes, file descriptors, privileges, and rarely used system calls.
 
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
@@ -9,7 +9,7 @@ use toolcrib_process::{Policy, spawn};
 
 use crate::{attack, attack_if, outcome, program, python, run, sandboxed, unsandboxed};
 
-/// With `/proc`, so that it is not only the files that stand in the way.
+/// A policy with `/proc`, so that not only the file rules prevent the attack.
 fn with_proc() -> Policy {
     Policy { read: vec![PathBuf::from("/proc")], ..Policy::default() }
 }
@@ -26,7 +26,7 @@ async fn other_processes_cannot_be_read_traced_or_robbed() {
         let pidfd = format!("fd = os.pidfd_open({process})\ncall((438, 438), fd, 0, 0)");
         attack_if(&pidfd, with_proc(), hardened).await;
     }
-    // The supervisor and not this test, which must not be stopped.
+    // The target is the supervisor and not this test, which must not be stopped.
     attack_if("call((101, 117), 0x4206, os.getppid(), 0, 0)", Policy::default(), hardened).await;
     let read = "buffer = ctypes.create_string_buffer(8)\n\
                 class Vector(ctypes.Structure): _fields_ = [('base', ctypes.c_void_p), ('length', ctypes.c_size_t)]\n\
@@ -120,7 +120,7 @@ async fn root_is_without_its_powers() {
 #[tokio::test]
 #[cfg(target_arch = "x86_64")]
 async fn calls_of_another_architecture_end_the_program() {
-    // getpid of x32. Kernels without x32 answer that there is no such call.
+    // getpid of x32. Kernels without x32 return that there is no such call.
     let statements = "libc.syscall(ctypes.c_long(0x40000000 + 39))";
     assert_eq!(run(&unsandboxed(python(statements))).await.succeeded(), "reached");
     let closed = run(&sandboxed(python(statements), Policy::default())).await;
@@ -143,7 +143,7 @@ async fn calls_of_another_architecture_end_the_program() {
 
 #[tokio::test]
 async fn the_terminal_of_the_host_is_out_of_reach() {
-    // A session of its own has no terminal, in the sandbox or not.
+    // A new session has no terminal, with or without a sandbox.
     let spec = unsandboxed(program("/usr/bin/python3", &["-c", "import os; print(os.getsid(0) == os.getppid())"]));
     assert_eq!(run(&spec).await.succeeded(), "True");
 }

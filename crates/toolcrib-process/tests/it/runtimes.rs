@@ -1,4 +1,4 @@
-//! Runtimes of real tools under the default policy.
+//! Runtimes of real tools with the default policy.
 
 use std::net::TcpListener;
 use std::path::Path;

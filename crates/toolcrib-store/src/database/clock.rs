@@ -13,6 +13,6 @@ impl Database {
     /// Returns the database's time, in seconds since 1970.
     pub async fn now(&self) -> Result<i64, Error> {
         let row = self.fetch_optional(self.pick(NOW), &[]).await?;
-        row.ok_or(Error::Corrupt { what: "clock of the database" })?.integer(0)
+        row.ok_or(Error::Corrupt { what: "clock of the database" })?.scalar()
     }
 }

@@ -72,7 +72,7 @@ impl Database {
         for statement in statements(migration.sql)? {
             let sql = format!("SELECT COUNT(*) FROM (SELECT 1 FROM {} LIMIT {}) AS few", statement.table, FEW_ROWS + 1);
             let rows = self.fetch_made(sql, &[]).await?;
-            if rows.first().map(|row| row.integer(0)).transpose()?.unwrap_or_default() > FEW_ROWS {
+            if rows.first().map(|row| row.scalar::<i64>()).transpose()?.unwrap_or_default() > FEW_ROWS {
                 return Ok(true);
             }
         }

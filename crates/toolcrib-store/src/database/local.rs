@@ -18,7 +18,8 @@ pub(super) use rusqlite::types::Value as Cell;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags};
 
-use super::{Cells, Row, Value, sqlite};
+use super::row::Cells;
+use super::{Row, Value, sqlite};
 use crate::Error;
 
 /// Prepared statements that are kept. The replay store has about thirty.
@@ -135,10 +136,12 @@ impl Local {
             let mut statement = prepare(&connection, sql, values)?;
             let columns = statement.column_count();
             let mut found = Vec::new();
+            let mut names = None;
             let mut rows = statement.raw_query();
             while let Some(row) = rows.next()? {
+                let names = names.get_or_insert_with(|| row.as_ref().column_names().join(NAMES_SEPARATOR).into());
                 let cells = (0..columns).map(|column| row.get::<_, Cell>(column)).collect::<Result<_, _>>()?;
-                found.push(Row(Cells::Local(cells)));
+                found.push(Cells::Local(cells, Arc::clone(names)).into());
             }
             Ok(found)
         };
@@ -259,21 +262,13 @@ fn passing_no_more(error: Error) -> Error {
     }
 }
 
+/// What stands between the names of columns. It cannot occur in the text of a statement, and so in no name.
+pub(super) const NAMES_SEPARATOR: &str = "\0";
+
 const WRONG: Error = Error::Corrupt { what: "column" };
 
 pub(super) fn cell(row: &[Cell], column: usize) -> Result<&Cell, Error> {
     row.get(column).ok_or(WRONG)
-}
-
-pub(super) fn optional<'r, T>(
-    row: &'r [Cell],
-    column: usize,
-    read: impl Fn(&'r Cell) -> Result<T, Error>,
-) -> Result<Option<T>, Error> {
-    match cell(row, column)? {
-        Cell::Null => Ok(None),
-        value => read(value).map(Some),
-    }
 }
 
 pub(super) const fn integer(cell: &Cell) -> Result<i64, Error> {

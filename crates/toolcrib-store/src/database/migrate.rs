@@ -4,10 +4,10 @@
 //! migrations only add, so that old replicas go on while new ones start. What was applied may not be edited afterwards; the hash of
 //! its text is kept.
 
-use alloy_primitives::keccak256;
+use alloy_primitives::{B256, keccak256};
 
-use super::{Database, Engine, Row, Value, again};
-use crate::Error;
+use super::{Database, Engine, FromRow, Row, Value, again};
+use crate::{Error, row, sql};
 
 /// One step of a module's tables, in SQL that both engines take. `BYTES` stands for the type that each calls otherwise.
 ///
@@ -27,13 +27,22 @@ pub struct Migration {
 /// Words that take away what an older program still uses.
 const TAKING: [&str; 4] = ["DROP", "RENAME", "DELETE", "TRUNCATE"];
 
+row! {
+    /// A migration that was applied.
+    struct Applied<'r> {
+        module: &'r str,
+        version: i64,
+        hash: B256,
+    }
+}
+
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS toolcrib_migration (
     module TEXT NOT NULL, version BIGINT NOT NULL, hash BYTES NOT NULL, PRIMARY KEY (module, version))";
 
 /// Version 0 is the row that whoever migrates this module holds meanwhile.
 const HOLD: &str = "INSERT INTO toolcrib_migration (module, version, hash) VALUES ($1, 0, $2)
     ON CONFLICT (module, version) DO UPDATE SET hash = excluded.hash";
-pub(super) const APPLIED: &str = "SELECT module, version, hash FROM toolcrib_migration WHERE version > 0";
+pub(super) const APPLIED: &str = sql!("SELECT ", Applied::COLUMNS, " FROM toolcrib_migration WHERE version > 0");
 pub(super) const RECORD: &str = "INSERT INTO toolcrib_migration (module, version, hash) VALUES ($1, $2, $3)";
 
 /// The same row for those who go on without it when another holds it.
@@ -93,9 +102,10 @@ pub(super) fn missing<'m>(modules: &[Module<'m>], applied: &[Row]) -> Result<Vec
     let mut missing = Vec::new();
     for (module, migration) in all(modules) {
         let mut is_applied = false;
-        for row in applied {
-            if row.text(0)? == module && row.integer(1)? == migration.version {
-                if row.bytes(2)? != keccak256(migration.sql).as_slice() {
+        for applied in Applied::from_rows(applied) {
+            let applied = applied?;
+            if applied.module == module && applied.version == migration.version {
+                if applied.hash != keccak256(migration.sql) {
                     return Err(Error::MigrationChanged { module, version: migration.version });
                 }
                 is_applied = true;

@@ -2,16 +2,15 @@
 //!
 //! The same SQL text with `$N` placeholders runs on both typed drivers, so this file is the only place that knows that there are two:
 //! a statement takes [`Value`]s, which are integers, text, bytes and booleans, and gives [`Row`]s. `sqlite.rs` and
-//! `postgres.rs` open.
+//! `postgres.rs` open, and `row.rs` makes structs of rows by the names of their columns.
 //!
 //! There is no query builder here, and no lock but those that a transaction holds: what waits, polls, and a lease is a row.
 
 use std::fmt;
 use std::time::Duration;
 
-use sqlx::postgres::PgRow;
-use sqlx::sqlite::{SqlitePool, SqliteRow};
-use sqlx::{AssertSqlSafe, Postgres, Row as _, SqlSafeStr, Sqlite};
+use sqlx::sqlite::SqlitePool;
+use sqlx::{AssertSqlSafe, Postgres, SqlSafeStr, Sqlite};
 
 use crate::Error;
 
@@ -24,6 +23,7 @@ mod location;
 mod migrate;
 mod postgres;
 mod replica;
+mod row;
 mod server;
 mod sqlite;
 mod writer;
@@ -32,6 +32,8 @@ pub use bulk::{Bulk, Column, MAX_BULK_ROWS};
 pub(crate) use lane::Lane;
 pub use location::Location;
 pub use migrate::{Migration, Module};
+use row::Cells;
+pub use row::{Cell, Fields, FromCell, FromRow, Records, Row, join, length, list};
 pub(crate) use writer::{Writer, run_now};
 
 /// How often a statement or transaction that others got in the way of is tried.
@@ -180,10 +182,12 @@ impl Database {
     /// Reads at most one row, outside any transaction.
     pub async fn fetch_optional(&self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<Row>, Error> {
         Ok(match &self.pools {
-            Pools::Sqlite { read, .. } => bind_sqlite(sql, values).fetch_optional(read).await?.map(|row| Row(Cells::Sqlite(row))),
+            Pools::Sqlite { read, .. } => {
+                bind_sqlite(sql, values).fetch_optional(read).await?.map(|row| Cells::Sqlite(row).into())
+            }
             Pools::Postgres(server) => {
                 let row = server.run(bind_postgres(sql, values).fetch_optional(&server.pool)).await?;
-                row.map(|row| Row(Cells::Postgres(row)))
+                row.map(|row| Cells::Postgres(row).into())
             }
             Pools::Local(connection) => connection.fetch(sql, values)?.into_iter().next(),
         })
@@ -299,10 +303,10 @@ impl Transaction {
     pub async fn fetch_optional(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<Row>, Error> {
         Ok(match &mut self.0 {
             Inner::Sqlite(transaction) => {
-                bind_sqlite(sql, values).fetch_optional(&mut **transaction).await?.map(|row| Row(Cells::Sqlite(row)))
+                bind_sqlite(sql, values).fetch_optional(&mut **transaction).await?.map(|row| Cells::Sqlite(row).into())
             }
             Inner::Postgres(transaction) => {
-                bind_postgres(sql, values).fetch_optional(&mut **transaction).await?.map(|row| Row(Cells::Postgres(row)))
+                bind_postgres(sql, values).fetch_optional(&mut **transaction).await?.map(|row| Cells::Postgres(row).into())
             }
             Inner::Local(savepoint) => savepoint.connection.fetch(sql, values)?.into_iter().next(),
         })
@@ -348,87 +352,6 @@ impl Transaction {
             Inner::Local(savepoint) => savepoint.undo()?,
         }
         Ok(())
-    }
-}
-
-/// A row. Columns are counted from nought, in the order of the statement.
-pub struct Row(Cells);
-
-enum Cells {
-    Sqlite(SqliteRow),
-    Postgres(PgRow),
-    Local(Vec<local::Cell>),
-}
-
-impl Row {
-    /// A whole number.
-    pub fn integer(&self, column: usize) -> Result<i64, Error> {
-        Ok(match &self.0 {
-            Cells::Sqlite(row) => row.try_get(column)?,
-            Cells::Postgres(row) => row.try_get(column)?,
-            Cells::Local(row) => local::integer(local::cell(row, column)?)?,
-        })
-    }
-
-    /// Text.
-    pub fn text(&self, column: usize) -> Result<&str, Error> {
-        Ok(match &self.0 {
-            Cells::Sqlite(row) => row.try_get(column)?,
-            Cells::Postgres(row) => row.try_get(column)?,
-            Cells::Local(row) => local::text(local::cell(row, column)?)?,
-        })
-    }
-
-    /// Bytes.
-    pub fn bytes(&self, column: usize) -> Result<&[u8], Error> {
-        Ok(match &self.0 {
-            Cells::Sqlite(row) => row.try_get(column)?,
-            Cells::Postgres(row) => row.try_get(column)?,
-            Cells::Local(row) => local::bytes(local::cell(row, column)?)?,
-        })
-    }
-
-    /// Bytes, or nothing.
-    pub fn optional_bytes(&self, column: usize) -> Result<Option<&[u8]>, Error> {
-        Ok(match &self.0 {
-            Cells::Sqlite(row) => row.try_get(column)?,
-            Cells::Postgres(row) => row.try_get(column)?,
-            Cells::Local(row) => local::optional(row, column, local::bytes)?,
-        })
-    }
-
-    /// A whole number, or nothing.
-    pub fn optional_integer(&self, column: usize) -> Result<Option<i64>, Error> {
-        Ok(match &self.0 {
-            Cells::Sqlite(row) => row.try_get(column)?,
-            Cells::Postgres(row) => row.try_get(column)?,
-            Cells::Local(row) => local::optional(row, column, local::integer)?,
-        })
-    }
-
-    /// Text, or nothing.
-    pub fn optional_text(&self, column: usize) -> Result<Option<&str>, Error> {
-        Ok(match &self.0 {
-            Cells::Sqlite(row) => row.try_get(column)?,
-            Cells::Postgres(row) => row.try_get(column)?,
-            Cells::Local(row) => local::optional(row, column, local::text)?,
-        })
-    }
-
-    /// Yes or no.
-    pub fn boolean(&self, column: usize) -> Result<bool, Error> {
-        Ok(match &self.0 {
-            Cells::Sqlite(row) => row.try_get(column)?,
-            Cells::Postgres(row) => row.try_get(column)?,
-            Cells::Local(row) => local::boolean(local::cell(row, column)?)?,
-        })
-    }
-}
-
-impl fmt::Debug for Row {
-    /// What stands in a row is nobody's business.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Row")
     }
 }
 
@@ -478,5 +401,5 @@ fn bind_postgres_one<'q>(query: PostgresQuery<'q>, value: Value<'_>) -> Postgres
 }
 
 fn wrap<R>(rows: Vec<R>, kind: fn(R) -> Cells) -> Vec<Row> {
-    rows.into_iter().map(|row| Row(kind(row))).collect()
+    rows.into_iter().map(|row| kind(row).into()).collect()
 }

@@ -35,14 +35,14 @@ impl Database {
         if !matches!(self.pools, Pools::Postgres(_)) {
             return Ok(false);
         }
-        self.fetch_optional(FOLLOWS, &[]).await?.ok_or(Error::Corrupt { what: "state of recovery" })?.boolean(0)
+        self.fetch_optional(FOLLOWS, &[]).await?.ok_or(Error::Corrupt { what: "state of recovery" })?.scalar()
     }
 
     /// The first of these migrations that the database has not seen, without applying it.
     pub async fn missing_migration(&self, modules: &[Module<'_>]) -> Result<Option<(&'static str, i64)>, Error> {
         if matches!(self.pools, Pools::Postgres(_)) {
             let row = self.fetch_optional(HAS_MIGRATIONS, &[]).await?.ok_or(Error::Corrupt { what: "catalogue" })?;
-            if !row.boolean(0)? {
+            if !row.scalar::<bool>()? {
                 return Ok(modules.iter().find_map(|(module, all)| Some((*module, all.first()?.version))));
             }
         }

@@ -200,7 +200,7 @@ async fn run<S: Step>(mut lane: Lane, room: i64, limits: Limits, mut steps: mpsc
         let mut is_first = is_first.into_iter();
         let (first, twice): (Vec<_>, Vec<_>) = jobs.drain(..).partition(|_| is_first.next().unwrap_or_default());
         let made = S::make(&mut lane, room, &limits, &first.iter().map(|job| &job.step).collect::<Vec<_>>()).await;
-        let marks = made.as_ref().map(|rows| rows.iter().map(|row| row.bytes(0)).collect::<Result<HashSet<_>, Error>>());
+        let marks = made.as_ref().map(|rows| rows.iter().map(Row::scalar::<&[u8]>).collect::<Result<HashSet<_>, Error>>());
         for job in first {
             let answer = match &marks {
                 Ok(Ok(made)) => Ok(made.contains(job.step.mark())),

@@ -99,12 +99,6 @@ impl ReplayStore for SqlReplay {
         writer.change_soon(move |steps| run_now(steps.settle(&key, &receipt, now))).await
     }
 
-    async fn consume(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error> {
-        let Some(writer) = &self.writer else { return self.steps.consume(key, ticket).await };
-        let key = *key;
-        writer.change(move |steps| run_now(steps.consume(&key, ticket))).await
-    }
-
     async fn mark_unknown(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error> {
         let Some(writer) = &self.writer else { return self.steps.mark_unknown(key, ticket, now).await };
         let key = *key;

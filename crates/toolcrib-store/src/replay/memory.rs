@@ -313,13 +313,6 @@ impl ReplayStore for MemoryReplay {
         Ok(())
     }
 
-    async fn consume(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error> {
-        let mut inner = self.inner();
-        inner.held(key, Some(ticket), Action::Consume)?;
-        inner.change(key, |payment| payment.state = State::Settled);
-        Ok(())
-    }
-
     async fn mark_unknown(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error> {
         let mut inner = self.inner();
         inner.held(key, Some(ticket), Action::MarkUnknown)?;

@@ -6,7 +6,6 @@
 //! ```text
 //! reserve ──► reserved ──begin_settlement──► settling ──settle──► settled
 //!               │  │                           │   │                ▲
-//!               │  └─consume (free)────────────┼───┼────────────────┤
 //!               │                              │   └─mark_unknown─► unknown
 //!               └─────────release──────────────┴──────────────────────┘──► gone
 //! ```
@@ -26,6 +25,7 @@ use toolcrib_core::clock::UnixTime;
 pub use toolcrib_x402::ReplayKey;
 
 use crate::Error;
+use crate::database::{Cell, FromCell};
 
 mod batch;
 mod group;
@@ -65,7 +65,8 @@ pub trait ReplayStore: fmt::Debug + Send + Sync {
     /// Takes a payment for one request. Exactly one of any number of callers gets [`Reserve::Reserved`].
     ///
     /// A payment that is `reserved` but whose lease has run out is given to the next caller: its holder crashed before any money
-    /// could move. Where running twice would matter more than waiting, let the lease end with the reservation.
+    /// could move. Where running twice would matter more than waiting, let the lease end with the reservation: a payment of nothing, which
+    /// is never settled, is then used up by being reserved.
     async fn reserve(&self, key: &ReplayKey, reservation: &Reservation<'_>, now: UnixTime) -> Result<Reserve, Error>;
 
     /// Writes down that settlement begins, before anything is sent: `reserved` to `settling`.
@@ -86,11 +87,6 @@ pub trait ReplayStore: fmt::Debug + Send + Sync {
     async fn settle_in_background(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {
         self.settle(key, receipt, now).await
     }
-
-    /// Writes down that a payment of nothing was used: `reserved` to `settled`, without a receipt.
-    ///
-    /// A reservation whose lease ends with it is used up by itself; a gate that reserves so saves this step.
-    async fn consume(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error>;
 
     /// Writes down that nobody knows whether the payment was settled: `settling` to `unknown`. It can be claimed from now on.
     async fn mark_unknown(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error>;
@@ -371,7 +367,7 @@ pub enum State {
     Reserved = 0,
     /// Settlement has begun.
     Settling = 1,
-    /// It was settled, or consumed.
+    /// It was settled.
     Settled = 2,
     /// Settlement began, and nobody knows how it ended.
     Unknown = 3,
@@ -380,9 +376,12 @@ pub enum State {
 impl State {
     /// All states.
     pub const ALL: [Self; 4] = [Self::Reserved, Self::Settling, Self::Settled, Self::Unknown];
+}
 
-    fn read(number: i64) -> Result<Self, Error> {
-        Self::ALL.into_iter().find(|state| *state as i64 == number).ok_or(Error::Corrupt { what: "state of a payment" })
+impl FromCell<'_> for State {
+    fn from_cell(cell: Cell<'_>) -> Result<Self, Error> {
+        let number = i64::from_cell(cell)?;
+        Self::ALL.into_iter().find(|state| *state as i64 == number).ok_or(cell.unexpected("the state of a payment"))
     }
 }
 
@@ -406,8 +405,6 @@ pub enum Action {
     RecordSent,
     /// [`ReplayStore::settle`].
     Settle,
-    /// [`ReplayStore::consume`].
-    Consume,
     /// [`ReplayStore::mark_unknown`].
     MarkUnknown,
     /// [`ReplayStore::release`].
@@ -420,7 +417,7 @@ impl Action {
     /// Whether a payment in this state allows it. The one table of legal steps.
     pub const fn allowed_in(self, state: State) -> bool {
         match self {
-            Self::BeginSettlement | Self::Consume => matches!(state, State::Reserved),
+            Self::BeginSettlement => matches!(state, State::Reserved),
             Self::Settle => matches!(state, State::Settling | State::Unknown),
             Self::MarkUnknown | Self::RecordSent => matches!(state, State::Settling),
             Self::Release => matches!(state, State::Reserved | State::Settling | State::Unknown),
@@ -435,7 +432,6 @@ impl fmt::Display for Action {
             Self::BeginSettlement => "sent for settlement",
             Self::RecordSent => "given a transaction",
             Self::Settle => "settled",
-            Self::Consume => "consumed",
             Self::MarkUnknown => "marked unknown",
             Self::Release => "released",
             Self::StoreResult => "given a result",

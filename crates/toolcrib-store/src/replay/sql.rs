@@ -7,13 +7,13 @@ use alloy_primitives::B256;
 use async_trait::async_trait;
 use toolcrib_core::clock::UnixTime;
 
-use super::statements as sql;
+use super::statements::{self as sql, EntryRow, Gone, IdHolder, RedeemRow, StandingRow, StateCount};
 use super::{
     Action, Again, Claim, Counts, Entry, Kept, Limits, MAX_LIST, RERUNS, RETRY_PAUSE_SECONDS, Receipt, Redeem, ReplayKey,
     ReplayStore, Reservation, Reserve, Room, Settled, Settlement, Standing, State, StoredResult, Ticket, standing,
 };
 use crate::Error;
-use crate::database::{ATTEMPTS, Database, Engine, Row, Transaction, Value, again};
+use crate::database::{ATTEMPTS, Database, Engine, FromRow as _, Transaction, Value, again};
 
 /// Tries a step again while others are in its way. A step is one transaction, so nothing of a failed attempt is left.
 macro_rules! step {
@@ -99,9 +99,10 @@ impl SqlReplay {
             transaction.commit().await?;
             return Ok((!is_free).then_some(Reserve::IdInUse));
         };
-        let state = State::read(row.integer(0)?)?;
-        if let Standing::Used = standing(state, row.integer(2)?, row.integer(3)?, now) {
-            let receipt = receipt(&row, 4)?;
+        let known = StandingRow::from_row(&row)?;
+        let state = known.state;
+        if let Standing::Used = standing(state, known.keep_until, known.lease_until, now) {
+            let receipt = receipt(known.tx, known.receipt);
             transaction.rollback().await?;
             return Ok(Some(Reserve::AlreadyUsed { state, receipt }));
         }
@@ -118,17 +119,17 @@ impl SqlReplay {
             route,
             body_hash,
             proof,
-            Value::Bytes(row.bytes(1)?),
+            Value::Bytes(known.ticket),
             Value::Integer(state as i64),
             payment_id,
         ];
         if transaction.execute(sql::RESERVE_AGAIN, &values).await? == 0 {
             return Ok(None);
         }
-        let bytes = row.integer(7)?;
-        if bytes > 0 {
+        if known.result_bytes > 0 {
             transaction.execute(sql::FORGET_RESULT, &[Value::Bytes(&id)]).await?;
-            transaction.execute(sql::LEAVE, &[Value::Integer(row.integer(6)?), Value::Integer(0), Value::Integer(bytes)]).await?;
+            let values = [Value::Integer(known.room), Value::Integer(0), Value::Integer(known.result_bytes)];
+            transaction.execute(sql::LEAVE, &values).await?;
         }
         transaction.commit().await?;
         Ok(Some(Reserve::Reserved(ticket)))
@@ -142,7 +143,7 @@ impl SqlReplay {
         }
         let mut entries = 0;
         for row in transaction.fetch(self.database.pick(sql::LOCK_ROOMS), &[]).await? {
-            entries += row.integer(0)?;
+            entries += row.scalar::<i64>()?;
         }
         if entries >= signed(self.limits.entries) {
             return Ok(false);
@@ -256,11 +257,10 @@ impl SqlReplay {
         }
         let mut transaction = self.database.begin().await?;
         if let Some(row) = transaction.fetch_optional(sql::STANDING, &[Value::Bytes(&id)]).await?
-            && State::read(row.integer(0)?)? == State::Settled
-            && let Some(known) = row.optional_bytes(4)?
+            && let StandingRow { state: State::Settled, tx: Some(known), .. } = StandingRow::from_row(&row)?
         {
             transaction.rollback().await?;
-            return if known == receipt.transaction.as_slice() { Ok(()) } else { Err(Error::OtherReceipt) };
+            return if known == receipt.transaction { Ok(()) } else { Err(Error::OtherReceipt) };
         }
         Err(refusal(transaction, key, None, Action::Settle).await)
     }
@@ -269,7 +269,8 @@ impl SqlReplay {
         let mut transaction = self.database.begin().await?;
         let gone = transaction.fetch_optional(sql::RELEASE, &[Value::Bytes(&key.to_bytes()), Value::Bytes(&ticket.0)]).await?;
         let Some(row) = gone else { return Err(refusal(transaction, key, Some(ticket), Action::Release).await) };
-        let values = [Value::Integer(row.integer(0)?), Value::Integer(1), Value::Integer(row.integer(1)?)];
+        let gone = Gone::from_row(&row)?;
+        let values = [Value::Integer(gone.room), Value::Integer(1), Value::Integer(gone.result_bytes)];
         transaction.execute(sql::LEAVE, &values).await?;
         transaction.commit().await
     }
@@ -279,7 +280,7 @@ impl SqlReplay {
         let mut transaction = self.database.begin().await?;
         let values = [time(now), Value::Bytes(&ticket.0), time(lease_until), list(limit)];
         let rows = transaction.fetch(self.database.pick(sql::CLAIM), &values).await?;
-        let claimed = rows.iter().map(|row| Ok((entry(row)?, ticket))).collect::<Result<_, Error>>()?;
+        let claimed = EntryRow::from_rows(&rows).map(|row| Ok((entry(&row?)?, ticket))).collect::<Result<_, Error>>()?;
         transaction.commit().await?;
         Ok(claimed)
     }
@@ -330,12 +331,6 @@ impl ReplayStore for SqlReplay {
         step!(self.try_settle(key, receipt, now))
     }
 
-    async fn consume(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error> {
-        let id = key.to_bytes();
-        let values = [Value::Bytes(&id), Value::Bytes(&ticket.0)];
-        step!(self.change(sql::CONSUME, &values, key, ticket, Action::Consume))
-    }
-
     async fn mark_unknown(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error> {
         let id = key.to_bytes();
         let values = [Value::Bytes(&id), Value::Bytes(&ticket.0), time(now)];
@@ -361,30 +356,33 @@ impl ReplayStore for SqlReplay {
         let id = key.to_bytes();
         let rows = step!(self.database.fetch(sql::REDEEM, &[Value::Bytes(&id)]))?;
         let Some(row) = rows.first() else { return Ok(Redeem::NotUsed) };
-        let state = State::read(row.integer(0)?)?;
-        if state != State::Settled {
-            return Ok(Redeem::Pending(state));
+        let row = RedeemRow::from_row(row)?;
+        if row.state != State::Settled {
+            return Ok(Redeem::Pending(row.state));
         }
-        let receipt = receipt(row, 2)?;
+        let receipt = receipt(row.tx, row.receipt);
         let settled = Settled {
             paid: receipt.is_some(),
-            proof: row.optional_bytes(4)?,
-            route: row.text(5)?,
-            body_hash: row.bytes(6)?,
-            has_result: row.integer(7)? > 0,
-            result_until: row.integer(8)?,
-            lease_until: row.integer(9)?,
-            runs: row.integer(10)?,
+            proof: row.proof,
+            route: row.route,
+            body_hash: row.body_hash,
+            has_result: row.result_bytes > 0,
+            result_until: row.result_until,
+            lease_until: row.lease_until,
+            runs: row.runs,
         };
         match (settled.claim(request, now), receipt) {
             (Claim::Result, Some(receipt)) => {
-                let status = u16::try_from(row.integer(11)?).map_err(|_| Error::Corrupt { what: "status" })?;
-                let result = StoredResult { status, content_type: row.text(12)?.to_owned(), body: row.bytes(13)?.to_vec() };
+                let (Some(status), Some(content_type), Some(body)) = (row.status, row.content_type, row.body) else {
+                    return Err(Error::Corrupt { what: "result" });
+                };
+                let status = u16::try_from(status).map_err(|_| Error::Corrupt { what: "status" })?;
+                let result = StoredResult { status, content_type: content_type.to_owned(), body: body.to_vec() };
                 Ok(Redeem::Result(result, receipt))
             }
             (Claim::Rerun, Some(receipt)) => {
                 let ticket = Ticket::random()?;
-                let before = Value::Bytes(row.bytes(1)?);
+                let before = Value::Bytes(row.ticket);
                 let values = [Value::Bytes(&id), Value::Bytes(&ticket.0), time(request.lease_until), before];
                 // Another may have been quicker; then the call is under way.
                 let taken = step!(self.database.execute(sql::RERUN, &values))? == 1;
@@ -421,11 +419,13 @@ impl ReplayStore for SqlReplay {
     }
 
     async fn unknowns(&self, limit: usize) -> Result<Vec<Entry>, Error> {
-        step!(self.database.fetch(sql::UNKNOWNS, &[list(limit)]))?.iter().map(entry).collect()
+        let rows = step!(self.database.fetch(sql::UNKNOWNS, &[list(limit)]))?;
+        EntryRow::from_rows(&rows).map(|row| entry(&row?)).collect()
     }
 
     async fn entry(&self, key: &ReplayKey) -> Result<Option<Entry>, Error> {
-        step!(self.database.fetch(sql::ENTRY, &[Value::Bytes(&key.to_bytes())]))?.first().map(entry).transpose()
+        let rows = step!(self.database.fetch(sql::ENTRY, &[Value::Bytes(&key.to_bytes())]))?;
+        rows.first().map(|row| entry(&EntryRow::from_row(row)?)).transpose()
     }
 
     async fn expire(&self, now: UnixTime) -> Result<usize, Error> {
@@ -434,15 +434,16 @@ impl ReplayStore for SqlReplay {
 
     async fn counts(&self) -> Result<Counts, Error> {
         let mut counts = Counts::default();
-        for row in step!(self.database.fetch(sql::COUNTS, &[]))? {
-            let entries = row.integer(1)?.cast_unsigned();
-            match State::read(row.integer(0)?)? {
+        for row in StateCount::from_rows(&step!(self.database.fetch(sql::COUNTS, &[]))?) {
+            let row = row?;
+            let entries = row.payments.cast_unsigned();
+            match row.state {
                 State::Reserved => counts.reserved = entries,
                 State::Settling => counts.settling = entries,
                 State::Settled => counts.settled = entries,
                 State::Unknown => counts.unknown = entries,
             }
-            counts.result_bytes += row.integer(2)?.cast_unsigned();
+            counts.result_bytes += row.result_bytes.cast_unsigned();
         }
         Ok(counts)
     }
@@ -451,14 +452,14 @@ impl ReplayStore for SqlReplay {
 /// Whether no other payment than `id` has this identifier. One that no longer counts lets go of it.
 async fn is_id_free(transaction: &mut Transaction, payment_id: Value<'_>, id: &[u8], now: UnixTime) -> Result<bool, Error> {
     let Some(row) = transaction.fetch_optional(sql::HOLDER_OF_ID, &[payment_id]).await? else { return Ok(true) };
-    let (holder, state) = (row.bytes(0)?, State::read(row.integer(1)?)?);
-    if holder == id {
+    let holder = IdHolder::from_row(&row)?;
+    if holder.id == id {
         return Ok(true);
     }
-    if let Standing::Used = standing(state, row.integer(3)?, row.integer(4)?, now) {
+    if let Standing::Used = standing(holder.state, holder.keep_until, holder.lease_until, now) {
         return Ok(false);
     }
-    let values = [Value::Bytes(holder), Value::Bytes(row.bytes(2)?), Value::Integer(state as i64)];
+    let values = [Value::Bytes(holder.id), Value::Bytes(holder.ticket), Value::Integer(holder.state as i64)];
     transaction.execute(sql::FORGET_ID, &values).await?;
     Ok(true)
 }
@@ -468,42 +469,36 @@ async fn refusal(mut transaction: Transaction, key: &ReplayKey, ticket: Option<T
     let read = async {
         let row = transaction.fetch_optional(sql::STANDING, &[Value::Bytes(&key.to_bytes())]).await?;
         let Some(row) = row else { return Ok(Error::NotFound { action }) };
-        if ticket.is_some_and(|ticket| row.bytes(1).is_ok_and(|holder| holder != ticket.0)) {
+        let known = StandingRow::from_row(&row)?;
+        if ticket.is_some_and(|ticket| known.ticket != ticket.0) {
             return Ok(Error::NotHolder { action });
         }
-        Ok(Error::Transition { action, state: State::read(row.integer(0)?)? })
+        Ok(Error::Transition { action, state: known.state })
     };
     let reason = read.await.unwrap_or_else(|error: Error| error);
     // Dropping would do it too, but only when the pool gets round to it.
     transaction.rollback().await.err().unwrap_or(reason)
 }
 
-fn entry(row: &Row) -> Result<Entry, Error> {
-    let id = row.bytes(0)?.try_into().map_err(|_| Error::Corrupt { what: "key of a payment" })?;
+fn entry(row: &EntryRow<'_>) -> Result<Entry, Error> {
+    let id = row.id.try_into().map_err(|_| Error::Corrupt { what: "key of a payment" })?;
     Ok(Entry {
         key: ReplayKey::from_bytes(id),
-        state: State::read(row.integer(1)?)?,
-        reserved_at: UnixTime::from_seconds(row.integer(2)?),
-        expires_at: UnixTime::from_seconds(row.integer(3)?),
-        lease_until: UnixTime::from_seconds(row.integer(4)?),
-        route: row.text(5)?.to_owned(),
-        body_hash: hash(row.bytes(6)?)?,
-        note: row.optional_bytes(7)?.unwrap_or_default().to_vec(),
-        receipt: receipt(row, 8)?,
-        from_block: row.optional_integer(10)?.map(i64::cast_unsigned),
-        sent: row.optional_bytes(11)?.map(hash).transpose()?,
+        state: row.state,
+        reserved_at: row.reserved_at,
+        expires_at: row.expires_at,
+        lease_until: row.lease_until,
+        route: row.route.to_owned(),
+        body_hash: row.body_hash,
+        note: row.note.unwrap_or_default().to_vec(),
+        receipt: receipt(row.tx, row.receipt),
+        from_block: row.from_block.map(i64::cast_unsigned),
+        sent: row.sent,
     })
 }
 
-/// The transaction stands in this column, the response in the next.
-fn receipt(row: &Row, column: usize) -> Result<Option<Receipt>, Error> {
-    let (transaction, response) = (row.optional_bytes(column)?, row.optional_bytes(column + 1)?);
-    let Some(transaction) = transaction else { return Ok(None) };
-    Ok(Some(Receipt { transaction: hash(transaction)?, response: response.unwrap_or_default().to_vec() }))
-}
-
-fn hash(bytes: &[u8]) -> Result<B256, Error> {
-    B256::try_from(bytes).map_err(|_| Error::Corrupt { what: "hash" })
+fn receipt(transaction: Option<B256>, response: Option<&[u8]>) -> Option<Receipt> {
+    transaction.map(|transaction| Receipt { transaction, response: response.unwrap_or_default().to_vec() })
 }
 
 const fn time(time: UnixTime) -> Value<'static> {

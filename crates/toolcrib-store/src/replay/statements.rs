@@ -4,7 +4,12 @@
 //! changes would make commits wait for each other. Only their sum means anything: a payment may enter one and leave another. The line
 //! above a statement says what it takes, from $1 on. Locks are taken in one order: payments before rooms, rooms by number.
 
-use crate::database::{Migration, PerEngine};
+use alloy_primitives::B256;
+use toolcrib_core::clock::UnixTime;
+
+use super::State;
+use crate::database::{FromRow, Migration, PerEngine};
+use crate::{row, sql};
 
 /// The module's name in the table of migrations.
 pub(super) const MODULE: &str = "replay";
@@ -88,6 +93,103 @@ ALTER TABLE replay ADD COLUMN body BYTES;
     },
 ];
 
+row! {
+    /// What decides whether a payment counts as used.
+    pub(super) struct StandingRow<'r> {
+        state: State,
+        ticket: &'r [u8],
+        keep_until: i64,
+        lease_until: i64,
+        tx: Option<B256>,
+        receipt: Option<&'r [u8]>,
+        room: i64,
+        result_bytes: i64,
+    }
+}
+
+row! {
+    /// The payment that has taken an identifier.
+    pub(super) struct IdHolder<'r> {
+        id: &'r [u8],
+        state: State,
+        ticket: &'r [u8],
+        keep_until: i64,
+        lease_until: i64,
+    }
+}
+
+row! {
+    /// A payment whose result may be dropped.
+    pub(super) struct DeliveredRow<'r> {
+        id: &'r [u8],
+        room: i64,
+        result_bytes: i64,
+    }
+}
+
+row! {
+    /// What the store holds.
+    pub(super) struct RoomTotals {
+        entries: i64 = "CAST(SUM(entries) AS BIGINT)",
+        bytes: i64 = "CAST(SUM(bytes) AS BIGINT)",
+    }
+}
+
+row! {
+    /// What a payment that was removed had taken up.
+    pub(super) struct Gone {
+        room: i64,
+        result_bytes: i64,
+    }
+}
+
+row! {
+    /// A payment that comes again, with its result.
+    pub(super) struct RedeemRow<'r> from "r" {
+        state: State,
+        ticket: &'r [u8],
+        tx: Option<B256>,
+        receipt: Option<&'r [u8]>,
+        proof: Option<&'r [u8]>,
+        route: &'r str,
+        body_hash: &'r [u8],
+        result_bytes: i64,
+        result_until: i64,
+        lease_until: i64,
+        runs: i64,
+        status: Option<i64> = "COALESCE(r.status, s.status)",
+        content_type: Option<&'r str> = "COALESCE(r.content_type, s.content_type)",
+        body: Option<&'r [u8]> = "COALESCE(r.body, s.body)",
+    }
+}
+
+row! {
+    /// A payment as operators and reconciliation see it.
+    pub(super) struct EntryRow<'r> {
+        id: &'r [u8],
+        state: State,
+        reserved_at: UnixTime,
+        expires_at: UnixTime,
+        lease_until: UnixTime,
+        route: &'r str,
+        body_hash: B256,
+        note: Option<&'r [u8]>,
+        tx: Option<B256>,
+        receipt: Option<&'r [u8]>,
+        from_block: Option<i64>,
+        sent: Option<B256>,
+    }
+}
+
+row! {
+    /// The payments in one state.
+    pub(super) struct StateCount {
+        state: State,
+        payments: i64 = "COUNT(*)",
+        result_bytes: i64 = "CAST(SUM(result_bytes) AS BIGINT)",
+    }
+}
+
 // id, ticket, room, now, expires_at, lease_until, route, body_hash, proof, payment_id. Neither key may be taken.
 pub(super) const RESERVE: &str = "INSERT INTO replay
     (id, state, ticket, room, reserved_at, expires_at, lease_until, keep_until, route, body_hash, proof, payment_id,
@@ -95,7 +197,7 @@ pub(super) const RESERVE: &str = "INSERT INTO replay
     VALUES ($1, 0, $2, $3, $4, $5, $6, $5, $7, $8, $9, $10, 0, 0, 0) ON CONFLICT DO NOTHING";
 
 // payment_id. The payment that has taken an identifier.
-pub(super) const HOLDER_OF_ID: &str = "SELECT id, state, ticket, keep_until, lease_until FROM replay WHERE payment_id = $1";
+pub(super) const HOLDER_OF_ID: &str = sql!("SELECT ", IdHolder::COLUMNS, " FROM replay WHERE payment_id = $1");
 // id, ticket, state. A payment that no longer counts lets go of its identifier.
 pub(super) const FORGET_ID: &str = "UPDATE replay SET payment_id = NULL WHERE id = $1 AND ticket = $2 AND state = $3";
 
@@ -107,8 +209,7 @@ pub(super) const RESERVE_AGAIN: &str = "UPDATE replay SET
     WHERE id = $1 AND ticket = $9 AND state = $10";
 
 // id. For deciding about a payment that is there.
-pub(super) const STANDING: &str =
-    "SELECT state, ticket, keep_until, lease_until, tx, receipt, room, result_bytes, runs FROM replay WHERE id = $1";
+pub(super) const STANDING: &str = sql!("SELECT ", StandingRow::COLUMNS, " FROM replay WHERE id = $1");
 
 // room, limit less the margin. SQLite's one writer counts everything in one room, and has no need to look at the others.
 pub(super) const ENTER: PerEngine = PerEngine {
@@ -120,8 +221,8 @@ pub(super) const ENTER: PerEngine = PerEngine {
 pub(super) const ENTER_EXACT: &str = "UPDATE replay_room SET entries = entries + 1 WHERE room = $1";
 /// All rooms. SQLite's writer has them to itself.
 pub(super) const LOCK_ROOMS: PerEngine = PerEngine {
-    sqlite: "SELECT entries, bytes FROM replay_room ORDER BY room",
-    postgres: "SELECT entries, bytes FROM replay_room ORDER BY room FOR UPDATE",
+    sqlite: "SELECT entries FROM replay_room ORDER BY room",
+    postgres: "SELECT entries FROM replay_room ORDER BY room FOR UPDATE",
 };
 // room, entries, bytes.
 pub(super) const LEAVE: &str = "UPDATE replay_room SET entries = entries - $2, bytes = bytes - $3 WHERE room = $1";
@@ -162,66 +263,78 @@ pub(super) const MARK_DELIVERED: &str =
     "UPDATE replay SET delivered_at = $2 WHERE id = $1 AND state = 2 AND result_bytes > 0 AND delivered_at IS NULL";
 // limit. Results that may be dropped, those delivered first before others.
 pub(super) const DELIVERED: PerEngine = PerEngine {
-    sqlite: "SELECT id, room, result_bytes FROM replay WHERE delivered_at IS NOT NULL ORDER BY delivered_at, id LIMIT $1",
-    postgres: "SELECT id, room, result_bytes FROM replay WHERE delivered_at IS NOT NULL ORDER BY delivered_at, id LIMIT $1
-        FOR UPDATE SKIP LOCKED",
+    sqlite: sql!(
+        "SELECT ",
+        DeliveredRow::COLUMNS,
+        " FROM replay WHERE delivered_at IS NOT NULL ORDER BY delivered_at, id LIMIT $1"
+    ),
+    postgres: sql!(
+        "SELECT ",
+        DeliveredRow::COLUMNS,
+        " FROM replay WHERE delivered_at IS NOT NULL ORDER BY delivered_at, id LIMIT $1 FOR UPDATE SKIP LOCKED"
+    ),
 };
 // id. Without a result, a payment stays no longer than its authorization.
 pub(super) const DROP_RESULT: &str = "UPDATE replay SET result_bytes = 0, delivered_at = NULL, keep_until = expires_at,
     status = NULL, content_type = NULL, body = NULL WHERE id = $1";
 /// Payments and bytes of results.
-pub(super) const ROOM: &str = "SELECT CAST(SUM(entries) AS BIGINT), CAST(SUM(bytes) AS BIGINT) FROM replay_room";
+pub(super) const ROOM: &str = sql!("SELECT ", RoomTotals::COLUMNS, " FROM replay_room");
 
 // id, tx, receipt, result_until.
 pub(super) const SETTLE: &str = "UPDATE replay SET
     state = 2, tx = $2, receipt = $3, note = NULL, result_until = $4, keep_until = CASE WHEN $4 > expires_at THEN $4 ELSE expires_at END
     WHERE id = $1 AND state IN (1, 3)";
-// id, ticket.
-pub(super) const CONSUME: &str =
-    "UPDATE replay SET state = 2, keep_until = expires_at WHERE id = $1 AND ticket = $2 AND state = 0";
 // id, ticket, now.
 pub(super) const MARK_UNKNOWN: &str = "UPDATE replay SET state = 3, lease_until = $3 WHERE id = $1 AND ticket = $2 AND state = 1";
 // id, ticket.
 pub(super) const RELEASE: &str =
-    "DELETE FROM replay WHERE id = $1 AND ticket = $2 AND state IN (0, 1, 3) RETURNING room, result_bytes";
+    sql!("DELETE FROM replay WHERE id = $1 AND ticket = $2 AND state IN (0, 1, 3) RETURNING ", Gone::COLUMNS);
 
 // id.
 pub(super) const REDEEM: &str =
-    "SELECT r.state, r.ticket, r.tx, r.receipt, r.proof, r.route, r.body_hash, r.result_bytes, r.result_until,
-    r.lease_until, r.runs, COALESCE(r.status, s.status), COALESCE(r.content_type, s.content_type), COALESCE(r.body, s.body)
-    FROM replay r LEFT JOIN replay_result s ON s.id = r.id WHERE r.id = $1";
+    sql!("SELECT ", RedeemRow::COLUMNS, " FROM replay r LEFT JOIN replay_result s ON s.id = r.id WHERE r.id = $1");
 // id, ticket, lease_until, the ticket so far.
 pub(super) const RERUN: &str = "UPDATE replay SET ticket = $2, lease_until = $3, runs = runs - 1
     WHERE id = $1 AND ticket = $4 AND state = 2 AND runs > 1 AND result_bytes = 0";
 
 // now, ticket, lease_until, limit. Payments that are kept for good are those that are being settled, and those whose end is not known.
 pub(super) const CLAIM: PerEngine = PerEngine {
-    sqlite: "UPDATE replay SET state = 3, ticket = $2, lease_until = $3 WHERE id IN (
+    sqlite: sql!(
+        "UPDATE replay SET state = 3, ticket = $2, lease_until = $3 WHERE id IN (
         SELECT id FROM replay WHERE keep_until = 9223372036854775807 AND state IN (1, 3) AND lease_until <= $1
         ORDER BY lease_until, id LIMIT $4)
-        RETURNING id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt, from_block, sent",
-    postgres: "UPDATE replay SET state = 3, ticket = $2, lease_until = $3 WHERE id IN (
+        RETURNING ",
+        EntryRow::COLUMNS
+    ),
+    postgres: sql!(
+        "UPDATE replay SET state = 3, ticket = $2, lease_until = $3 WHERE id IN (
         SELECT id FROM replay WHERE keep_until = 9223372036854775807 AND state IN (1, 3) AND lease_until <= $1
         ORDER BY lease_until, id LIMIT $4 FOR UPDATE SKIP LOCKED)
-        RETURNING id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt, from_block, sent",
+        RETURNING ",
+        EntryRow::COLUMNS
+    ),
 };
 // limit.
-pub(super) const UNKNOWNS: &str =
-    "SELECT id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt, from_block, sent
-    FROM replay WHERE keep_until = 9223372036854775807 AND state IN (1, 3) ORDER BY lease_until, id LIMIT $1";
+pub(super) const UNKNOWNS: &str = sql!(
+    "SELECT ",
+    EntryRow::COLUMNS,
+    " FROM replay WHERE keep_until = 9223372036854775807 AND state IN (1, 3) ORDER BY lease_until, id LIMIT $1"
+);
 // id.
-pub(super) const ENTRY: &str =
-    "SELECT id, state, reserved_at, expires_at, lease_until, route, body_hash, note, tx, receipt, from_block, sent
-    FROM replay WHERE id = $1";
+pub(super) const ENTRY: &str = sql!("SELECT ", EntryRow::COLUMNS, " FROM replay WHERE id = $1");
 
 // now, limit.
 pub(super) const EXPIRE: PerEngine = PerEngine {
-    sqlite: "DELETE FROM replay WHERE id IN (SELECT id FROM replay WHERE keep_until <= $1 ORDER BY keep_until, id LIMIT $2)
-        RETURNING room, result_bytes",
-    postgres: "DELETE FROM replay WHERE id IN (
-        SELECT id FROM replay WHERE keep_until <= $1 ORDER BY keep_until, id LIMIT $2 FOR UPDATE SKIP LOCKED)
-        RETURNING room, result_bytes",
+    sqlite: sql!(
+        "DELETE FROM replay WHERE id IN (SELECT id FROM replay WHERE keep_until <= $1 ORDER BY keep_until, id LIMIT $2) RETURNING ",
+        Gone::COLUMNS
+    ),
+    postgres: sql!(
+        "DELETE FROM replay WHERE id IN (
+        SELECT id FROM replay WHERE keep_until <= $1 ORDER BY keep_until, id LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING ",
+        Gone::COLUMNS
+    ),
 };
 
 // Nothing. Results only in settled, settling and unknown payments.
-pub(super) const COUNTS: &str = "SELECT state, COUNT(*), CAST(SUM(result_bytes) AS BIGINT) FROM replay GROUP BY state";
+pub(super) const COUNTS: &str = sql!("SELECT ", StateCount::COLUMNS, " FROM replay GROUP BY state");

@@ -7,7 +7,7 @@ use toolcrib_store::Error;
 use toolcrib_store::replay::{Kept, Limits, Receipt, ReplayStore, Reserve, Settlement, State};
 
 use crate::scenarios::result;
-use crate::support::{Backend, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{Backend, NOW, Place, at, key, reservation};
 
 const CALLS: u64 = 60;
 
@@ -59,13 +59,16 @@ async fn steps_of_concurrent_calls_share_statements() {
         (State::Settled, 0, Some(b"r".to_vec()))
     );
     // The rooms have counted what is there.
-    let rooms =
-        database.fetch("SELECT CAST(SUM(entries) AS BIGINT), CAST(SUM(bytes) AS BIGINT) FROM replay_room", &[]).await.unwrap();
-    assert_eq!(rooms[0].integer(0).unwrap().unsigned_abs(), CALLS / 2);
-    assert_eq!(rooms[0].integer(1).unwrap().unsigned_abs(), counts.result_bytes);
-    let sql = "SELECT COUNT(*), CAST(SUM(touched) AS BIGINT), MAX(touched) FROM seen WHERE touched > 0";
+    let rooms = database
+        .fetch("SELECT CAST(SUM(entries) AS BIGINT) AS entries, CAST(SUM(bytes) AS BIGINT) AS bytes FROM replay_room", &[])
+        .await
+        .unwrap();
+    assert_eq!(rooms[0].get::<u64>("entries").unwrap(), CALLS / 2);
+    assert_eq!(rooms[0].get::<u64>("bytes").unwrap(), counts.result_bytes);
+    let sql =
+        "SELECT COUNT(*) AS statements, CAST(SUM(touched) AS BIGINT) AS rows, MAX(touched) AS most FROM seen WHERE touched > 0";
     let seen = database.fetch(sql, &[]).await.unwrap();
-    let (statements, rows, most) = (seen[0].integer(0).unwrap(), seen[0].integer(1).unwrap(), seen[0].integer(2).unwrap());
+    let [statements, rows, most] = ["statements", "rows", "most"].map(|column| seen[0].get::<i64>(column).unwrap());
     assert_eq!(rows.unsigned_abs(), 3 * CALLS / 2, "three changes of each payment");
     assert!(statements < rows && most > 1, "{statements} statements for {rows} changes, {most} at most");
 }
@@ -110,7 +113,11 @@ async fn receipts_that_no_caller_waits_for_are_written_with_reservations_or_soon
         tokio::join!(store.settle_in_background(&key_2, &receipt, at(1)), store.reserve(&key_3, &both, NOW));
     settled.unwrap();
     assert!(matches!(reserved.unwrap(), Reserve::Reserved(_)));
-    let seen = database.fetch("SELECT COUNT(*), COUNT(DISTINCT at) FROM one_statement", &[]).await.unwrap();
-    assert_eq!((seen[0].integer(0).unwrap(), seen[0].integer(1).unwrap()), (2, 1), "two rows, one statement");
+    let seen = database.fetch("SELECT COUNT(*) AS rows, COUNT(DISTINCT at) AS statements FROM one_statement", &[]).await.unwrap();
+    assert_eq!(
+        (seen[0].get::<i64>("rows").unwrap(), seen[0].get::<i64>("statements").unwrap()),
+        (2, 1),
+        "two rows, one statement"
+    );
     assert_eq!(state(2).await, State::Settled);
 }

@@ -3,7 +3,7 @@
 use toolcrib_store::database::{Bulk, Column, Value};
 use toolcrib_store::{Database, Migration};
 
-use crate::support::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, Place};
 
 const TABLES: &[Migration] = &[Migration {
     version: 1,
@@ -53,7 +53,7 @@ async fn insert(
 
 async fn count(database: &Database) -> i64 {
     let row = database.fetch_optional("SELECT COUNT(*) FROM heap", &[]).await.unwrap().unwrap();
-    row.integer(0).unwrap()
+    row.scalar::<i64>().unwrap()
 }
 
 async fn on_databases(check: impl AsyncFn(Database)) {
@@ -77,13 +77,13 @@ async fn every_kind_of_value_comes_back() {
         assert_eq!(rows.len(), 2_345);
         for (id, row) in (0_i64..).zip(&rows) {
             let (text, data) = (format!("a\t\\N {id} \u{1f326}"), vec![id as u8; (id % 300) as usize]);
-            assert_eq!(row.integer(0).unwrap(), id);
-            assert_eq!(row.optional_integer(1).unwrap(), (id % 2 == 0).then_some(-id));
-            assert_eq!(row.text(2).unwrap(), text);
-            assert_eq!(row.optional_text(3).unwrap(), (text.len() % 2 == 0).then_some(text.as_str()));
-            assert_eq!(row.bytes(4).unwrap(), data);
-            assert_eq!(row.optional_bytes(5).unwrap(), (data.len() % 3 == 0).then_some(data.as_slice()));
-            assert_eq!(row.boolean(6).unwrap(), id % 3 == 0);
+            assert_eq!(row.get::<i64>("id").unwrap(), id);
+            assert_eq!(row.get::<Option<i64>>("maybe").unwrap(), (id % 2 == 0).then_some(-id));
+            assert_eq!(row.get::<&str>("text").unwrap(), text);
+            assert_eq!(row.get::<Option<&str>>("maybe_text").unwrap(), (text.len() % 2 == 0).then_some(text.as_str()));
+            assert_eq!(row.get::<&[u8]>("data").unwrap(), data);
+            assert_eq!(row.get::<Option<&[u8]>>("maybe_data").unwrap(), (data.len() % 3 == 0).then_some(data.as_slice()));
+            assert_eq!(row.get::<bool>("done").unwrap(), id % 3 == 0);
         }
         assert_eq!(put(&database, &UPSERT, 2_000, 2_400, "b").await.unwrap(), 400);
         let changed = database.fetch("SELECT id FROM heap WHERE text LIKE $1", &[Value::Text("b%")]).await.unwrap();
@@ -125,7 +125,7 @@ async fn rows_are_read_by_a_list_of_keys() {
         for keys in [&keys[..], &keys[..64], &keys[..65], &keys[..1], &[]] {
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
             let rows = transaction.fetch_among(SELECT, &[Value::Boolean(true)], &keys).await.unwrap();
-            let mut ids: Vec<i64> = rows.iter().map(|row| row.integer(0).unwrap()).collect();
+            let mut ids: Vec<i64> = rows.iter().map(|row| row.scalar::<i64>().unwrap()).collect();
             ids.sort_unstable();
             assert_eq!(ids, (0..keys.len() as i64).filter(|id| id % 3 == 0).collect::<Vec<_>>());
         }

@@ -6,7 +6,7 @@ use toolcrib_store::database::{Engine, PerEngine, Value};
 use toolcrib_store::replay::{Limits, SqlReplay};
 use toolcrib_store::{Database, Location, Migration};
 
-use crate::support::{Backend, DURABLE, PASSWORD, Place, Server};
+use toolcrib_testkit::databases::{Backend, DURABLE, PASSWORD, Place, Server};
 
 const FIRST: Migration = Migration {
     version: 1,
@@ -36,10 +36,10 @@ async fn the_four_types_come_back_as_they_went_in() {
             assert_eq!(database.execute(insert, &values).await.unwrap(), 1);
             let rows =
                 database.fetch("SELECT text, data, done, id FROM note WHERE id = $1", &[Value::Integer(id)]).await.unwrap();
-            assert_eq!(rows[0].text(0).unwrap(), text);
-            assert_eq!(rows[0].optional_bytes(1).unwrap(), data);
-            assert_eq!((rows[0].boolean(2).unwrap(), rows[0].integer(3).unwrap()), (done, id));
-            assert_eq!(rows[0].integer(0).unwrap_err().code().id(), "store.corrupt");
+            assert_eq!(rows[0].get::<&str>("text").unwrap(), text);
+            assert_eq!(rows[0].get::<Option<&[u8]>>("data").unwrap(), data);
+            assert_eq!((rows[0].get::<bool>("done").unwrap(), rows[0].get::<i64>("id").unwrap()), (done, id));
+            assert_eq!(rows[0].get::<i64>("text").unwrap_err().code().id(), "store.corrupt");
         }
         assert_eq!(database.execute("SELECT nonsense", &[]).await.unwrap_err().code().id(), "store.database");
     })
@@ -63,7 +63,7 @@ async fn migrations_go_forward_and_old_programs_go_on() {
         database.migrate("notes", &[FIRST]).await.unwrap();
         database.execute(old, &[Value::Integer(2), Value::Text("b"), Value::Boolean(true)]).await.unwrap();
         let rows = database.fetch("SELECT rank FROM note ORDER BY id", &[]).await.unwrap();
-        assert_eq!(rows.iter().map(|row| row.integer(0).unwrap()).collect::<Vec<_>>(), [5, 5]);
+        assert_eq!(rows.iter().map(|row| row.scalar::<i64>().unwrap()).collect::<Vec<_>>(), [5, 5]);
 
         let edited = Migration { sql: "CREATE TABLE note (id BIGINT)", ..FIRST };
         assert_eq!(database.migrate("notes", &[edited]).await.unwrap_err().code().id(), "store.migration_changed");
@@ -92,7 +92,7 @@ async fn many_may_begin_at_once() {
             task.await.unwrap().unwrap();
         }
         let rows = place.database().await.fetch("SELECT COUNT(*) FROM replay_room", &[]).await.unwrap();
-        assert_eq!(rows[0].integer(0).unwrap(), 16, "made once");
+        assert_eq!(rows[0].scalar::<i64>().unwrap(), 16, "made once");
     }
 }
 
@@ -109,7 +109,7 @@ async fn a_transaction_that_is_dropped_never_was() {
         transaction.execute(insert, &[Value::Integer(1), Value::Boolean(true)]).await.unwrap();
         transaction.commit().await.unwrap();
         let rows = database.fetch("SELECT COUNT(*) FROM note", &[]).await.unwrap();
-        assert_eq!(rows[0].integer(0).unwrap(), 1);
+        assert_eq!(rows[0].scalar::<i64>().unwrap(), 1);
     })
     .await;
 }
@@ -121,9 +121,9 @@ async fn sqlite_is_set_up_for_money() {
     assert_eq!(database.engine(), Engine::Sqlite);
     let mut transaction = database.begin().await.unwrap();
     for (pragma, value) in [("PRAGMA synchronous", 2), ("PRAGMA foreign_keys", 1), ("PRAGMA busy_timeout", 5_000)] {
-        assert_eq!(transaction.fetch(pragma, &[]).await.unwrap()[0].integer(0).unwrap(), value, "{pragma}");
+        assert_eq!(transaction.fetch(pragma, &[]).await.unwrap()[0].scalar::<i64>().unwrap(), value, "{pragma}");
     }
-    assert_eq!(transaction.fetch("PRAGMA journal_mode", &[]).await.unwrap()[0].text(0).unwrap(), "wal");
+    assert_eq!(transaction.fetch("PRAGMA journal_mode", &[]).await.unwrap()[0].scalar::<&str>().unwrap(), "wal");
     drop(transaction);
     // What is for reading cannot write.
     assert!(database.fetch("CREATE TABLE a (b BIGINT)", &[]).await.is_err());
@@ -184,21 +184,21 @@ async fn a_connection_that_is_lost_is_replaced() {
     let Some(place) = Place::new(Backend::Postgres).await else { return };
     let database = Database::open(&place.location().connections(1)).await.unwrap();
     let mine = "SELECT CAST(pg_backend_pid() AS BIGINT)";
-    let first = database.fetch(mine, &[]).await.unwrap()[0].integer(0).unwrap();
+    let first = database.fetch(mine, &[]).await.unwrap()[0].scalar::<i64>().unwrap();
     let operator = place.database().await;
     operator.fetch("SELECT pg_terminate_backend(CAST($1 AS INTEGER))", &[Value::Integer(first)]).await.unwrap();
     let error = loop {
         // The server ends it when it gets round to it.
         match database.fetch(mine, &[]).await {
             // The pool may notice before a statement does.
-            Ok(rows) if rows[0].integer(0).unwrap() != first => return,
+            Ok(rows) if rows[0].scalar::<i64>().unwrap() != first => return,
             Ok(_) => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
             Err(error) => break error,
         }
     };
     assert_eq!(error.code().id(), "store.lost", "{error}");
     assert!(error.is_retryable());
-    assert_ne!(database.fetch(mine, &[]).await.unwrap()[0].integer(0).unwrap(), first);
+    assert_ne!(database.fetch(mine, &[]).await.unwrap()[0].scalar::<i64>().unwrap(), first);
 }
 
 const ROWS: Migration =
@@ -234,7 +234,7 @@ async fn indexes_are_built_while_others_write() {
     assert!(!place.database().await.build_indexes(INDEX_MODULE).await.unwrap());
     writing.commit().await.unwrap();
     assert!(building.await.unwrap().unwrap());
-    assert_eq!(database.fetch(VALID, &[]).await.unwrap()[0].integer(0).unwrap(), 2);
+    assert_eq!(database.fetch(VALID, &[]).await.unwrap()[0].scalar::<i64>().unwrap(), 2);
     assert!(database.build_indexes(INDEX_MODULE).await.unwrap(), "it is done");
 }
 
@@ -254,14 +254,14 @@ async fn an_index_that_was_left_half_built_is_replaced() {
             ] {
                 database.execute(sql, &[]).await.unwrap();
             }
-            assert_eq!(database.fetch(VALID, &[]).await.unwrap()[0].integer(0).unwrap(), 1);
+            assert_eq!(database.fetch(VALID, &[]).await.unwrap()[0].scalar::<i64>().unwrap(), 1);
         }
         assert!(database.build_indexes(INDEX_MODULE).await.unwrap());
         let names = database.pick(PerEngine {
             sqlite: "SELECT COUNT(*) FROM sqlite_master WHERE type = 'index' AND name IN ('many_value', 'many_odd')",
             postgres: VALID,
         });
-        assert_eq!(database.fetch(names, &[]).await.unwrap()[0].integer(0).unwrap(), 2);
+        assert_eq!(database.fetch(names, &[]).await.unwrap()[0].scalar::<i64>().unwrap(), 2);
         // A statement that is no index is no part of such a module.
         let wrong = Migration { version: 2, sql: "CREATE TABLE other (id BIGINT NOT NULL PRIMARY KEY);" };
         if backend == Backend::Postgres {

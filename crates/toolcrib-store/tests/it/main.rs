@@ -12,7 +12,5 @@ mod objects;
 mod payment_ids;
 mod processes;
 mod room;
+mod rows;
 mod scenarios;
-
-#[path = "../support/mod.rs"]
-mod support;

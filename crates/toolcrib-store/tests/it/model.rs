@@ -10,7 +10,7 @@ use toolcrib_store::Error;
 use toolcrib_store::replay::{Action, Counts, Kept, Limits, ReplayStore, Reserve, Settlement, State, Ticket};
 
 use crate::scenarios::{receipt, result};
-use crate::support::{Backend, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{Backend, NOW, Place, at, key, reservation};
 
 const ENTRIES: usize = 4;
 
@@ -29,7 +29,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => Just(Action::BeginSettlement),
         2 => Just(Action::RecordSent),
         4 => Just(Action::Settle),
-        2 => Just(Action::Consume),
         2 => Just(Action::MarkUnknown),
         2 => Just(Action::Release),
         1 => Just(Action::StoreResult),
@@ -53,7 +52,6 @@ struct Known {
     expires: i64,
     lease: i64,
     keep: i64,
-    paid: bool,
     may_store: bool,
 }
 
@@ -84,7 +82,7 @@ impl Model {
         }
         let holder = self.holder();
         let (expires, lease) = (self.now + 960, self.now + 60);
-        let known = Known { state: State::Reserved, holder, expires, lease, keep: expires, paid: false, may_store: false };
+        let known = Known { state: State::Reserved, holder, expires, lease, keep: expires, may_store: false };
         self.payments.insert(nonce, known);
         "reserved"
     }
@@ -93,7 +91,7 @@ impl Model {
         let now = self.now;
         let Some(known) = self.payments.get_mut(&nonce) else { return "store.not_found" };
         match (action, known.state) {
-            (Action::Settle, State::Settled) if known.paid => return "ok",
+            (Action::Settle, State::Settled) => return "ok",
             (Action::Settle, _) => {}
             _ if known.holder != holder => return "store.not_holder",
             _ => {}
@@ -103,10 +101,9 @@ impl Model {
                 (known.state, known.lease, known.keep, known.may_store) = (State::Settling, now + 30, i64::MAX, true);
             }
             (Action::Settle, State::Settling | State::Unknown) => {
-                (known.state, known.paid, known.keep) = (State::Settled, true, known.expires.max(now + 3_600));
+                (known.state, known.keep) = (State::Settled, known.expires.max(now + 3_600));
             }
             (Action::RecordSent, State::Settling) => {}
-            (Action::Consume, State::Reserved) => known.state = State::Settled,
             (Action::MarkUnknown, State::Settling) => (known.state, known.lease) = (State::Unknown, now),
             (Action::Release, State::Reserved | State::Settling | State::Unknown) => drop(self.payments.remove(&nonce)),
             (Action::StoreResult, State::Settled) if known.may_store => known.may_store = false,
@@ -186,7 +183,6 @@ async fn compare(store: &dyn ReplayStore, steps: &[Step]) {
                     Action::BeginSettlement => said(store.begin_settlement(&id, ticket, &settlement).await),
                     Action::RecordSent => said(store.record_sent(&id, ticket, B256::repeat_byte(1)).await),
                     Action::Settle => said(store.settle(&id, &receipt(1), now).await),
-                    Action::Consume => said(store.consume(&id, ticket).await),
                     Action::MarkUnknown => said(store.mark_unknown(&id, ticket, now).await),
                     Action::Release => said(store.release(&id, ticket).await),
                     Action::StoreResult => {

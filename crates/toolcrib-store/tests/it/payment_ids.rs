@@ -6,7 +6,7 @@ use alloy_primitives::B256;
 use toolcrib_store::replay::{Limits, Reservation, Reserve};
 
 use crate::scenarios::{on_all, reserved};
-use crate::support::{NOW, at, key, reservation};
+use toolcrib_testkit::databases::{NOW, at, key, reservation};
 
 fn named(id: u8, now: i64) -> Reservation<'static> {
     Reservation { payment_id: Some(B256::repeat_byte(id)), ..reservation(at(now)) }

@@ -10,7 +10,7 @@ use toolcrib_store::replay::{Again, Limits, Proof, Redeem, ReplayStore, Reservat
 use toolcrib_store::{Database, Location};
 
 use crate::scenarios::{receipt, result};
-use crate::support::{DURABLE, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{DURABLE, NOW, Place, at, key, reservation};
 
 const TASK: &str = "TOOLCRIB_STORE_CHILD";
 const SETTING: &str = "TOOLCRIB_STORE_SETTING";
@@ -193,7 +193,7 @@ async fn what_was_acknowledged_survives_a_kill() {
     }
 
     /// Another process takes over, and everything adds up.
-    async fn recovered(store: &dyn ReplayStore, backend: crate::support::Backend) {
+    async fn recovered(store: &dyn ReplayStore, backend: toolcrib_testkit::databases::Backend) {
         for (entry, _) in store.claim_unknowns(at(30), at(60), 100).await.unwrap() {
             assert_eq!((entry.note.as_slice(), entry.state), (b"the payment".as_slice(), State::Unknown));
             store.settle(&entry.key, &receipt(8), at(31)).await.unwrap();
@@ -224,7 +224,7 @@ async fn rooms_agree_with_rows_after_a_kill() {
         }
         processes.into_iter().for_each(Process::kill);
         let database = place.database().await;
-        let one = async |sql: &'static str| database.fetch(sql, &[]).await.unwrap()[0].integer(0).unwrap();
+        let one = async |sql: &'static str| database.fetch(sql, &[]).await.unwrap()[0].scalar::<i64>().unwrap();
         assert_eq!(one("SELECT CAST(SUM(entries) AS BIGINT) FROM replay_room").await, one("SELECT COUNT(*) FROM replay").await);
         assert_eq!(
             one("SELECT CAST(SUM(bytes) AS BIGINT) FROM replay_room").await,

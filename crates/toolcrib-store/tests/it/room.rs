@@ -3,7 +3,7 @@
 use toolcrib_store::replay::{Kept, Limits, Proof, Redeem, ReplayStore, Reservation, Reserve};
 
 use crate::scenarios::{again, on_all, receipt, reserved, result, sending};
-use crate::support::{NOW, at, key, reservation};
+use toolcrib_testkit::databases::{NOW, at, key, reservation};
 
 /// What a result of [`BODY`] counts for: its body, its content type and what a row takes.
 const COST: u64 = BODY.len() as u64 + 16 + 128;

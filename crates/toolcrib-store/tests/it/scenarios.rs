@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use alloy_primitives::B256;
+use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Error;
 use toolcrib_store::replay::{
     Action, Again, EXPIRE_BATCH, Kept, Limits, MAX_CONTENT_TYPE_BYTES, MAX_NOTE_BYTES, MAX_RECEIPT_BYTES,
@@ -12,9 +13,15 @@ use toolcrib_store::replay::{
 };
 use toolcrib_x402::ReplayKey;
 
-use crate::support::{ALL, Backend, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{ALL, Backend, NOW, Place, at, key, reservation};
 
 type Store = Arc<dyn ReplayStore>;
+
+/// For a call that costs nothing: its lease ends with it, so that being reserved uses it up.
+pub(crate) fn free(now: UnixTime) -> Reservation<'static> {
+    let reservation = reservation(now);
+    Reservation { lease_until: reservation.expires_at, ..reservation }
+}
 
 /// Largest result with the usual limits.
 const LARGEST: usize = 1024 * 1024;
@@ -103,8 +110,7 @@ scenarios! {
         others[3].nonce.0[0] ^= 1;
         reserved(&*store, &one, &reservation(NOW), 0).await;
         for other in others {
-            let ticket = reserved(&*store, &other, &reservation(NOW), 0).await;
-            store.consume(&other, ticket).await.unwrap();
+            reserved(&*store, &other, &free(NOW), 0).await;
         }
         let largest = ReplayKey { chain: u64::MAX, ..one };
         reserved(&*store, &largest, &reservation(NOW), 0).await;
@@ -161,9 +167,9 @@ scenarios! {
         let second = reserved(&*store, &key(1), &reservation(NOW), 1).await;
         // A late release of the first must not free what the second holds.
         refused(store.release(&key(1), first).await, "store.not_holder");
-        refused(store.consume(&key(1), first).await, "store.not_holder");
         refused(store.begin_settlement(&key(1), first, &sending(None)).await, "store.not_holder");
-        store.consume(&key(1), second).await.unwrap();
+        store.begin_settlement(&key(1), second, &sending(None)).await.unwrap();
+        store.settle(&key(1), &receipt(1), NOW).await.unwrap();
         refused(store.release(&key(1), second).await, "store.transition");
     }
 
@@ -186,7 +192,6 @@ scenarios! {
         refused(store.store_result(&key(1), ticket, &result(b"")).await, "store.transition");
         store.begin_settlement(&key(1), ticket, &sending(Some(&result(b"")))).await.unwrap();
         refused(store.begin_settlement(&key(1), ticket, &sending(None)).await, "store.transition");
-        refused(store.consume(&key(1), ticket).await, "store.transition");
         store.settle(&key(1), &receipt(1), NOW).await.unwrap();
         store.settle(&key(1), &receipt(1), at(9)).await.expect("saying it again changes nothing");
         refused(store.settle(&key(1), &receipt(2), NOW).await, "store.other_receipt");
@@ -194,10 +199,9 @@ scenarios! {
         // It has its result.
         refused(store.store_result(&key(1), ticket, &result(b"")).await, "store.transition");
         // What cost nothing has no receipt and gets none.
-        let free = reserved(&*store, &key(2), &reservation(NOW), 0).await;
-        store.consume(&key(2), free).await.unwrap();
+        let ticket = reserved(&*store, &key(2), &free(NOW), 0).await;
         refused(store.settle(&key(2), &receipt(1), NOW).await, "store.transition");
-        refused(store.store_result(&key(2), free, &result(b"")).await, "store.transition");
+        refused(store.store_result(&key(2), ticket, &result(b"")).await, "store.transition");
     }
 
     // A holder that crashed before any money could move holds up nobody for long.
@@ -216,8 +220,7 @@ scenarios! {
 
     // req: PAY-005
     what_is_over_is_forgotten_and_not_before => |store| {
-        let ticket = reserved(&*store, &key(1), &reservation(NOW), 0).await;
-        store.consume(&key(1), ticket).await.unwrap();
+        reserved(&*store, &key(1), &free(NOW), 0).await;
         assert_eq!(store.expire(at(959)).await.unwrap(), 0);
         assert!(matches!(store.reserve(&key(1), &reservation(at(959)), at(959)).await.unwrap(), Reserve::AlreadyUsed { .. }));
         // At its end it is free, whether or not anybody swept.
@@ -324,10 +327,9 @@ scenarios! {
             assert_eq!(answer, Redeem::ReceiptOnly(Some(receipt(7))));
         }
         // A free call gives nothing a second time.
-        let free = Reservation { proof: Some(Proof::of(b"salt")), ..reservation(NOW) };
-        let ticket = reserved(&*store, &key(2), &free, 0).await;
-        store.consume(&key(2), ticket).await.unwrap();
-        assert_eq!(store.redeem(&key(2), &again(b"salt"), at(900)).await.unwrap(), Redeem::ReceiptOnly(None));
+        let free = Reservation { proof: Some(Proof::of(b"salt")), ..free(NOW) };
+        reserved(&*store, &key(2), &free, 0).await;
+        assert_eq!(store.redeem(&key(2), &again(b"salt"), at(900)).await.unwrap(), Redeem::Pending(State::Reserved));
     }
 
     // Settled first, then run: a crash between the two must not cost the caller what was paid for.
@@ -495,7 +497,7 @@ async fn results_beyond_the_limit_are_not_kept() {
 #[test]
 fn errors_name_what_was_asked_and_nothing_else() {
     let error = Error::Transition { action: Action::Release, state: State::Settled };
-    assert_eq!(error.to_string(), "a payment that is settled cannot be released");
+    assert_eq!(error.to_string(), "invalid payment state transition: a payment that is settled cannot be released");
     let body = result(b"secret");
     let settlement = Settlement { note: b"secret", ..sending(Some(&body)) };
     let shown = format!("{settlement:?} {:?}", Proof::of(b"secret"));

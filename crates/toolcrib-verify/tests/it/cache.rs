@@ -13,9 +13,10 @@ use toolcrib_judge::evidence::ToolState;
 use toolcrib_judge::{MAX_WINDOW, Policy, Verdict};
 use toolcrib_verify::{Cache, Cached, MAX_ENTRIES, Onchain, ToolSource, Verified, Verifier};
 
-use crate::sources::{Given, HandClock, present};
-use crate::support::{Script, Server, Step, World, answer, ok, quick};
-use crate::world::{Ledger, hash_of, manifest};
+use crate::sources::{Given, present};
+use toolcrib_testkit::clock::MovingClock;
+use toolcrib_testkit::registry::{RegistryChain, hash_of, manifest};
+use toolcrib_testkit::servers::{Script, Server, Step, World, answer, ok, quick};
 
 const HOST: &str = "tools.example.com";
 const URI: &str = "https://tools.example.com/.well-known/ai-tool/word-count.json";
@@ -25,7 +26,7 @@ struct Scene {
     world: World,
     server: Server,
     answer: Arc<Mutex<Vec<u8>>>,
-    clock: HandClock,
+    clock: MovingClock,
     body: Vec<u8>,
     tool: Given,
 }
@@ -44,7 +45,7 @@ impl Scene {
             })
             .await;
         let tool = Given::registered(8453, 1, DEV_ACCOUNTS[0], URI, hash_of(&body));
-        Self { world, server, answer, clock: HandClock::new(), body, tool }
+        Self { world, server, answer, clock: MovingClock::new(), body, tool }
     }
 
     async fn honest() -> Self {
@@ -262,7 +263,7 @@ async fn a_slow_server_does_not_make_callers_wait_one_after_the_other() {
     let world = World::new();
     let leaf = world.authority.leaf(&[HOST]);
     let server = world.serve(HOST, Script::tls(&leaf, vec![Step::ReadRequest, Step::Hold])).await;
-    let clock = HandClock::new();
+    let clock = MovingClock::new();
     let cache = Cache::new(Verifier::new(world.fetch(), Arc::new(clock), "test").limits(quick()), Policy::default());
     let body = manifest("https://tools.example.com/word-count").to_string();
     let tool = Given::registered(8453, 1, DEV_ACCOUNTS[0], URI, hash_of(body.as_bytes()));
@@ -305,7 +306,7 @@ async fn entries_are_bounded_and_fresh_ones_stay() {
 #[tokio::test]
 async fn without_a_chain_there_is_an_error_and_nothing_is_kept() {
     let scene = Scene::honest().await;
-    let ledger = Ledger::start().await;
+    let ledger = RegistryChain::start().await;
     let id = ledger.register(0, URI, hash_of(&scene.body), None);
     let tool = Onchain::new(ledger.registry.clone(), id);
     let cache = scene.cache(Policy::default());

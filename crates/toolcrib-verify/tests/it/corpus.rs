@@ -17,8 +17,8 @@ use toolcrib_verify::{Depth, Verifier};
 
 use crate::recorded::{Gold, Hostile, check_harmless, folder, printed};
 use crate::sources::Given;
-use crate::support::{NOW, World, ok};
-use crate::world::hash_of;
+use toolcrib_testkit::registry::hash_of;
+use toolcrib_testkit::servers::{NOW, World, ok};
 
 fn verifier(world: &World) -> Verifier {
     Verifier::new(world.fetch(), Arc::new(FixedClock(NOW)), "test")

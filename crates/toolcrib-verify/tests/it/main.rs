@@ -7,8 +7,3 @@ mod odd;
 mod recorded;
 mod reference;
 mod sources;
-
-#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
-mod support;
-#[path = "../world/mod.rs"]
-mod world;

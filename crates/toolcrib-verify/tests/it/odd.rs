@@ -10,13 +10,13 @@ use toolcrib_core::clock::FixedClock;
 use toolcrib_judge::{Policy, Step, Verdict, judge};
 use toolcrib_verify::{Depth, Onchain, Verifier};
 
-use crate::support::{NOW, World};
-use crate::world::Ledger;
+use toolcrib_testkit::registry::RegistryChain;
+use toolcrib_testkit::servers::{NOW, World};
 
 // req: VERIFY-007
 #[tokio::test]
 async fn a_uri_that_is_no_text_reaches_nobody() {
-    let ledger = Ledger::start().await;
+    let ledger = RegistryChain::start().await;
     let marker = "https://tools.example.com/";
     let call = ledger.registry.register(marker, B256::repeat_byte(1), None);
     let mut data = call.data.to_vec();

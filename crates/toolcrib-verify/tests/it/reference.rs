@@ -9,7 +9,7 @@ use toolcrib_judge::evidence::{ToolConfig, ToolState};
 use toolcrib_verify::{Depth, Verifier};
 
 use crate::sources::Given;
-use crate::support::{NOW, World, ok};
+use toolcrib_testkit::servers::{NOW, World, ok};
 
 const HOST: &str = "tools.example.com";
 

@@ -1,17 +1,13 @@
 //! Tools with a given configuration, without a chain.
 
-use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_chain::Error;
 use toolcrib_core::caip::ToolRef;
-use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_judge::evidence::{ChainReads, ConfigRead, ToolConfig, ToolState};
 use toolcrib_verify::ToolSource;
-
-use crate::support::NOW;
 
 /// A registry that does not exist.
 pub(crate) const REGISTRY: Address = Address::repeat_byte(0x26);
@@ -63,26 +59,5 @@ impl ToolSource for Given {
 
     async fn details(&self, reads: ChainReads) -> Result<ChainReads, Error> {
         Ok(reads)
-    }
-}
-
-/// A clock that is set by tests. Clones share the time.
-#[derive(Clone, Debug)]
-pub(crate) struct HandClock(Arc<AtomicI64>);
-
-impl HandClock {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicI64::new(NOW.seconds())))
-    }
-
-    /// Sets the clock to this many seconds after the start.
-    pub(crate) fn set(&self, seconds: i64) {
-        self.0.store(NOW.seconds() + seconds, Ordering::SeqCst);
-    }
-}
-
-impl Clock for HandClock {
-    fn now(&self) -> UnixTime {
-        UnixTime::from_seconds(self.0.load(Ordering::SeqCst))
     }
 }

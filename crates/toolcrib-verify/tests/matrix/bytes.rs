@@ -6,7 +6,7 @@ use toolcrib_core::json;
 use toolcrib_judge::Step as Failing;
 
 use crate::row::Row;
-use crate::support::Step;
+use toolcrib_testkit::servers::Step;
 
 const USDC: &str = "eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913";
 const PAYEE: &str = "eip155:8453:0x70997970c51812dc3a010c7d01b50e0d17dc79c8";

@@ -7,7 +7,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_judge::evidence::{ChainReads, ConfigRead};
 use toolcrib_verify::{Error, Onchain, ToolSource};
 
-use crate::world::Ledger;
+use toolcrib_testkit::registry::RegistryChain;
 
 /// A tool on the chain that counts reads, and can change before each one.
 pub(crate) struct Counted<'a> {
@@ -17,7 +17,7 @@ pub(crate) struct Counted<'a> {
 }
 
 impl<'a> Counted<'a> {
-    pub(crate) fn new(ledger: &Ledger, id: U256, before: impl Fn(usize) + Send + Sync + 'a) -> Self {
+    pub(crate) fn new(ledger: &RegistryChain, id: U256, before: impl Fn(usize) + Send + Sync + 'a) -> Self {
         Self { inner: Onchain::new(ledger.registry.clone(), id), reads: AtomicUsize::new(0), before: Box::new(before) }
     }
 

@@ -15,11 +15,6 @@ mod row;
 mod transport;
 mod urls;
 
-#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
-mod support;
-#[path = "../world/mod.rs"]
-mod world;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
@@ -30,7 +25,6 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use counted::Counted;
 use peak_alloc::PeakAlloc;
 use row::{Between, Dead, Dns, Expect, Life, Place, Row};
-use support::{Leaf, NOW, Server, World};
 use tokio::time::Instant;
 use toolcrib_core::clock::FixedClock;
 use toolcrib_core::codes;
@@ -38,8 +32,9 @@ use toolcrib_core::url::ip;
 use toolcrib_fetch::{DevWorld, Untrusted};
 use toolcrib_judge::evidence::Evidence;
 use toolcrib_judge::{Check, Policy, Report, Step, Verdict, judge};
+use toolcrib_testkit::registry::{RegistryChain, hash_of};
+use toolcrib_testkit::servers::{Leaf, NOW, Server, World};
 use toolcrib_verify::{Depth, Verifier};
-use world::{Ledger, hash_of};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -72,7 +67,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 struct Bench {
     network: World,
-    ledger: Ledger,
+    ledger: RegistryChain,
     verifier: Verifier,
     /// A verifier with the development environment of this computer.
     dev: Verifier,
@@ -92,7 +87,7 @@ struct Ready {
 impl Bench {
     async fn new() -> Self {
         let network = World::new();
-        let ledger = Ledger::start().await;
+        let ledger = RegistryChain::start().await;
         let verifier = |door: Untrusted| Verifier::new(door, Arc::new(FixedClock(NOW)), "matrix");
         let ca = network.authority.der();
         Self {

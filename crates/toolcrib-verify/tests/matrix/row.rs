@@ -8,8 +8,8 @@ use toolcrib_core::codes::Code;
 use toolcrib_fetch::{Limits, ResolveError};
 use toolcrib_judge::Step as Failing;
 
-use crate::support::{Authority, Leaf, Script, Step, answer, ok, quick};
-use crate::world;
+use toolcrib_testkit::registry;
+use toolcrib_testkit::servers::{Authority, Leaf, Script, Step, answer, ok, quick};
 
 /// Placeholder for the host of a row; `ADDR` is the placeholder for its server's public address.
 const HOST: &str = "HOST";
@@ -123,7 +123,7 @@ impl Row {
             host: String::new(),
             address: String::new(),
             uri: "https://HOST/.well-known/ai-tool/word-count.json".to_owned(),
-            body: world::manifest("https://HOST/word-count").to_string().into_bytes(),
+            body: registry::manifest("https://HOST/word-count").to_string().into_bytes(),
             settled: None,
             committed: None,
             to_honest: false,
@@ -163,8 +163,8 @@ impl Row {
             self.body = body.into_bytes();
         }
         if self.to_honest {
-            let honest = world::manifest(&format!("https://{}/word-count", self.host));
-            self.committed = Some(world::hash_of(honest.to_string().as_bytes()));
+            let honest = registry::manifest(&format!("https://{}/word-count", self.host));
+            self.committed = Some(registry::hash_of(honest.to_string().as_bytes()));
         }
         if let Some(change) = self.settled.take() {
             self.body = change(std::mem::take(&mut self.body));

@@ -6,7 +6,7 @@ use toolcrib_fetch::{MAX_HEADERS, MAX_INTERIM};
 use toolcrib_judge::Step as Failing;
 
 use crate::row::{Place, Row};
-use crate::support::{Authority, Leaf, Script, Step, answer, ok, quick};
+use toolcrib_testkit::servers::{Authority, Leaf, Script, Step, answer, ok, quick};
 
 /// TLS 1.2 only.
 const TLS12: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS12];

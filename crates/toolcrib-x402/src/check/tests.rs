@@ -1,4 +1,4 @@
-//! Payments beside offers: T4 to T9 as far as they need neither keys nor a chain.
+//! Payments compared with offers: T4 to T9 as far as they need neither keys nor a chain.
 
 use alloy_primitives::{U256, address};
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn check(payment: &Payment, offer: &Offer, expected: &[Code]) {
     assert_eq!(found, expected, "{findings:#?}");
 }
 
-/// A payment with one thing changed, in both versions.
+/// Expects these findings for a payment with one change, in both versions.
 #[track_caller]
 fn changed(amount: u64, change: impl Fn(&mut Payment), expected: &[Code]) {
     for version in [Version::V1, Version::V2] {
@@ -70,7 +70,7 @@ fn the_value_is_exactly_the_price() {
         let value = Amount::new(U256::from(value));
         changed(price, |payment| payment.authorization.value = value, expected.as_slice());
     }
-    // The price rose since the challenge was read: what was accepted is not ours any more.
+    // The price rose since the challenge was read: the accepted offer no longer exists.
     check(&payment(Version::V1, 20_000), &offer(30_000), &[code::VALUE_DIFFERS]);
     check(&payment(Version::V2, 20_000), &offer(30_000), &[code::VALUE_DIFFERS, code::VALUE_DIFFERS]);
 }
@@ -88,7 +88,7 @@ fn parties_are_who_they_should_be() {
     check(&nobody, &Offer { pay_to: ChainAddress::evm(Address::ZERO), ..offer(0) }, &[x402::PAY_TO_UNSPENDABLE]);
 }
 
-// T7, T8: what a caller says about the offer is held against ours, field by field, beside an authorization that is right.
+// T7, T8: the caller's copy of the offer is compared with ours, field by field, although the authorization is correct.
 #[test]
 fn what_we_add_to_an_offer_has_to_come_back() {
     let member = |value: &str| ("feePayer".to_owned(), Raw::parse(value).expect("JSON"));
@@ -151,11 +151,11 @@ fn network_and_method_are_those_of_the_offer() {
 #[test]
 fn windows() {
     use code::{EXPIRED, NOT_YET, TOO_LONG_VALID, WINDOW_EMPTY};
-    // Amount, validAfter, validBefore and what is found.
+    // Amount, validAfter, validBefore and the findings.
     let cases: &[(u64, u64, u64, &[Code])] = &[
         (0, 0, NOW + 600, &[]),
         (5, 0, NOW + 600, &[]),
-        // Nothing settles for nothing, so only the clock of the caller matters.
+        // A payment of zero is never settled, so only the caller's clock matters.
         (0, NOW, NOW + 600, &[]),
         (0, NOW + 60, NOW + 600, &[]),
         (0, NOW + 61, NOW + 600, &[NOT_YET]),
@@ -227,7 +227,7 @@ fn one_authorization_has_one_key() {
     let respelt = read_payment(Version::V1, &super::super::header::encode(lower.as_bytes())).into_result().expect("well-formed");
     assert_ne!(respelt.spelling, one.spelling);
     assert_eq!(key(&respelt), key(&one));
-    // An asset that the caller makes up does not make another key.
+    // A made-up asset in the caller's copy does not change the key.
     let mut other = two;
     other.accepted.as_mut().expect("version 2").asset = ChainAddress::evm(PAYER);
     assert_eq!(key(&other), key(&one));
@@ -264,7 +264,7 @@ proptest! {
         prop_assert_eq!(ReplayKey::from_bytes(key.to_bytes()), key);
     }
 
-    /// Whatever is accepted is inside its window, pays exactly the price to the payee, and will be forgotten in time.
+    /// Every accepted payment is inside its window, pays exactly the price to the recipient, and its nonce expires in time.
     #[test]
     fn nothing_slips_through(payment in payments(), offset in 0_u64..2_000, length in 0_u64..2_000, price in 0_u64..3, value in 0_u64..3) {
         let mut payment = payment;

@@ -1,4 +1,4 @@
-//! What goes to a facilitator, and what its answers mean: T13, T8 and T23 on the wire.
+//! Requests to a facilitator, and the meaning of its responses: T13, T8 and T23 on the wire.
 
 use alloy_primitives::{Address, U256, address};
 use proptest::prelude::*;
@@ -97,7 +97,7 @@ fn requests_have_the_shape_of_their_version() {
     assert_eq!(FacilitatorRequest { payment: &payment, offer: &optimism, resource: None, extensions: &[] }.to_json(), None);
 }
 
-// T8, T19: what a caller says beside the authorization goes nowhere.
+// T8, T19: what a caller sends beside the authorization is not forwarded.
 #[test]
 fn nothing_of_the_callers_is_passed_on() {
     let mut payment = payment(Version::V2);
@@ -209,7 +209,7 @@ fn answers_of_settle() {
     };
     let refused = |reason: &str| json!({"success": false, "errorReason": reason, "transaction": "", "network": "base"});
     let hashed = |reason: &str| json!({"success": false, "errorReason": reason, "transaction": HASH, "network": "base"});
-    // As viem writes it: what the node has said comes last, after the whole transaction.
+    // As viem writes it: the node's message comes last, after the whole transaction.
     let not_taken = format!(
         "Transaction creation failed.\n\nRequest body: 0x{}\nDetails: replacement transaction underpriced",
         "5c".repeat(900)
@@ -239,7 +239,7 @@ fn answers_of_settle() {
         (200, refused("duplicate_settlement"), "unknown"),
         (200, refused("invalid_exact_evm_nonce_already_used"), "nonce used"),
         (200, hashed("invalid_exact_evm_nonce_already_used"), "look there"),
-        // Group by group what stock facilitators say after a broadcast, or when they cannot tell.
+        // Responses of stock facilitators after a broadcast, or if they do not know the outcome, by group.
         (200, refused("transaction_failed"), "unknown"),
         (200, refused("invalid_exact_evm_transaction_failed"), "unknown"),
         (200, refused("Timed out while waiting for transaction with hash \"0x12\" to be confirmed."), "unknown"),

@@ -46,7 +46,7 @@ fn vectors_of_another_implementation() {
     assert_eq!(MARK, keccak256(TAG)[..4]);
 }
 
-// T3, T21: a payment made for one call is refused at every other one, even of the same payee and price.
+// T3, T21: a payment made for one call is rejected at every other one, even with the same recipient and price.
 // req: PAY-005, PAY-006
 #[test]
 fn a_nonce_is_good_for_one_call_only() {

@@ -1,4 +1,4 @@
-//! Headers in, payments or reasons out. T11 and the grammar of T5, T9 and T10.
+//! Parsing of headers into payments or findings. T11 and the grammar of T5, T9 and T10.
 
 use alloy_primitives::{U256, address, b256};
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn v2() -> Json {
     })
 }
 
-/// `base` with the value at `pointer` replaced, or left out.
+/// `base` with the value at `pointer` replaced or removed.
 fn with(mut base: Json, pointer: &str, value: Option<Json>) -> Json {
     let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
     let object = base.pointer_mut(parent).and_then(Json::as_object_mut).expect("an object");
@@ -58,7 +58,7 @@ fn encoded(message: &Json) -> String {
     header::encode(message.to_string().as_bytes())
 }
 
-/// Reads a message where its version belongs and expects exactly these codes.
+/// Parses a message in the header of its version and expects exactly these codes.
 #[track_caller]
 fn check(message: &Json, expected: &[Code]) {
     let version = if message["x402Version"] == 2 { Version::V2 } else { Version::V1 };
@@ -88,13 +88,13 @@ fn a_payment_is_read_in_both_versions() {
         assert_eq!(payment.resource.is_some(), version == Version::V2);
         assert_eq!(payment.extensions.len(), usize::from(version == Version::V2));
         assert_eq!(read_payment_json(message.to_string().as_bytes()).payment.as_ref(), Some(&payment));
-        // What is written is the message that was read, whatever the order of its members.
+        // Serialisation gives the parsed message, except for the order of its members.
         let written: Json = serde_json::from_str(&payment.to_json().expect("a name")).expect("JSON");
         assert_eq!(written, message);
     }
 }
 
-// T11: whatever stands around the payment.
+// T11: the headers around the payment.
 // req: PAY-012
 #[test]
 fn one_header_once() {
@@ -133,12 +133,12 @@ fn one_header_once() {
     }
 }
 
-// T11: the spelling of the header and of the JSON in it.
+// T11: the encoding of the header and of the JSON in it.
 #[test]
 fn one_spelling() {
     let text = v1().to_string();
     let good = header::encode(text.as_bytes());
-    // Blanks behind the JSON until there is padding to take away.
+    // Blanks after the JSON until there is padding to remove.
     let blanks = (0..3).map(|count| header::encode(format!("{text}{}", " ".repeat(count)).as_bytes()));
     let padded = blanks.into_iter().find(|value| value.ends_with("==")).expect("one of three");
     assert!(read_payment(Version::V1, &padded).payment.is_some());
@@ -180,7 +180,7 @@ fn the_version_is_a_plain_number() {
     check(&with(v1(), "/x402Version", None), &[code::FIELD_MISSING]);
 }
 
-// T5, T9, T10: fields are taken to the letter.
+// T5, T9, T10: fields are interpreted literally.
 // req: PAY-013
 #[test]
 fn fields_are_never_guessed() {
@@ -224,7 +224,7 @@ fn fields_are_never_guessed() {
         }
         let most = with(base.clone(), "/payload/authorization/validBefore", Some(json!("18446744073709551615")));
         check(&most, &[]);
-        // Lower case says nothing about a checksum, and unknown fields say nothing at all.
+        // Lower case carries no checksum, and unknown fields are ignored.
         check(&with(base.clone(), "/payload/authorization/from", Some(json!(PAYER.to_lowercase()))), &[]);
         check(&with(base.clone(), "/payload/authorization/gas", Some(json!(7))), &[]);
         check(&with(base, "/more", Some(json!({"value": "1"}))), &[]);
@@ -264,13 +264,13 @@ fn schemes_networks_and_methods_that_are_not_ours() {
         check(&with(v2(), &format!("/accepted/{key}"), None), &[code::FIELD_MISSING]);
     }
     check(&with(v2(), "/accepted", None), &[code::FIELD_MISSING]);
-    // What stock clients send and leave out.
+    // Fields that stock clients send or omit.
     for key in ["/extensions", "/resource"] {
         check(&with(v2(), key, Some(Json::Null)), &[]);
         check(&with(v2(), key, None), &[]);
     }
     check(&with(v2(), "/accepted/extra/assetTransferMethod", Some(json!("eip3009"))), &[]);
-    // A domain that we would not sign for is the payer's business here: the signature decides.
+    // A domain that our client would not sign for is the payer's decision here: the signature decides.
     check(&with(v2(), "/accepted/extra/name", Some(json!("USDC"))), &[]);
     let permit = json!({"signature": signature(), "permit2Authorization": {"from": PAYER}});
     for base in [v1(), v2()] {
@@ -366,7 +366,7 @@ proptest! {
         }
     }
 
-    /// T11: one byte of a good message changed gives another payment or a reason, and never both or neither.
+    /// T11: changing one byte of a valid message gives another payment or a finding, and never both or neither.
     #[test]
     fn one_wrong_byte(at: prop::sample::Index, byte: u8, is_v2: bool) {
         let (message, version) = if is_v2 { (v2(), Version::V2) } else { (v1(), Version::V1) };

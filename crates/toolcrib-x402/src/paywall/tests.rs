@@ -1,4 +1,4 @@
-//! The answer 402, read by our own probe and held to what stock clients of version 1 ask for.
+//! The 402 response, parsed by our own probe and checked against the requirements of stock clients of version 1.
 
 use alloy_primitives::{Address, U256, address};
 use serde_json::Value as Json;
@@ -48,7 +48,7 @@ fn both_versions_in_one_answer() {
     }
 }
 
-// T17: nobody keeps a price, and nobody keeps what was paid for.
+// T17: neither prices nor paid results are cached.
 #[test]
 fn answers_are_not_kept() {
     let answer = answer(&Paywall::new(vec![offer(8453, 5)], sold(), Vec::new()).expect("short"), None);
@@ -61,7 +61,7 @@ fn answers_are_not_kept() {
     assert!(answer.is_json());
 }
 
-/// What the schema of the last library of version 1 asks of every entry: one that lacks anything makes it refuse all.
+/// The schema of the last library of version 1 for every entry: it rejects all if one lacks anything.
 #[test]
 fn entries_of_version_1_are_complete() {
     let short = Offer {
@@ -112,7 +112,7 @@ fn paywalls_that_nobody_could_pay() {
     assert!(Paywall::new(vec![offer(8453, 1)], sold(), long).is_err());
 }
 
-/// An extension that is made for one answer goes into the header, unless there is no room for it.
+/// An extension for one response goes into the header if there is room for it.
 #[test]
 fn an_extension_of_one_answer() {
     let paywall = Paywall::new(vec![offer(8453, 0)], sold(), Vec::new()).expect("sound");

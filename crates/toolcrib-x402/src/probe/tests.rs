@@ -1,4 +1,4 @@
-//! Answers as servers give them, beside manifests as authors write them.
+//! Responses as servers give them, compared with manifests as authors write them.
 
 use std::slice;
 
@@ -50,7 +50,7 @@ fn by(protocol: &str, price: Price) -> Price {
     Price { protocol: protocol.to_owned(), ..price }
 }
 
-/// Compares and expects exactly these codes, each at its place in the manifest.
+/// Compares and expects exactly these codes, each at its position in the manifest.
 #[track_caller]
 fn compared(offers: &[Json], pricing: &[Price], expected: &[(Code, &str)]) -> Vec<Finding> {
     let findings = compare(&v2(offers), pricing);
@@ -104,9 +104,9 @@ fn offers_and_entries_are_paired_by_likeness() {
     compared(&[eurc.clone(), offer("21000", USDC, PAYEE)], &stated, &[(code::PRICE_DIFFERS, "/pricing/0/amount")]);
     let polygon = on("eip155:137", offer("20000", USDC, STRANGER));
     compared(&[usdc.clone(), eurc.clone(), polygon], &stated, &[(code::EXTRA_OFFER, "")]);
-    // The same demand twice, say for two ways to move the token, is nothing new.
+    // The same demand twice, such as for two ways to move the token, is not a difference.
     compared(&[usdc.clone(), usdc.clone(), eurc], &stated, &[]);
-    // A second one to another payee, in another amount, in another token, or on another network is.
+    // A second one with another recipient, amount, token or network is.
     for other in [
         offer("20000", USDC, STRANGER),
         offer("20001", USDC, PAYEE),
@@ -115,12 +115,12 @@ fn offers_and_entries_are_paired_by_likeness() {
     ] {
         compared(&[usdc.clone(), other], &stated[..1], &[(code::EXTRA_OFFER, "")]);
     }
-    // The exact offer is the one that an entry stands for.
+    // An entry of the manifest is paired with the exact offer.
     let mut upto = usdc.clone();
     upto["scheme"] = json!("upto");
     upto["amount"] = json!("90000");
     compared(&[upto, usdc.clone()], &stated[..1], &[(code::EXTRA_OFFER, "")]);
-    // Entries of other protocols cannot be contradicted, but keep their place.
+    // Entries of other protocols cannot be contradicted, but keep their index.
     compared(
         slice::from_ref(&usdc),
         &[by("mpp", price("5", EURC, STRANGER)), price("20001", USDC, PAYEE)],
@@ -156,7 +156,7 @@ fn other_networks_are_compared_as_text() {
     compared(&[asked(&payee.to_lowercase())], &[stated], &[(code::PAY_TO_DIFFERS, "/pricing/0/recipient")]);
 }
 
-/// An answer in the making.
+/// A builder for responses.
 fn answer(method: Method, status: u16) -> ProbeAnswer {
     ProbeAnswer { method, status, headers: Vec::new(), body: Vec::new() }
 }
@@ -248,7 +248,7 @@ fn shapes_that_clients_stumble_over() {
     judged(&[old], &subject, state, &[(xc::HEADER_NAME, Warning)]);
     let joined = format!("{0}, {0}", challenge().to_header().expect("short"));
     judged(&[post().v1(&challenge()).with("Payment-Required", &joined)], &subject, state, &[(xc::BASE64, Error)]);
-    // Version 2 in the body is found by nobody, unless the header has it too.
+    // Clients do not find version 2 in the body, unless the header has it too.
     let misplaced = challenge().to_json();
     judged(&[post().json(&misplaced)], &subject, state, &[(xc::V2_IN_BODY, Error)]);
     judged(&[post().v2(&challenge()).json(&misplaced)], &subject, state, &[(xc::V1_MISSING, Hint), (xc::V2_IN_BODY, Warning)]);
@@ -272,7 +272,7 @@ fn two_versions_that_disagree() {
         "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "extra": {"name": "USDC", "version": "2"}
     });
     judged(&both(&[base.clone(), sepolia], slice::from_ref(&base)), &subject, state, &[disagree]);
-    // Version 1 has no name for OP Mainnet that stock clients know; it may leave that offer out.
+    // Version 1 has no name for OP Mainnet that stock clients know; it may omit that offer.
     let optimism = json!({
         "scheme": "exact", "network": "eip155:10", "amount": "20000", "payTo": PAYEE, "maxTimeoutSeconds": 60,
         "asset": "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85", "extra": {"name": "USD Coin", "version": "2"}
@@ -335,7 +335,7 @@ fn post_is_asked_first_and_get_second() {
     judged(&[post(404)], &subject, ProbeState::Missing, &[(code::NOT_FOUND, Error)]);
     judged(&[post(404), get(404)], &subject, ProbeState::Missing, &[(code::NOT_FOUND, Error)]);
     judged(&[post(410), get(405)], &subject, ProbeState::Missing, &[(code::NOT_FOUND, Error)]);
-    // A web page at the same place is not the tool.
+    // A web page at the same URL is not the tool.
     let page = get(200).with("content-type", "text/html");
     judged(&[post(404), page.clone()], &subject, ProbeState::Missing, &[(code::NOT_FOUND, Error)]);
     let there = get(402).v1(&challenge()).v2(&challenge());
@@ -344,7 +344,7 @@ fn post_is_asked_first_and_get_second() {
     assert_eq!(report.findings[0].message, "POST returns 405, GET returns 402");
     judged(&[post(404), there.clone()], &subject, ProbeState::Challenges, &[(code::NOT_FOUND, Warning)]);
     judged(slice::from_ref(&there), &subject, ProbeState::Challenges, &[]);
-    // A POST that answers is the one that counts.
+    // If the POST is answered, it counts.
     judged(&[page, post(402).v1(&challenge()).v2(&challenge())], &subject, ProbeState::Challenges, &[]);
     judged(&[post(500), there], &subject, ProbeState::Fails, &[(code::SERVER_ERROR, Error)]);
 }
@@ -363,7 +363,7 @@ fn who_a_free_caller_identifies_to() {
     judged(&proof(PAYEE), &nobody, state, &[(code::OPERATOR_UNSTATED, Warning)]);
     judged(&proof(STRANGER), &subject(&[price("0", USDC, STRANGER)], true), state, &[]);
     judged(&proof(PAYEE), &subject(&[], false), state, &[(code::NEEDLESS_CHALLENGE, Warning)]);
-    // A gate that also has a price must not ask for nothing.
+    // A gated tool with a price must not ask for zero.
     judged(&proof(PAYEE), &subject(&[price("20000", USDC, PAYEE)], true), state, &[(code::PRICE_DIFFERS, Error)]);
     let paid = [answer(Method::Post, 402).v1(&challenge()).v2(&challenge())];
     judged(&paid, &subject(&[], true), state, &[(code::ASKS_MORE, Error)]);

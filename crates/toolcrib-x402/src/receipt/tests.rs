@@ -16,7 +16,7 @@ fn settled() -> Json {
     json!({"success": true, "transaction": HASH, "network": "eip155:8453", "payer": PAYER})
 }
 
-/// Reads a message and expects a response or none, and exactly these codes.
+/// Parses a message and expects a response or none, and exactly these codes.
 #[track_caller]
 fn check(message: &Json, is_read: bool, expected: &[Code]) -> Option<SettleResponse> {
     let reading = read_receipt(&header::encode(message.to_string().as_bytes()));
@@ -45,7 +45,7 @@ fn a_receipt_is_read_in_both_versions() {
     }
 }
 
-// T13: success that cannot be checked is no success.
+// T13: a success that cannot be verified does not count as one.
 #[test]
 fn success_names_a_transaction() {
     check(&with(settled(), "transaction", json!("")), false, &[code::NO_TRANSACTION]);
@@ -61,14 +61,14 @@ fn success_names_a_transaction() {
     check(&with(settled(), "success", json!("true")), false, &[code::WRONG_TYPE]);
     check(&with(settled(), "network", json!("mars")), false, &[x402::NETWORK_UNKNOWN]);
     check(&with(settled(), "network", json!("")), false, &[x402::NETWORK_UNKNOWN]);
-    // A payer that is none is not believed, but the money moved.
+    // An invalid payer is ignored, but the money moved.
     let response = check(&with(settled(), "payer", json!("0x...")), true, &[x402::ADDRESS]).expect("read");
     assert_eq!(response.payer, None);
     check(&with(settled(), "payer", Json::Null), true, &[code::NULL_FIELD]);
     check(&with(settled(), "more", json!([1])), true, &[]);
 }
 
-// T13, T23: refusals are read whatever else is wrong with them, and cut.
+// T13, T23: refusals are parsed regardless of other mistakes, and truncated.
 #[test]
 fn refusals_are_read_as_people_send_them() {
     let word = |response: SettleResponse| response.reason.expect("a reason");

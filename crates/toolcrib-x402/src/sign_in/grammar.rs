@@ -1,21 +1,21 @@
-//! The characters of each part of a message, as the grammar of EIP-4361 has them.
+//! The grammar of each part of an EIP-4361 message.
 
 /// Longest domain: a host name, a colon and a port.
 const MAX_DOMAIN_BYTES: usize = 253 + 6;
 
-/// Longest statement. It is a sentence for a person.
+/// Longest statement. It is a sentence for the user.
 const MAX_STATEMENT_BYTES: usize = 512;
 
 /// Longest URI.
 const MAX_URI_BYTES: usize = 2_048;
 
-/// Nonces: the standard asks for eight characters or more.
+/// Length of a nonce: the standard requires at least eight characters.
 const NONCE_BYTES: std::ops::RangeInclusive<usize> = 8..=128;
 
 /// Longest request id.
 const MAX_REQUEST_ID_BYTES: usize = 256;
 
-/// A host name or address, and maybe a port. No user information: it would make one site look like another.
+/// A host name or address, with an optional port. No user information: it would make one site look like another.
 pub(super) fn is_domain(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
     (1..=MAX_DOMAIN_BYTES).contains(&text.len()) && text.bytes().all(is_part)
@@ -26,12 +26,12 @@ pub(super) fn is_scheme(text: &str) -> bool {
     text.len() <= 32 && text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.bytes().all(is_part)
 }
 
-/// `1*( reserved / unreserved / " " )`: one line, and no characters that could hide another.
+/// `1*( reserved / unreserved / " " )`: one line, and no characters that could hide others.
 pub(super) fn is_statement(text: &str) -> bool {
     (1..=MAX_STATEMENT_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte == b' ' || is_plain(byte))
 }
 
-/// A URI with a scheme, by its characters.
+/// Whether the text has a scheme and only characters of URIs.
 pub(super) fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     text.len() <= MAX_URI_BYTES && is_scheme(scheme) && is_encoded(rest, is_plain)
@@ -41,7 +41,7 @@ pub(super) fn is_nonce(text: &str) -> bool {
     NONCE_BYTES.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// `*pchar`, which may be nothing.
+/// `*pchar`, which may be empty.
 pub(super) fn is_request_id(text: &str) -> bool {
     text.len() <= MAX_REQUEST_ID_BYTES && is_encoded(text, |byte| is_plain(byte) && !b"/?#[]".contains(&byte))
 }
@@ -51,7 +51,7 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=".contains(&byte)
 }
 
-/// Characters that are allowed, and `%` with two digits.
+/// Allowed characters, and `%` with two digits.
 fn is_encoded(text: &str, is_allowed: impl Fn(u8) -> bool) -> bool {
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

@@ -1,4 +1,4 @@
-//! The message: fields to text, and text to fields.
+//! The message: parsing and serialisation.
 
 use std::fmt;
 
@@ -20,36 +20,36 @@ const MAX_TIME_BYTES: usize = 64;
 
 const WANTS: &str = " wants you to sign in with your Ethereum account:";
 
-/// What a message says.
+/// The fields of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fields {
-    /// The scheme of the site's origin, where it is named.
+    /// The scheme of the site's origin, if specified.
     pub scheme: Option<String>,
-    /// The site: host, and port where it is not the usual one.
+    /// The site: host, and port if it is not the default.
     pub domain: String,
-    /// Who signs.
+    /// The signer.
     pub address: Address,
     /// A sentence for the signer.
     pub statement: Option<String>,
     /// The resource.
     pub uri: String,
-    /// The chain that the account is looked at on.
+    /// The chain of the account.
     pub chain_id: u64,
-    /// What makes the message the only one of its kind.
+    /// A value that makes the message unique.
     pub nonce: String,
-    /// When it was made.
+    /// When it was issued.
     pub issued_at: Timestamp,
-    /// When it ends.
+    /// When it expires.
     pub expiration_time: Option<Timestamp>,
-    /// When it begins.
+    /// When it becomes valid.
     pub not_before: Option<Timestamp>,
-    /// What the site calls the sign-in.
+    /// The site's identifier of the sign-in.
     pub request_id: Option<String>,
-    /// What the signer wants to have resolved.
+    /// URIs that the signer wants to have resolved.
     pub resources: Option<Vec<String>>,
 }
 
-/// A time as it is spelt in a message. Two spellings of one time are two messages.
+/// A time with its original text. Two spellings of one time are two messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timestamp {
     text: String,
@@ -57,7 +57,7 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// Reads RFC 3339.
+    /// Parses RFC 3339.
     pub fn parse(text: &str) -> Option<Self> {
         let at = parse_rfc3339(text).ok().filter(|_| text.len() <= MAX_TIME_BYTES)?;
         Some(Self { text: text.to_owned(), at })
@@ -73,13 +73,13 @@ impl Timestamp {
         self.at
     }
 
-    /// The time as it is spelt.
+    /// The original text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 }
 
-/// Which part of a message is wrong.
+/// The part of a message that is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MessageFault {
@@ -89,7 +89,7 @@ pub enum MessageFault {
     TooLong,
     /// The domain or its scheme.
     Domain,
-    /// The account: no address, or without the checksum of ERC-55.
+    /// The account: not an address, or without the ERC-55 checksum.
     Address,
     /// The statement.
     Statement,
@@ -110,7 +110,7 @@ pub enum MessageFault {
 }
 
 impl MessageFault {
-    /// The code of the vocabulary.
+    /// The code of this error.
     pub const fn code(self) -> Code {
         sign_in::MESSAGE
     }
@@ -137,7 +137,7 @@ impl fmt::Display for MessageFault {
 
 impl std::error::Error for MessageFault {}
 
-/// A message that can be signed: its fields, and the text that they have.
+/// A valid message: its fields, and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     fields: Fields,
@@ -145,7 +145,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Builds the text.
+    /// Creates the text from the fields.
     pub fn new(fields: Fields) -> Result<Self, MessageFault> {
         check(&fields)?;
         let text = write(&fields);
@@ -155,7 +155,7 @@ impl Message {
         Ok(Self { fields, text })
     }
 
-    /// Reads a text. It is taken only if the fields give the same text again.
+    /// Parses a text. It is accepted only if the fields give the same text again.
     ///
     /// ```
     /// use toolcrib_x402::sign_in::Message;
@@ -182,7 +182,7 @@ impl Message {
         if message.text == text { Ok(message) } else { Err(MessageFault::Form) }
     }
 
-    /// What it says.
+    /// The fields.
     pub const fn fields(&self) -> &Fields {
         &self.fields
     }
@@ -293,7 +293,7 @@ fn read(text: &str) -> Result<Fields, MessageFault> {
     })
 }
 
-/// The lines that are left.
+/// The remaining lines.
 struct Lines<'t>(std::iter::Peekable<std::str::Split<'t, char>>);
 
 impl<'t> Lines<'t> {

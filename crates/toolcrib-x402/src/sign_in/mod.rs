@@ -1,13 +1,13 @@
 //! Signing in with a message (EIP-4361, "Sign-In with Ethereum").
 //!
-//! An account proves who it is by signing a text that names the site, the resource, the chain and the time. Two protocols carry it:
+//! An account proves its identity by signing a text with the site, the resource, the chain and the time. Two protocols carry it:
 //!
-//! - [`siwx`]: the x402 extension `sign-in-with-x`. The server's 402 gives everything but the account, the header `SIGN-IN-WITH-X` gives
-//!   it back with a signature.
-//! - [`siwe`]: `Authorization: SIWE`, as the reference SDK used it before x402. The caller makes the whole message.
+//! - [`siwx`]: the x402 extension `sign-in-with-x`. The server's 402 contains everything except the account, and the header
+//!   `SIGN-IN-WITH-X` returns it with a signature.
+//! - [`siwe`]: `Authorization: SIWE`, as the reference SDK used it before x402. The caller creates the whole message.
 //!
-//! [`Message`] is what both sign. It is built and read here only: the text has one form, and what is read is written back byte for
-//! byte. Nothing here signs, recovers or sends.
+//! [`Message`] is what both sign. This module only builds and parses it: the text has one form, and a parsed message serialises to the same
+//! bytes. Nothing here signs, recovers or sends.
 
 mod grammar;
 mod message;
@@ -21,13 +21,13 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{Code, sign_in as code};
 use toolcrib_core::url::HttpsUrl;
 
-/// For how long a message is good after it was issued, in seconds, as the x402 extension says.
+/// How long a message is valid after it was issued, in seconds, as in the x402 extension.
 pub const MAX_AGE_SECONDS: i64 = 300;
 
-/// How far clocks may be apart, in seconds.
+/// Accepted clock skew, in seconds.
 pub const SKEW_SECONDS: i64 = 60;
 
-/// Longest time that a message may be good, in seconds, for whoever signs it.
+/// Longest validity of a message that a client signs, in seconds.
 pub const MAX_LIFETIME_SECONDS: i64 = 3_600;
 
 /// Why a message is not accepted or not signed.
@@ -42,23 +42,23 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The domain of a URL as messages name it: the host, and the port unless it is 443.
+/// The domain of a URL in messages: the host, and the port unless it is 443.
 pub fn domain_of(url: &HttpsUrl) -> String {
     let origin = url.origin().to_string();
     origin.strip_prefix("https://").map_or_else(|| origin.clone(), str::to_owned)
 }
 
 impl Message {
-    /// Whether the message is for an endpoint: its domain, its origin and its path. The query does not count.
+    /// Checks that the message is for an endpoint: its domain, its origin and its path. The query does not count.
     pub fn check_audience(&self, endpoint: &HttpsUrl) -> Result<(), Refused> {
         let uri = self.check_origin(endpoint)?;
         if path(&uri) == path(endpoint) { Ok(()) } else { Err(Refused(code::URI)) }
     }
 
-    /// Whether the message is for the site of a URL: its domain and its origin. Gives the URI.
+    /// Checks that the message is for the site of a URL: its domain and its origin. Returns the URI.
     pub fn check_origin(&self, url: &HttpsUrl) -> Result<HttpsUrl, Refused> {
         let fields = self.fields();
-        // A domain without a scheme stands for https.
+        // A domain without a scheme means https.
         let is_https = fields.scheme.as_deref().is_none_or(|scheme| scheme == "https");
         if !is_https || fields.domain != domain_of(url) {
             return Err(Refused(code::DOMAIN));
@@ -67,12 +67,13 @@ impl Message {
         if uri.same_origin(url) { Ok(uri) } else { Err(Refused(code::URI)) }
     }
 
-    /// Whether the message is for a chain.
+    /// Checks that the message is for a chain.
     pub fn check_chain(&self, chain: u64) -> Result<(), Refused> {
         if self.fields().chain_id == chain { Ok(()) } else { Err(Refused(code::CHAIN)) }
     }
 
-    /// Whether the message is valid now for a server that accepts it for `max_age` seconds after it was issued, and until when it is.
+    /// Checks that the message is valid now for a server that accepts it for `max_age` seconds after it was issued. Returns until when it
+    /// is.
     pub fn check_time(&self, now: UnixTime, max_age: i64) -> Result<UnixTime, Refused> {
         let fields = self.fields();
         let issued_at = fields.issued_at.at();
@@ -85,7 +86,7 @@ impl Message {
         if now.since(ends) >= 0 { Err(Refused(code::EXPIRED)) } else { Ok(ends) }
     }
 
-    /// Whether a client should sign the message that a server proposes: it is about now, and it is not good for more than
+    /// Checks whether a client should sign the message that a server proposes: it is valid now, and for no longer than
     /// [`MAX_LIFETIME_SECONDS`].
     pub fn check_proposal(&self, now: UnixTime) -> Result<(), Refused> {
         let fields = self.fields();
@@ -104,7 +105,7 @@ impl Message {
     }
 }
 
-/// The path, of which an empty one is the same as `/`.
+/// The path; an empty one is equal to `/`.
 fn path(url: &HttpsUrl) -> &str {
     if url.path().is_empty() { "/" } else { url.path() }
 }

@@ -1,4 +1,4 @@
-//! `Authorization: SIWE <base64url(message)>.<signature>`: how the reference SDK signed in before it had x402.
+//! `Authorization: SIWE <base64url(message)>.<signature>`: the sign-in of the reference SDK before it had x402.
 
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::sign_in as code;
@@ -10,10 +10,10 @@ use crate::{Signature, header};
 /// The scheme of the `Authorization` header.
 pub const SCHEME: &str = "SIWE";
 
-/// What the reference SDK says, so that operators who look at statements see the one they know.
+/// The statement of the reference SDK, so that operators who check statements recognise it.
 pub const STATEMENT: &str = "Authenticate to access this tool";
 
-/// For how long our messages are good, in seconds: as long as the SDK's.
+/// How long our messages are valid, in seconds: the same as in the SDK.
 pub(crate) const LIFETIME_SECONDS: i64 = 300;
 
 /// A signed message.
@@ -25,7 +25,7 @@ pub struct SignedMessage {
     pub signature: Signature,
 }
 
-/// The message that signs `address` in at an endpoint. `nonce` must be new.
+/// Returns the message that signs `address` in at an endpoint. `nonce` must be new.
 pub fn message(
     url: &HttpsUrl,
     address: alloy_primitives::Address,
@@ -58,7 +58,7 @@ impl SignedMessage {
         format!("{SCHEME} {}.{}", message.trim_end_matches('='), self.signature)
     }
 
-    /// Reads the value of an `Authorization` header. `None` when it has another scheme.
+    /// Parses the value of an `Authorization` header. `None` if it has another scheme.
     pub fn read(value: &str) -> Option<Result<Self, Refused>> {
         let (scheme, token) = value.split_once(' ')?;
         scheme.eq_ignore_ascii_case(SCHEME).then(|| read(token))

@@ -1,7 +1,7 @@
-//! The x402 extension `sign-in-with-x`: what a 402 offers, and the header that answers it.
+//! The x402 extension `sign-in-with-x`: the proposal in a 402, and the header that answers it.
 //!
-//! A server offers a message without its account. The caller adds its account, signs, and sends the whole back; the server builds the
-//! message again from what came, so that nothing counts but what was signed.
+//! A server proposes a message without its account. The caller adds its account, signs, and sends everything back; the server rebuilds the
+//! message from the received fields, so that only what was signed counts.
 
 use alloy_primitives::Address;
 use toolcrib_core::caip::ChainId;
@@ -17,45 +17,45 @@ pub const EXTENSION: &str = "sign-in-with-x";
 /// The header that answers it.
 pub const HEADER: &str = "SIGN-IN-WITH-X";
 
-/// How accounts of EVM chains sign: `personal_sign`.
+/// The signature method of accounts of EVM chains: `personal_sign`.
 const EIP191: &str = "eip191";
 
 /// Most chains that are read.
 const MAX_CHAINS: usize = 64;
 
-/// What a server offers: a message for any account on one of some chains.
+/// A server's proposal: a message for any account on one of some chains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
     /// The site: host and port.
     pub domain: String,
-    /// A sentence for the signer. Foreign text.
+    /// A sentence for the signer. Untrusted text.
     pub statement: Option<String>,
     /// The resource.
     pub uri: String,
     /// The server's nonce.
     pub nonce: String,
-    /// When it was made.
+    /// When it was issued.
     pub issued_at: Timestamp,
-    /// When it ends.
+    /// When it expires.
     pub expiration_time: Option<Timestamp>,
-    /// When it begins.
+    /// When it becomes valid.
     pub not_before: Option<Timestamp>,
-    /// What the site calls the sign-in.
+    /// The site's identifier of the sign-in.
     pub request_id: Option<String>,
-    /// What it is about.
+    /// URIs that the sign-in is about.
     pub resources: Option<Vec<String>>,
-    /// The EVM chains on which an account may be, in the server's order. Other chains are left out.
+    /// The EVM chains of accepted accounts, in the server's order. Other chains are left out.
     pub chains: Vec<u64>,
 }
 
 impl Proposal {
-    /// What a challenge offers. `None` when it does not have the extension.
+    /// Returns the proposal of a challenge. `None` if it does not have the extension.
     pub fn announced(extensions: &Members) -> Option<Result<Self, Refused>> {
         let (_, value) = extensions.iter().find(|(name, _)| name == EXTENSION)?;
         Some(read_proposal(value.as_str()))
     }
 
-    /// The message for an account on a chain.
+    /// Returns the message for an account on a chain.
     pub fn message(&self, address: Address, chain_id: u64) -> Result<Message, MessageFault> {
         Message::new(Fields {
             scheme: None,
@@ -73,10 +73,10 @@ impl Proposal {
         })
     }
 
-    /// The extension of a challenge: its name and value.
+    /// The extension for a challenge: its name and value.
     pub fn extension(&self) -> (String, Raw) {
         let mut out = String::with_capacity(SCHEMA.len() + 1_024);
-        // Members are in the order of canonical JSON, so that the text needs no second reading; it is made for every answer.
+        // Members are in canonical order, so that the text needs no second pass; it is created for every response.
         let mut object = ObjectWriter::open(&mut out);
         let mut info = ObjectWriter::open(object.key("info"));
         let time = |time: &'_ Option<Timestamp>| time.as_ref().map(|time| time.as_str().to_owned());
@@ -113,7 +113,7 @@ impl Proposal {
     }
 }
 
-/// A signed message, as the header carries it.
+/// A signed message in the form of the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedIn {
     /// The message.
@@ -123,7 +123,7 @@ pub struct SignedIn {
 }
 
 impl SignedIn {
-    /// The value of the header. `None` when it would be longer than a header may be.
+    /// The value of the header. `None` if it would exceed the limit of headers.
     pub fn to_header(&self) -> Option<String> {
         let fields = self.message.fields();
         let mut out = String::new();
@@ -153,7 +153,7 @@ impl SignedIn {
         Some(header::encode(out.as_bytes())).filter(|value| value.len() <= header::MAX_BYTES)
     }
 
-    /// Reads the value of the header: base64 of JSON. The message is built again from its fields.
+    /// Parses the value of the header: base64 of JSON. The message is rebuilt from its fields.
     pub fn read(value: &str) -> Result<Self, Refused> {
         let malformed = Refused(code::HEADER);
         let bytes = header::decode(value).map_err(|_| malformed)?;
@@ -164,7 +164,7 @@ impl SignedIn {
             return Err(Refused(code::CHAIN));
         }
         let address = required(root, "address")?;
-        // Without the checksum the text that was signed could not be told: clients write it with one whatever they were given.
+        // Without the checksum the signed text would be unknown: clients always write it with one.
         let address: Address = address.parse().map_err(|_| malformed)?;
         let chain_id = chain(required(root, "chainId")?).ok_or(Refused(code::CHAIN))?;
         let message = read_fields(root)?.message(address, chain_id).map_err(|fault| Refused(fault.code()))?;
@@ -187,7 +187,7 @@ fn read_proposal(text_of: &str) -> Result<Proposal, Refused> {
     Ok(proposal)
 }
 
-/// The fields that a proposal and an answer share. Without chains.
+/// Parses the fields that a proposal and its answer share, without the chains.
 fn read_fields(object: Value<'_>) -> Result<Proposal, Refused> {
     let malformed = Refused(code::MESSAGE);
     if required(object, "version")? != "1" {
@@ -220,7 +220,7 @@ fn read_fields(object: Value<'_>) -> Result<Proposal, Refused> {
     })
 }
 
-/// A string, or nothing. Anything else is malformed.
+/// A string, or `None` if it is missing. Anything else is malformed.
 fn text<'d>(object: Value<'d>, key: &str) -> Result<Option<&'d str>, Refused> {
     match object.get(key) {
         None => Ok(None),
@@ -232,7 +232,7 @@ fn required<'d>(object: Value<'d>, key: &str) -> Result<&'d str, Refused> {
     text(object, key)?.ok_or(Refused(code::MESSAGE))
 }
 
-/// The number of an EVM chain.
+/// The EVM chain id.
 fn chain(text: &str) -> Option<u64> {
     ChainId::parse(text).ok()?.evm_id()
 }
@@ -258,5 +258,5 @@ fn write_resources(object: &mut ObjectWriter<'_>, resources: Option<&[String]>) 
     out.push(']');
 }
 
-/// The shape of the answer, as the extension wants it beside the offer.
+/// The schema of the answer, which the extension requires with the proposal.
 const SCHEMA: &str = r#"{"$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"address":{"type":"string"},"chainId":{"type":"string"},"domain":{"type":"string"},"expirationTime":{"format":"date-time","type":"string"},"issuedAt":{"format":"date-time","type":"string"},"nonce":{"type":"string"},"notBefore":{"format":"date-time","type":"string"},"requestId":{"type":"string"},"resources":{"items":{"format":"uri","type":"string"},"type":"array"},"signature":{"type":"string"},"statement":{"type":"string"},"type":{"type":"string"},"uri":{"format":"uri","type":"string"},"version":{"type":"string"}},"required":["domain","address","uri","version","chainId","type","nonce","issuedAt","signature"],"type":"object"}"#;

@@ -42,7 +42,7 @@ const HEAD: &str =
     "api.shop.example:8443 wants you to sign in with your Ethereum account:\n0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266\n\n";
 const BODY: &str = "\nURI: https://api.shop.example:8443/report?x=1\nVersion: 1\nChain ID: 8453\nNonce: 0b9f4c1122334455\nIssued At: 2026-11-16T08:00:00.000Z";
 
-/// Texts that `@signinwithethereum/siwe` 4.2 and viem 2 make of the same fields.
+/// The texts that `@signinwithethereum/siwe` 4.2 and viem 2 create from the same fields.
 #[test]
 fn texts_are_those_of_other_libraries() {
     let full = Fields {
@@ -116,7 +116,7 @@ fn other_texts_are_refused() {
         assert!(Message::parse(text).is_err(), "{text}");
     }
     assert_eq!(Message::parse(&"a".repeat(MAX_MESSAGE_BYTES + 1)), Err(MessageFault::TooLong));
-    // Fields out of order are no message.
+    // Fields in the wrong order are invalid.
     let swapped = format!("{HEAD}{BODY}\nNot Before: 2026-11-16T07:59:00Z\nExpiration Time: 2026-11-16T08:05:00Z");
     assert_eq!(Message::parse(&swapped), Err(MessageFault::Form));
 }
@@ -247,7 +247,7 @@ fn proposals_and_answers_read_back() {
         let extensions = vec![(EXTENSION.to_owned(), Raw::parse(&broken).expect("JSON"))];
         assert!(matches!(Proposal::announced(&extensions), Some(Err(_))), "{from}");
     }
-    // Chains of other kinds are passed over.
+    // Chains of other namespaces are ignored.
     let mixed = value.as_str().replacen(
         r#"{"chainId":"eip155:8453","type":"eip191"}"#,
         r#"{"chainId":"solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp","type":"ed25519"}"#,
@@ -351,7 +351,7 @@ proptest! {
         prop_assert_eq!(read.as_ref().map(Message::fields), Ok(&fields));
     }
 
-    /// Any change of a text gives other fields or no message: a signature covers exactly what is read.
+    /// Any change of a text gives other fields or an error: a signature covers exactly what is parsed.
     #[test]
     fn a_changed_text_is_another_message(fields in any_fields(), at in any::<prop::sample::Index>(), byte in 0_u8..128) {
         let message = Message::new(fields).expect("sound");

@@ -1,4 +1,4 @@
-//! Both shapes of the report: T24 on the wire.
+//! Both formats of the report: T24 on the wire.
 
 use alloy_primitives::address;
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn paid() -> Json {
     })
 }
 
-/// `base` with the value at `pointer` replaced, or left out.
+/// `base` with the value at `pointer` replaced or removed.
 fn with(mut base: Json, pointer: &str, value: Option<Json>) -> Json {
     let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
     let object = base.pointer_mut(parent).and_then(Json::as_object_mut).expect("an object");
@@ -70,7 +70,7 @@ fn both_shapes_are_those_of_the_guide() {
     }
 }
 
-// T24: the report holds the six fields and the signature as they stood in the header.
+// T24: the report has the six fields and the signature exactly as in the header.
 // req: USAGE-006, USAGE-007
 #[test]
 fn the_callers_signature_is_forwarded_as_it_came() {
@@ -210,7 +210,7 @@ proptest! {
     }
 }
 
-/// Directories take what others write: the tool by its endpoint, without a time, and the chain of a signature.
+/// Directories accept reports of other software: the tool by its endpoint, without a time, and the chain of a signature.
 // req: USAGE-005
 #[test]
 fn a_submission_may_name_an_endpoint_alone() {
@@ -235,7 +235,7 @@ fn a_submission_may_name_an_endpoint_alone() {
             proof: whole.proof.clone(),
         };
         assert_eq!(report, Some(expected));
-        // A registration says more than an endpoint, and half of one says nothing.
+        // A registration takes precedence over an endpoint, and a partial registration is an error.
         let both = with(base.clone(), "/tool_endpoint", Some(json!(endpoint)));
         assert_eq!(read(&both).0, Some(whole.into()));
         let half = with(both, "/tool_onchain_id", None);

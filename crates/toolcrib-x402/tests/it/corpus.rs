@@ -1,4 +1,4 @@
-//! Messages from the specifications and documents of x402 itself.
+//! Messages from the specifications and documents of x402.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +33,7 @@ fn every_published_challenge_is_read_or_refused_for_a_reason() {
         assert_eq!(challenge.version, version, "{name}");
         assert_eq!(read_json(challenge.to_json().as_bytes()).challenge.as_ref(), Some(challenge), "{name}");
         let Some(challenge) = reading.sound() else {
-            // Documents abbreviate addresses, quote numbers, mistype checksums and make up networks; nothing else is wrong.
+            // Documents abbreviate addresses, quote numbers, mistype checksums and invent networks; nothing else is wrong.
             let why = |finding: &&Finding| {
                 use codes::x402 as code;
                 let known =
@@ -44,7 +44,7 @@ fn every_published_challenge_is_read_or_refused_for_a_reason() {
             continue;
         };
         sound += 1;
-        // The same, where HTTP has it.
+        // The same as an HTTP response.
         let mut answer = ProbeAnswer { method: Method::Post, status: 402, headers: Vec::new(), body: Vec::new() };
         let found = match version {
             Version::V1 => {
@@ -99,7 +99,7 @@ fn every_published_requirement_is_an_offer() {
     assert!(read >= 20, "{read}");
 }
 
-/// Messages of other kinds are no challenges, whatever they look like.
+/// Other kinds of messages are not parsed as challenges.
 #[test]
 fn other_messages_are_not_taken_for_challenges() {
     let Some(folder) = toolcrib_testkit::corpus("x402") else { return };
@@ -118,7 +118,7 @@ fn other_messages_are_not_taken_for_challenges() {
     }
 }
 
-/// Payments as the documents show them: those with an EIP-3009 authorization are read, and all others refused by name.
+/// Payments in the documents: those with an EIP-3009 authorization are parsed, all others rejected with a specific code.
 #[test]
 fn every_published_payment_is_read_or_refused_for_a_reason() {
     let Some(folder) = toolcrib_testkit::corpus("x402") else { return };
@@ -145,10 +145,10 @@ fn every_published_payment_is_read_or_refused_for_a_reason() {
         assert!(reading.findings.is_empty(), "{name}");
         let again = read_payment(version, &payment.to_header().expect("short and named"));
         assert_eq!(again.payment.as_ref(), Some(&payment), "{name}");
-        // In the other version's header it is refused.
+        // In the header of the other version it is rejected.
         let other = if version == Version::V1 { Version::V2 } else { Version::V1 };
         assert_eq!(read_payment(other, &header::encode(&bytes)).findings[0].code, codes::payment::VERSION, "{name}");
-        // Long expired, and otherwise what its own offer asks for.
+        // It has long expired, and otherwise meets its own offer.
         if let Some(offer) = &payment.accepted {
             let at = |seconds| check_payment(&payment, offer, UnixTime::from_seconds(seconds), &TimePolicy::default());
             assert_eq!(at(1_740_672_100), [], "{name}");
@@ -165,7 +165,7 @@ fn every_published_payment_is_read_or_refused_for_a_reason() {
     assert!(read.len() >= 5, "{read:?}");
 }
 
-/// Answers of facilitators and receipts.
+/// Responses of facilitators, and receipts.
 #[test]
 fn every_published_answer_of_a_facilitator_is_read_or_refused_for_a_reason() {
     let Some(folder) = toolcrib_testkit::corpus("x402") else { return };
@@ -210,6 +210,6 @@ fn every_published_answer_of_a_facilitator_is_read_or_refused_for_a_reason() {
     assert_eq!(counts["settle-response"].0, 22);
     assert!(counts["settle-response"].1 >= 15, "{counts:?}");
     assert_eq!((counts["verify-response"], counts["supported-response"]), ((2, 2), (2, 2)));
-    // The one request that is published abbreviates its addresses.
+    // The only published request abbreviates its addresses.
     assert_eq!(counts["facilitator-request-v2"], (1, 0));
 }

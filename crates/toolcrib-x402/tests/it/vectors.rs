@@ -1,4 +1,4 @@
-//! The vectors of bound nonces and recipients, as any implementation can run them.
+//! The vectors of bound nonces and recipients, for any implementation.
 
 use alloy_primitives::{Address, B256, U256};
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn nonces_are_bound_as_the_vectors_say() {
         let (salt, nonce): (B256, B256) = (field("salt").parse().expect("a word"), field("nonce").parse().expect("a word"));
         assert_eq!(BoundNonce::make(&call, salt).nonce, nonce, "{row}");
         assert_eq!(verify(nonce, Some(salt), &call), Ok(Binding::Bound));
-        // No other row's nonce passes for this call.
+        // No nonce of another row is accepted for this call.
         for &other in &nonces {
             assert_eq!(verify(other, Some(salt), &call), Err(NonceFault::OtherCall), "{row}");
         }

@@ -2,13 +2,20 @@
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use serde_json::json;
-use toolcrib_core::codes;
+use toolcrib_core::{codes, near};
 
 use crate::cli::{Help, groups};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::parse;
 use crate::printer::Printer;
+
+/// Most edits between what was typed and the topic that is suggested for it: fewer than between a topic and a command.
+const MAX_DISTANCE: usize = 2;
+
+/// Longest word that is compared with the topics.
+const MAX_TYPED: usize = 40;
 
 /// A topic of `toolcrib help`.
 #[derive(Debug)]
@@ -156,8 +163,12 @@ pub(crate) fn run(arguments: &Help, printer: &mut Printer) -> Result<Result<Done
         None if words == ["topics"] => topics(),
         None => {
             let line = ["toolcrib"].iter().chain(&words).chain(&["--help"]).map(OsString::from);
-            parse(&line.collect::<Vec<_>>())?;
-            String::new()
+            let Err(error) = parse(&line.collect::<Vec<_>>()) else { return Ok(Ok(Done::new(Exit::Yes, json!(null)))) };
+            let topic =
+                if error.kind() == ErrorKind::InvalidSubcommand { words.first().and_then(|word| misspelled(word)) } else { None };
+            let Some(topic) = topic else { return Err(error) };
+            let failure = Failure::new(codes::cli::USAGE, format!("unknown command or topic `{}`", words.join(" ")));
+            return Ok(Err(failure.hint(format!("did you mean `toolcrib help {topic}`?")).into()));
         }
     };
     let data = json!({ "topic": words.first(), "text": text });
@@ -186,6 +197,12 @@ fn topics() -> String {
     let width = TOPICS.iter().map(|topic| topic.name.len()).max().unwrap_or_default();
     let lines = TOPICS.iter().map(|topic| format!("  {:width$}  {}\n", topic.name, topic.about));
     format!("Topics of `toolcrib help TOPIC`:\n\n{}", lines.collect::<String>())
+}
+
+/// The topic that a word is a misspelling of.
+fn misspelled(word: &str) -> Option<&'static str> {
+    let near = |topic: &&Topic| word.len() <= MAX_TYPED && near::slips(word.as_bytes(), topic.name.as_bytes()) <= MAX_DISTANCE;
+    TOPICS.iter().find(near).map(|topic| topic.name)
 }
 
 /// Why `deploy`, which the reference SDK has, does nothing here.

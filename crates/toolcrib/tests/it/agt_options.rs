@@ -11,7 +11,7 @@ use toolcrib_agent::ipfs::{Cid, Codec, HashFunction};
 use crate::Sandbox;
 use crate::agt::{OTHER, REGISTRY, polygon, send, token_id, word};
 use crate::onchain::{CREATOR, World};
-use crate::support::{Request, Script, Server, Step, answer, ok};
+use toolcrib_testkit::servers::{Request, Script, Server, Step, answer, ok};
 
 const LEGACY: &str = "agt-version=1\nagt-name=Rain\n";
 

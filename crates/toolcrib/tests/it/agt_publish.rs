@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::agt_options::Served;
 use crate::onchain::CREATOR;
-use crate::support::{answer, ok};
 use crate::{Ran, Sandbox};
 use serde_json::Value;
+use toolcrib_testkit::servers::{answer, ok};
 
 const TOKEN: &str = "s3cret-pin-token";
 const SECRET: &str = "dG9vbGNyaWItdGVzdC1rZXktdG9vbGNyaWItdGVzdCE=";
@@ -172,7 +172,7 @@ fn a_change_is_printed_and_not_made() {
         assert_eq!(ran.stdout, format!("{}\n", signed.cid));
         let change = format!("remove  agt-manifest=ipfs://{OTHER_CID}\n  add     {}\n", signed.record);
         assert!(ran.stderr.contains(&change) && ran.stderr.contains("TXT change: printed only"), "{}", ran.stderr);
-        assert!(ran.stderr.contains("Pinned: nowhere"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("Pinned: no (give --pin to pin)"), "{}", ran.stderr);
     }
     let (code, published) = signed.publish_json(&[], &[]);
     let data = &published["data"];

@@ -9,8 +9,8 @@ use toolcrib_core::money::Amount;
 use toolcrib_x402::{Challenge, Offer, Payment, SettleResponse, Version, asset, header, read_payment_headers};
 
 use crate::onchain::{CREATOR, World, ask};
-use crate::support::{Authority, Request, Script, Server, Step, answer, ok};
 use crate::{Ran, example};
+use toolcrib_testkit::servers::{Authority, Request, Script, Server, Step, answer, ok};
 
 const HOST: &str = "tide-table.tool.localhost";
 const PAYER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
@@ -398,6 +398,6 @@ fn limits_come_from_the_user_alone() {
     // A folder that somebody else wrote does not raise them.
     shop.world.sandbox.write("toolcrib.toml", "[spend]\nper_call = \"100\"\n");
     let ran = shop.run(&["call", &shop.tool, "--input", INPUT, "--yes"]).code(2);
-    assert!(ran.stderr.contains("cli.settings") && ran.stderr.contains("the user's own file"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("cli.settings") && ran.stderr.contains("the user's settings file"), "{}", ran.stderr);
     assert_eq!(shop.balance(), 0);
 }

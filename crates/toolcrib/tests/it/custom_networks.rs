@@ -1,11 +1,8 @@
 //! Networks outside the built-in table: by number, and as `[networks.NAME]` of the settings. The chain is a local one that carries the
 //! number of Sepolia, so that only development accounts may sign.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-
 use serde_json::{Value, json};
+use toolcrib_testkit::Anvil;
 
 use crate::onchain::{CREATOR, World, ask};
 use crate::{Ran, Sandbox, init_code, write};
@@ -16,34 +13,6 @@ const COLLECTION: &str = "0x2000000000000000000000000000000000000001";
 const URI: &str = "https://tools.harbour-office.org/.well-known/ai-tool/tide-table.json";
 /// A key that is not published.
 const OTHER_KEY: (&str, &str) = ("TOOLCRIB_PRIVATE_KEY", "0x0000000000000000000000000000000000000000000000000000000000000001");
-
-/// anvil, which ends with the test.
-struct Anvil {
-    child: Child,
-    url: String,
-}
-
-impl Anvil {
-    fn start() -> Option<Self> {
-        let program = toolcrib_testkit::anvil()?;
-        let mut command = Command::new(program);
-        command.args(["--port", "0", "--chain-id", SEPOLIA]).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("anvil starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let address =
-            lines.by_ref().map_while(Result::ok).find_map(|line| Some(line.strip_prefix("Listening on ")?.trim().to_owned()));
-        // What it prints later must not fill the pipe.
-        thread::spawn(move || lines.for_each(drop));
-        Some(Self { child, url: format!("http://{}", address.expect("anvil says where it listens")) })
-    }
-}
-
-impl Drop for Anvil {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn devchain(more: &[&str]) -> World {
     World::with(&[&["--chain-id", SEPOLIA], more].concat())
@@ -78,7 +47,7 @@ fn an_unlisted_chain_from_the_deployment_to_a_pause_on_the_devchain() {
 
 #[test]
 fn an_unlisted_chain_from_the_deployment_to_a_pause_on_anvil() {
-    let Some(anvil) = Anvil::start() else { return };
+    let Some(anvil) = Anvil::start(&["--chain-id", SEPOLIA]) else { return };
     let world = devchain(&["--bare"]);
     an_unlisted_chain_from_the_deployment_to_a_pause(&sandbox_of(&world), &anvil.url);
 }
@@ -113,7 +82,7 @@ fn an_unlisted_chain_from_the_deployment_to_a_pause(sandbox: &Sandbox, url: &str
     assert!(written.contains(&our_contract("ToolRegistry")) && written.contains(&our_contract("DenyAllPredicate")), "{written}");
     let second = deploy(&["--dev-account", "0", "--yes", "--name", "sepolia"]).code(0);
     assert_eq!(second.stdout.matches("was there").count(), names, "{}", second.stdout);
-    assert!(second.stderr.contains("are deployed already"), "{}", second.stderr);
+    assert!(second.stderr.contains("are already deployed"), "{}", second.stderr);
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), written, "nothing changes");
 
     let (_, config) = sandbox.run_json(&["config"]);
@@ -207,7 +176,7 @@ fn a_predicate_of_another_registry_is_refused_before_anything_is_signed() {
     let foreign = ["--network", SEPOLIA, "--registry", COLLECTION, "--rpc-url", url];
     refused(register(&sandbox, &[&gate[..], &foreign[..]].concat()), "has no known ERC-721 predicate");
     refused(register(&sandbox, &[&gate[..], &foreign[..], &["--predicate", &erc721]].concat()), "predicate.other_registry");
-    refused(register(&sandbox, &["--network", "first", "--predicate", &erc721]), "no gate was given");
+    refused(register(&sandbox, &["--network", "first", "--predicate", &erc721]), "without a gate");
     assert!(sandbox.run(&["inspect", "1", "--network", "second"]).code(1).stdout.contains("not registered"));
     // Which of the two a number means is not guessed.
     let vague = sandbox.run(&["inspect", "1", "--network", SEPOLIA]).code(2);

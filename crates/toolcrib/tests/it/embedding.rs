@@ -74,7 +74,7 @@ fn what_is_named_comes_before_what_is_found() {
     // A folder that another user wrote does not say what a directory reads.
     sandbox.write("toolcrib.toml", "embedding = \"option\"\n");
     let refused = directory(&sandbox, &[], &[]);
-    assert!(refused.code == 2 && refused.stdout.contains("user's own file"), "{refused:#?}");
+    assert!(refused.code == 2 && refused.stdout.contains("user's settings file"), "{refused:#?}");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn what_is_there_and_cannot_be_used_is_refused() {
             fs::remove_dir_all(folder).expect("removed");
             fs::write(folder, "no folder").expect("written");
         }),
-        ("an empty folder", "0 files", |folder| {
+        ("an empty folder", "0 *.safetensors files", |folder| {
             fs::remove_dir_all(folder).expect("removed");
             fs::create_dir(folder).expect("made");
         }),

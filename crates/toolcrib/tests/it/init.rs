@@ -142,8 +142,8 @@ fn a_project_replaces_nothing_and_needs_sound_options() {
         (&["x", "--network", "nowhere"], "nowhere"),
         (&["x", "--origin", "http://tools.example.com"], "is not an origin"),
         (&["x", "--origin", "https://tools.example.com/\"evil"], "is not an origin"),
-        (&["../x", "--runtime", "axum"], "cannot be a name"),
-        (&["x", "--runtime", "axum", "--force"], "never replaces"),
+        (&["../x", "--runtime", "axum"], "is not a valid name"),
+        (&["x", "--runtime", "axum", "--force"], "does not overwrite"),
         (&["x", "--runtime", "axum", "--out", "-"], "cannot be printed"),
     ] {
         let ran = sandbox.run(&[&["init"], options].concat()).code(2);

@@ -12,8 +12,6 @@ mod bazaar;
 mod calling;
 mod conformance;
 mod custom_networks;
-#[path = "../../../toolcrib-store/tests/support/mod.rs"]
-mod databases;
 mod dev;
 mod discovery;
 mod embedding;
@@ -38,14 +36,10 @@ mod onchain;
 mod pinned;
 mod publish;
 mod recovery;
-#[path = "../../../toolcrib-store/tests/support/s3.rs"]
-mod s3;
 mod schema;
 mod serving;
 mod settings;
 mod shell;
-#[path = "../../../toolcrib-fetch/tests/support/mod.rs"]
-mod support;
 mod trust;
 mod watch;
 

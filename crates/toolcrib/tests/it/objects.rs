@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 
 use crate::machines::stage::get;
-use crate::s3::{BUCKET, Service};
 use crate::trust::Place;
+use toolcrib_testkit::objects::{BUCKET, Service};
 
 /// A directory that ends with the test.
 struct Running(Child);

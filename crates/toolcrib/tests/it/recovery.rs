@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_x402::asset;
 
-use crate::databases::{DURABLE, Place};
 use crate::onchain::{CREATOR, World};
 use crate::publish::world::pem;
 use crate::serving::paid::mint;
-use crate::support::Authority;
 use crate::{Ran, finish};
+use toolcrib_testkit::databases::{DURABLE, Place};
+use toolcrib_testkit::servers::Authority;
 
 const HOST: &str = "harbour.tool.localhost";
 const RECIPIENT: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";

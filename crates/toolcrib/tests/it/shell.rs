@@ -87,7 +87,8 @@ fn help_lists_groups_topics_and_commands() {
         let (_, envelope) = sandbox.run_json(&["help", topic]);
         assert_eq!((envelope["data"]["topic"].as_str(), envelope["data"]["text"].as_str()), (Some(topic), Some(text.as_str())));
     }
-    assert!(sandbox.run(&["help", "netwroks"]).code(2).stderr.contains("netwroks"));
+    assert!(sandbox.run(&["help", "netwroks"]).code(2).stderr.contains("hint: did you mean `toolcrib help networks`?"));
+    assert!(sandbox.run(&["help", "lnit"]).code(2).stderr.contains("'lint'"));
     assert_eq!(sandbox.run_json(&["help", "netwroks"]).0, 2);
 }
 
@@ -97,7 +98,7 @@ fn typos_get_a_suggestion_at_every_level() {
     for (line, expected) in [
         ("lnit", "'lint'"),
         ("tool", "'tools'"),
-        ("lint --fxi", "'--fix'"),
+        ("lint --formt json", "'--format'"),
         ("agt reslove rain.agt", "'resolve'"),
         ("agt resolve rain.agt --evidnece x.json", "'--evidence'"),
         ("directory keys isue", "'issue'"),

@@ -8,8 +8,8 @@ use tokio::runtime::Runtime;
 use toolcrib_x402::header;
 
 use crate::onchain::{CREATOR, World};
-use crate::support::{Authority, Request, Script, Server, Step, answer, ok};
 use crate::{Ran, example};
+use toolcrib_testkit::servers::{Authority, Request, Script, Server, Step, answer, ok};
 
 const HOST: &str = "tide-table.tool.localhost";
 const HASH: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
@@ -170,7 +170,7 @@ fn many_tools_pins_and_urls() {
     place.run(&["verify", "1", "--pin", hash.trim()]).code(0);
     let other = place.run(&["verify", "1", "--pin", HASH]).code(1);
     assert!(
-        other.stdout.contains("pin.manifest_hash_changed") && other.stdout.contains("not what was pinned"),
+        other.stdout.contains("pin.manifest_hash_changed") && other.stdout.contains("not the pinned version"),
         "{}",
         other.stdout
     );
@@ -225,7 +225,7 @@ fn a_changed_file_is_refused_explained_and_mended() {
     place.run(&["verify", "1", "--save", "before.json"]).code(0);
     let same = place.run(&["diff", "1", "--manifest", "tool.json"]).code(0).stdout;
     assert_eq!(same.matches("as onchain").count(), 2, "{same}");
-    assert!(place.run(&["explain", "hash", "1"]).code(0).stdout.contains("both hashes are the same"));
+    assert!(place.run(&["explain", "hash", "1"]).code(0).stdout.contains("both hashes are equal"));
 
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
@@ -285,7 +285,7 @@ fn histories_that_cannot_be_read_say_so() {
     let none = run("/nonexistent", "tool.json");
     assert!(none.contains("cli.git") && none.contains("git is not installed"), "{none}");
     assert!(run(&path, "tool.json").contains("cli.git"), "no repository");
-    assert!(run(&path, "nowhere/tool.json").contains("no such folder"));
+    assert!(run(&path, "nowhere/tool.json").contains("the folder does not exist"));
     // A name that looks like an option stays a name.
     sandbox.write("--output=owned", "x");
     assert!(run(&path, "./--output=owned").contains("cli.git"));

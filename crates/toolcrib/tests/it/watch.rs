@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::init_code;
 use crate::onchain::CREATOR;
-use crate::support::{Script, Server, Step, answer};
 use crate::trust::Place;
+use toolcrib_testkit::servers::{Script, Server, Step, answer};
 
 /// The codes of the changes in an event.
 fn changes(event: &Value) -> Vec<&str> {

@@ -1,6 +1,6 @@
-//! JSON answers of services that know TXT records: DNS over HTTPS in JSON, and the resolver of Freename.
+//! JSON responses of services that report TXT records: DNS over HTTPS in JSON, and the resolver of Freename.
 //!
-//! Both are read strictly. An answer that is not understood to the last record could hide a second pointer, so nothing is taken from it.
+//! Both parsers are strict. A response with a record that cannot be parsed could hide a second pointer, so it is rejected completely.
 
 mod dns_json;
 mod freename;
@@ -14,11 +14,11 @@ use super::{MAX_RECORDS, MAX_TOTAL_BYTES};
 use crate::codes::{self, Code};
 use crate::json;
 
-/// Largest answer in bytes. Records of [`MAX_TOTAL_BYTES`] with every byte written as `\\DDD` take five times as much, and each record has
-/// a name and a type beside it.
+/// Largest response in bytes. Records of [`MAX_TOTAL_BYTES`] with every byte written as `\\DDD` take five times that size, and each record
+/// also has a name and a type.
 pub const MAX_ANSWER_BYTES: usize = 512 * 1024;
 
-/// What a service says about the TXT records of a name.
+/// A service's response about the TXT records of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonAnswer {
     /// The records, each with its character-strings joined.
@@ -29,12 +29,12 @@ pub enum JsonAnswer {
     NotFound,
 }
 
-/// Why an answer cannot be used.
+/// Why a response cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnswerFault {
     /// The code of the reason.
     pub code: Code,
-    /// What is wrong, without untrusted text.
+    /// The problem, without untrusted text.
     pub message: String,
 }
 
@@ -56,7 +56,8 @@ impl fmt::Display for AnswerFault {
 
 impl std::error::Error for AnswerFault {}
 
-/// Checks that records are within the limits of one name: [`MAX_RECORDS`] and [`MAX_TOTAL_BYTES`]. A longer list is refused and never cut.
+/// Checks that records are within the limits of one name: [`MAX_RECORDS`] and [`MAX_TOTAL_BYTES`]. A longer list is rejected and never
+/// truncated.
 pub fn check_size(records: &[impl AsRef<[u8]>]) -> Result<(), AnswerFault> {
     let total: usize = records.iter().map(|record| record.as_ref().len()).sum();
     if records.len() > MAX_RECORDS || total > MAX_TOTAL_BYTES {
@@ -69,8 +70,8 @@ pub fn check_size(records: &[impl AsRef<[u8]>]) -> Result<(), AnswerFault> {
     Ok(())
 }
 
-/// Joins character-strings in the form of zone files: `"a" "b"`, with `\"`, `\\` and `\DDD` (RFC 1035 §5.1). `None` unless the whole text
-/// is made of quoted strings.
+/// Joins character-strings in zone file format: `"a" "b"`, with `\"`, `\\` and `\DDD` (RFC 1035 §5.1). `None` unless the whole text
+/// consists of quoted strings.
 pub fn join_character_strings(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.trim_ascii().as_bytes();
@@ -98,7 +99,7 @@ pub fn join_character_strings(text: &str) -> Option<Vec<u8>> {
             }
         }
         let trimmed = rest.trim_ascii_start();
-        // Strings are separated by space; two that touch come from a server that does not escape quotes.
+        // Strings are separated by whitespace; two adjacent ones come from a server that does not escape quotes.
         if !trimmed.is_empty() && trimmed.len() == rest.len() {
             return None;
         }
@@ -107,7 +108,7 @@ pub fn join_character_strings(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Reads JSON under the limits of an answer.
+/// Parses JSON under the limits of a response.
 fn document(bytes: &[u8]) -> Result<json::Document, AnswerFault> {
     let limits = json::Limits { max_bytes: MAX_ANSWER_BYTES, ..json::Limits::default() };
     json::read(bytes, limits)

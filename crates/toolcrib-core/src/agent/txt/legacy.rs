@@ -1,4 +1,4 @@
-//! Legacy version 0: one unsigned TXT record for each field. Read, never written.
+//! Legacy version 0: one unsigned TXT record for each field. Toolcrib reads it and never writes it.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use crate::agent::{AgtDomain, MAX_NAME, PricingModel, json_array, json_object, j
 use crate::codes;
 use crate::finding::{Finding, Findings};
 
-/// Longest legacy description, in code points: it was shorter then.
+/// Longest legacy description, in code points; the old limit was shorter.
 pub(crate) const MAX_LEGACY_DESCRIPTION: usize = 200;
 
-/// What legacy records say. Untrusted and unsigned, every word of it.
+/// The content of legacy records: untrusted and unsigned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LegacyAgent {
     /// `agt-name`
@@ -21,29 +21,29 @@ pub struct LegacyAgent {
     pub icon: Option<String>,
     /// `agt-website`
     pub website: Option<String>,
-    /// `agt-owner`: declared, not proven, and not even always an address.
+    /// `agt-owner`: declared, not proven, and not always an address.
     pub owner: Option<String>,
-    /// `agt-protocol` and `agt-endpoint-…`, in the order of their first appearance.
+    /// `agt-protocol` and `agt-endpoint-…`, in order of first appearance.
     pub protocols: Vec<LegacyProtocol>,
-    /// `agt-cap`, without repetitions.
+    /// `agt-cap`, without duplicates.
     pub capabilities: Vec<String>,
     /// `agt-pricing`
     pub pricing: Option<PricingModel>,
-    /// The legacy records as they were, quotes removed: what to take away when migrating.
+    /// The original legacy records without quotes, which a migration removes.
     pub records: Vec<String>,
 }
 
 /// A protocol of legacy records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LegacyProtocol {
-    /// Which protocol.
+    /// The id of the protocol.
     pub id: String,
-    /// Where it is spoken, if that was said.
+    /// The URL at which the protocol is served, if declared.
     pub endpoint: Option<String>,
 }
 
 impl LegacyAgent {
-    /// The agent in the shape of a 1.0 manifest, as canonical JSON. It can never be taken for one: it has no `agt`,
+    /// Returns the agent in the shape of a 1.0 manifest, as canonical JSON. It cannot be mistaken for a manifest: it has no `agt`,
     /// `created_at` or `signature`, and says `"legacy":true`, `"source":"v0-legacy"`, `"verified":false`.
     pub fn to_json(&self, domain: Option<&AgtDomain>) -> String {
         let mut fields: BTreeMap<&str, String> = self.shared_fields();
@@ -56,11 +56,11 @@ impl LegacyAgent {
         fields.insert("legacy", "true".to_owned());
         fields.insert("source", json_string("v0-legacy"));
         fields.insert("verified", "false".to_owned());
-        // The keys are ASCII, so their byte order is the canonical one.
+        // The keys are ASCII, so their byte order is the canonical order.
         json_object(fields)
     }
 
-    /// What both the legacy form and a draft of a manifest say, each value as canonical JSON.
+    /// The fields that the legacy form and a manifest draft have in common, each value as canonical JSON.
     pub(in crate::agent) fn shared_fields(&self) -> BTreeMap<&'static str, String> {
         let mut fields = BTreeMap::new();
         for (key, text) in
@@ -91,7 +91,7 @@ impl LegacyAgent {
     }
 }
 
-/// Reads the `agt-` records of a name without a pointer.
+/// Parses the `agt-` records of a name without a pointer.
 pub(super) fn read(records: &[(usize, &str)], findings: &mut Findings) -> TxtOutcome {
     for &(index, text) in records {
         if text.starts_with("agt-version=") && text != SENTINEL {
@@ -113,7 +113,7 @@ pub(super) fn read(records: &[(usize, &str)], findings: &mut Findings) -> TxtOut
         if is_legacy_record(text) {
             agent.records.push(text.to_owned());
         }
-        // An empty value counts as absent.
+        // An empty value counts as missing.
         let Some((key, value)) = text.split_once('=').filter(|(_, value)| !value.is_empty()) else { continue };
         match key {
             "agt-name" => {
@@ -185,7 +185,7 @@ fn add_endpoint(agent: &mut LegacyAgent, index: usize, id: &str, url: &str, find
     }
 }
 
-/// The first value counts; a different second one is reported.
+/// Keeps the first value and reports a different second one.
 fn keep_first(field: &mut Option<String>, index: usize, value: &str, findings: &mut Findings) {
     match field {
         None => *field = Some(value.to_owned()),

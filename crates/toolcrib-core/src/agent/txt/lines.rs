@@ -1,4 +1,4 @@
-//! Records in text files: as specifications, `dig` and zone files write them.
+//! TXT records in text files: as specifications, `dig` and zone files write them.
 
 use super::MAX_RECORDS;
 use crate::finding::Span;
@@ -8,7 +8,7 @@ use crate::finding::Span;
 pub struct TextRecord {
     /// The joined character-strings.
     pub bytes: Vec<u8>,
-    /// The line it came from, without the space around it.
+    /// The line it came from, without surrounding whitespace.
     pub span: Span,
 }
 
@@ -27,7 +27,7 @@ pub fn records_from_text(text: &str) -> Vec<TextRecord> {
         let trimmed = line.trim();
         let from = start + (line.len() - line.trim_start().len());
         start += line.len();
-        // One more than is allowed is enough to be refused.
+        // Reading one more than the limit is enough to reject the list.
         if trimmed.is_empty() || trimmed.starts_with([';', '#']) || records.len() > MAX_RECORDS {
             continue;
         }
@@ -38,12 +38,12 @@ pub fn records_from_text(text: &str) -> Vec<TextRecord> {
     records
 }
 
-/// What follows `TXT` in a line of a zone file. `None` when the line is none.
+/// Returns the text after `TXT` in a line of a zone file, or `None` if it is not such a line.
 fn zone_value(line: &str) -> Option<&str> {
     if line.starts_with('"') || line.starts_with("agt-") {
         return None;
     }
-    // Name, time to live and class may stand before the type, in any order and number up to three.
+    // Up to three of name, TTL and class may precede the type, in any order.
     let mut rest = line;
     for _ in 0..4 {
         let (word, after) = rest.split_once([' ', '\t'])?;
@@ -55,7 +55,7 @@ fn zone_value(line: &str) -> Option<&str> {
     None
 }
 
-/// Joins the quoted character-strings of a line, with the escapes of RFC 1035 §5.1. What is not quoted is kept too.
+/// Joins the quoted character-strings of a line, with the escapes of RFC 1035 §5.1. Unquoted text is kept too.
 fn join_strings(line: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(line.len());
     let mut rest = line.as_bytes();

@@ -1,7 +1,7 @@
 //! TXT records: the pointer to a manifest, and the legacy records that some old names still have.
 //!
-//! The caller joins the character-strings of each record (RFC 1035 §3.3.14) and gives whole records. One outer pair of
-//! quotes is removed, as some sources keep it. There is a reader for legacy records and no writer.
+//! The caller joins the character-strings of each record (RFC 1035 §3.3.14) and passes complete records. One outer pair of quotes is
+//! removed, because some sources keep it. Legacy records are parsed but never written.
 
 pub mod answers;
 mod legacy;
@@ -17,47 +17,47 @@ use super::is_elided;
 use crate::codes::{self, Code};
 use crate::finding::{Finding, Findings, Severity};
 
-/// Most records of one name. Honest names have a few dozen, mail and site proofs included.
+/// Most records of one name. Legitimate names have a few dozen, including those for mail and site verification.
 pub const MAX_RECORDS: usize = 1024;
 
-/// Most bytes of all records of one name: what one DNS message can carry.
+/// Most bytes of all records of one name: the capacity of one DNS message.
 pub const MAX_TOTAL_BYTES: usize = 65_536;
 
-/// Shortest text of a CID: version, codec, hash code, hash length and a hash of 32 bytes are 36 bytes, which base64 writes
-/// in 48 characters after the prefix.
+/// Shortest text of a CID: version, codec, hash code, hash length and a hash of 32 bytes are 36 bytes, which base64 encodes in 48
+/// characters after the prefix.
 pub(crate) const MIN_CID_BYTES: usize = 49;
 
-/// Longest text of a CID. Those of 64-byte hashes in hexadecimal have 140 characters.
+/// Longest text of a CID. A 64-byte hash in hexadecimal makes 140 characters.
 pub const MAX_CID_BYTES: usize = 200;
 
-/// What the records of a name gave.
+/// The result of parsing the records of a name.
 #[derive(Clone, Debug)]
 pub struct TxtReading {
-    /// Where they lead.
+    /// What the records point to.
     pub outcome: TxtOutcome,
-    /// What was found on the way. The pointer of a finding is the index of the record: `/3`.
+    /// The findings. The pointer of a finding is the index of the record: `/3`.
     pub findings: Vec<Finding>,
 }
 
-/// Where the records of a name lead.
+/// What the records of a name point to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TxtOutcome {
-    /// To a manifest.
+    /// A manifest.
     Pointer(CidText),
-    /// To no manifest, but legacy records describe an agent. Nothing of it is verified.
+    /// No manifest, but legacy records that describe an agent. None of it is verified.
     Legacy(LegacyAgent),
-    /// Nowhere: there is a pointer, but it cannot be followed. Legacy records are not used instead.
+    /// There is a pointer, but it cannot be used. Legacy records are not a fallback.
     Refused,
-    /// The name belongs to no agent.
+    /// The name does not belong to an agent.
     NotAnAgent,
 }
 
-/// A text that can be a `CIDv1`. Whether its bytes are one, and which hash they hold, has not been looked at.
+/// A text that can be a `CIDv1`. Its bytes are not decoded, so the hash is not known yet.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct CidText(String);
 
 impl CidText {
-    /// Checks the outer form of a CID: a known multibase prefix, characters of that base, a sensible length.
+    /// Checks the format of a CID: a known multibase prefix, characters of that base, a plausible length.
     pub fn parse(text: &str) -> Result<Self, CidFault> {
         if text.is_empty() {
             return Err(CidFault::Empty);
@@ -83,7 +83,7 @@ impl CidText {
             Some('K') => |c| matches!(c, '0'..='9' | 'A'..='Z'),
             Some('z') => |c| c.is_ascii_alphanumeric() && !matches!(c, '0' | 'O' | 'I' | 'l'),
             Some('u') => |c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'),
-            // Base64 of the ordinary alphabet has a slash, which cannot stand in this place.
+            // The standard base64 alphabet has a slash, which cannot occur here.
             _ => return Err(CidFault::NoBase),
         };
         if !(MIN_CID_BYTES..=MAX_CID_BYTES).contains(&text.len()) {
@@ -113,10 +113,10 @@ impl fmt::Debug for CidText {
     }
 }
 
-/// Why a text is no CID that a pointer may hold.
+/// Why a text is not a CID that a pointer may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CidFault {
-    /// Nothing there.
+    /// The text is empty.
     Empty,
     /// Shortened with dots, or a word in brackets.
     Placeholder,
@@ -124,16 +124,16 @@ pub enum CidFault {
     Path,
     /// A CID of version 0.
     VersionZero,
-    /// No multibase prefix that is known.
+    /// An unknown multibase prefix, or none.
     NoBase,
-    /// Characters that the base does not have.
+    /// Characters outside the alphabet of the base.
     NotInBase,
-    /// Too short for a hash of 32 bytes, or too long for any.
+    /// Too short for a hash of 32 bytes, or longer than any hash needs.
     Length,
 }
 
 impl CidFault {
-    /// The code of a finding about this fault.
+    /// The code of a finding about this error.
     pub const fn code(self) -> Code {
         match self {
             Self::Path => codes::agent::POINTER_PATH,
@@ -142,7 +142,7 @@ impl CidFault {
         }
     }
 
-    /// One sentence: what is wrong.
+    /// One sentence that says what is wrong.
     pub const fn described(self) -> &'static str {
         match self {
             Self::Empty => "the pointer has no CID",
@@ -163,7 +163,7 @@ impl fmt::Display for CidFault {
 
 impl std::error::Error for CidFault {}
 
-/// Reads the TXT records of a name, each with its character-strings joined.
+/// Parses the TXT records of a name, each with its character-strings joined.
 ///
 /// ```
 /// use toolcrib_core::agent::txt::{TxtOutcome, parse_records};
@@ -174,11 +174,11 @@ impl std::error::Error for CidFault {}
 pub fn parse_records(records: &[impl AsRef<[u8]>]) -> TxtReading {
     let mut findings = Findings::new();
     let outcome = read_records(records, &mut findings);
-    // Findings stand in the order of the records already: they have no spans.
+    // The findings are already in the order of the records: they have no spans.
     TxtReading { outcome, findings: findings.into_sorted() }
 }
 
-/// Reads a text file with one record on each line (see [`records_from_text`]); findings get the span of their line.
+/// Parses a text file with one record on each line (see [`records_from_text`]); findings get the span of their line.
 pub fn parse_text(text: &str) -> TxtReading {
     let records = records_from_text(text);
     let mut reading = parse_records(&records);
@@ -190,8 +190,7 @@ pub fn parse_text(text: &str) -> TxtReading {
     reading
 }
 
-/// The record that points at a manifest. Refused while `existing` holds legacy records: a name must not have both
-/// (.agt 1.0 §1).
+/// Returns the record that points to a manifest. It is an error if `existing` has legacy records: a name must not have both (.agt 1.0 §1).
 pub fn pointer_record(cid: &CidText, existing: &[impl AsRef<[u8]>]) -> Result<String, Box<Finding>> {
     let left: Vec<&str> = existing
         .iter()
@@ -209,18 +208,18 @@ pub fn pointer_record(cid: &CidText, existing: &[impl AsRef<[u8]>]) -> Result<St
     }
 }
 
-/// Returns the records that belong to an agent or were meant to, without one outer pair of quotes, as a set. What two sources have to agree
-/// about: other TXT records of a name, their order and repetitions do not matter.
+/// Returns the set of records that belong to an agent or were meant to, without one outer pair of quotes. Two sources must agree on this
+/// set: other TXT records of the name, the order and duplicates do not matter.
 pub fn agent_records(records: &[impl AsRef<[u8]>]) -> BTreeSet<&[u8]> {
     records.iter().map(|record| unquoted(record.as_ref())).filter(|bytes| resembles_agent_record(bytes)).collect()
 }
 
-/// Whether a record is one of those that a name with a pointer must not have.
+/// Whether a record is one that a name with a pointer must not have.
 pub fn is_legacy(record: &[u8]) -> bool {
     std::str::from_utf8(unquoted(record)).is_ok_and(is_legacy_record)
 }
 
-/// Whether a record is a manifest pointer, usable or not.
+/// Whether a record is a manifest pointer, valid or not.
 pub fn is_pointer(record: &[u8]) -> bool {
     unquoted(record).starts_with(POINTER.as_bytes())
 }
@@ -289,7 +288,7 @@ fn read_pointers(pointers: &[(usize, Result<&str, ()>)], findings: &mut Findings
 
 fn parse_pointer(value: &str) -> Result<CidText, Box<Finding>> {
     let text = match value.get(..7) {
-        // Schemes have no case (RFC 3986 §3.1).
+        // Schemes are case-insensitive (RFC 3986 §3.1).
         Some(scheme) if scheme.eq_ignore_ascii_case("ipfs://") => &value[7..],
         _ if value.is_empty() => value,
         _ => return Err(Box::new(Finding::new(codes::agent::POINTER_NOT_IPFS).expected("ipfs://<cid>").got(value))),
@@ -303,7 +302,7 @@ fn at(index: usize, mut finding: Finding) -> Finding {
     finding
 }
 
-/// Whether the record is one of those that a name with a pointer must not have.
+/// Whether a record is one that a name with a pointer must not have.
 fn is_legacy_record(text: &str) -> bool {
     const KEYS: [&str; 9] = [
         "agt-version",
@@ -319,22 +318,22 @@ fn is_legacy_record(text: &str) -> bool {
     text.split_once('=').is_some_and(|(key, _)| KEYS.contains(&key) || key.starts_with("agt-endpoint-"))
 }
 
-/// Whether the key of a record that begins with `agt-` in some spelling is a known one, but not exactly. Keys that are
-/// not known at all belong to later versions.
+/// Whether the key of a record that starts with `agt-` in any case is a misspelt known key. Keys that are not known at all belong to later
+/// versions.
 fn is_inexact_key(text: &str) -> bool {
     let (key, value) = text.split_once('=').unwrap_or((text, ""));
     let exact = key.trim_matches([' ', '\t', '"']).to_ascii_lowercase();
     key != exact && (is_legacy_record(&format!("{exact}={value}")) || POINTER.strip_suffix('=') == Some(&exact))
 }
 
-/// Whether a record is one of an agent or was meant to be: `agt-` in any case, perhaps after spaces or quotes.
+/// Whether a record belongs to an agent or was meant to: `agt-` in any case, perhaps after spaces or quotes.
 fn resembles_agent_record(bytes: &[u8]) -> bool {
     let bytes = bytes.trim_ascii_start();
     let bytes = bytes.strip_prefix(b"\"").unwrap_or(bytes);
     bytes.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"agt-"))
 }
 
-/// Without one outer pair of quotes.
+/// Removes one outer pair of quotes.
 fn unquoted(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(bytes)
 }

@@ -9,7 +9,7 @@ use crate::codes::Code;
 use crate::codes::agent as code;
 use crate::finding::Mode;
 
-/// The raw sha2-256 CID of some small file, and the same in dag-pb.
+/// The raw sha2-256 CID of a small file, and the same in dag-pb.
 const CID: &str = "bafkreigerz3nhhy7zonh55srsphplgwzr7ai2lctakkvqvalxxlfuikvk4";
 const OTHER: &str = "bafybeict5xf5jzboxrvykthatqdrg7sf3c5n45udt5jrbbq4lnpejpdhha";
 
@@ -21,7 +21,7 @@ fn codes_of(reading: &TxtReading) -> Vec<(Code, &str)> {
     reading.findings.iter().map(|finding| (finding.code, finding.pointer.as_str())).collect()
 }
 
-/// Leads to `CID`, with exactly these findings.
+/// Expects a pointer to `CID`, with exactly these findings.
 #[track_caller]
 fn leads(records: &[&str], expected: &[(Code, &str)]) {
     let reading = parse_records(records);
@@ -29,7 +29,7 @@ fn leads(records: &[&str], expected: &[(Code, &str)]) {
     assert_eq!(codes_of(&reading), expected, "{records:?}");
 }
 
-/// Refused, with exactly these findings.
+/// Expects a rejection, with exactly these findings.
 #[track_caller]
 fn refused(records: &[&str], expected: &[(Code, &str)]) {
     let reading = parse_records(records);
@@ -105,7 +105,7 @@ fn pointers() {
 // req: AGT-002
 #[test]
 fn other_bases_of_a_cid() {
-    // The same CID in base58btc, base16, base36 and base64url would do; here only the outer form counts.
+    // The same CID in base58btc, base16, base36 and base64url is valid too; only the format is checked here.
     for cid in [
         CID.to_owned(),
         OTHER.to_owned(),
@@ -247,7 +247,7 @@ fn legacy_values() {
         r#"{"protocols":[{"endpoint":"https://x.example","id":"mcp"}]}"#,
         &[(code::LEGACY_ENDPOINT, "/1")],
     );
-    // The endpoint may come before the protocol: DNS has no order.
+    // The endpoint may come before the protocol: DNS records have no order.
     check(
         &["agt-endpoint-mcp=https://x.example", "agt-protocol=mcp"],
         r#"{"protocols":[{"endpoint":"https://x.example","id":"mcp"}]}"#,
@@ -325,7 +325,7 @@ fn migration_drafts_a_manifest_and_says_what_becomes_of_the_records() {
     assert_eq!(removed, FULL.iter().map(|record| TxtChange::Remove((*record).to_owned())).collect::<Vec<_>>());
     assert!(!migration.changes.iter().any(|change| matches!(change, TxtChange::Remove(text) if text.contains("agt-manifest"))));
 
-    // A wrong checksum is left for the author to see; the holder on chain wins over what was declared.
+    // A wrong checksum is left for the author to see; the holder on chain takes precedence over the declared owner.
     let (odd, _) = legacy(&["agt-version=1", "agt-owner=0xABCD1234...", "agt-future=1"]);
     let draft = migrate(&odd, &domain, None, now).draft;
     assert!(parse::<AgentManifest>(draft.as_bytes(), Mode::Producer).has(code::OWNER_MALFORMED));

@@ -17,7 +17,7 @@ use toolcrib_gate::{Due, Found, LocalSettlement, Outcome, Record, SKEW_SECONDS, 
 use toolcrib_x402::asset;
 
 use super::stage::{
-    LOCAL, Now, PRICE, Stage, authorization, code, connect, due, offer, other, payer, recipient, settler, signed,
+    LOCAL, PRICE, Stage, SystemClock, authorization, code, connect, due, offer, other, payer, recipient, settler, signed,
 };
 
 fn seconds(time: u64) -> UnixTime {
@@ -31,7 +31,7 @@ async fn what_is_not_used_is_open_until_its_time_is_over() {
         let end = stage.time().await + 100;
         let payment = stage.payment_with(|signed| signed.valid_before = end);
         let due = due(&payment, &offer);
-        let since = Now.now();
+        let since = SystemClock.now();
         assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Open);
         stage.dev("evm_setNextBlockTimestamp", json!([end - 1])).await;
         stage.mine().await;
@@ -88,11 +88,11 @@ async fn only_transfers_since_the_payment_was_taken_count() {
 
 #[tokio::test]
 async fn a_node_that_shows_few_blocks_at_a_time_is_asked_more_often() {
-    let devchain = Devchain::builder(Now).log_range(5).spawn().await.expect("a chain");
+    let devchain = Devchain::builder(SystemClock).log_range(5).spawn().await.expect("a chain");
     let stage = Stage::ours(devchain).await;
     let (settlement, offer, payment) = (stage.settlement(), stage.offer(), stage.payment());
     let due = due(&payment, &offer);
-    let since = Now.now();
+    let since = SystemClock.now();
     for _ in 0..60 {
         stage.mine().await;
     }
@@ -108,7 +108,7 @@ async fn a_node_that_shows_few_blocks_at_a_time_is_asked_more_often() {
 /// The rule about final blocks, on a chain that has them: one with a public number, on which only the development accounts sign.
 #[tokio::test]
 async fn on_public_chains_only_a_final_block_ends_it() {
-    let devchain = Devchain::builder(Now).chain_id(8453).deploy(code("TestUSDC", &("USD Coin", "2").abi_encode_params()));
+    let devchain = Devchain::builder(SystemClock).chain_id(8453).deploy(code("TestUSDC", &("USD Coin", "2").abi_encode_params()));
     let devchain = devchain.spawn().await.expect("a chain");
     let token = asset::usdc(8453).expect("listed");
     devchain.set_code(token.address, devchain.code(devchain.deployed()[0]));
@@ -117,7 +117,7 @@ async fn on_public_chains_only_a_final_block_ends_it() {
     let offer = offer(&token, PRICE);
     assert_eq!(settlement.check(std::slice::from_ref(&offer)).await, [], "the token's domain is that of the table");
     let mut authorization = authorization(payer().address());
-    let now = Now.now();
+    let now = SystemClock.now();
     authorization.valid_before = now.seconds() as u64 + 100;
     let payment = signed(&offer, &token, authorization, payer());
     let due = due(&payment, &offer);
@@ -133,23 +133,23 @@ async fn on_public_chains_only_a_final_block_ends_it() {
 
 #[tokio::test]
 async fn a_node_that_does_not_answer_leaves_it_unclear() {
-    let devchain = Devchain::builder(Now).spawn().await.expect("a chain");
+    let devchain = Devchain::builder(SystemClock).spawn().await.expect("a chain");
     let chain = connect(&devchain.http_url(), LOCAL).await;
     let settlement = LocalSettlement::new(Arc::new(settler()), [chain]).recipients([recipient()]);
     let token = asset::usdc(LOCAL).expect("listed");
     let offer = offer(&token, PRICE);
     let payment = signed(&offer, &token, authorization(payer().address()), payer());
-    let found = settlement.look_up(due(&payment, &offer), &Record::since(Now.now())).await;
+    let found = settlement.look_up(due(&payment, &offer), &Record::since(SystemClock.now())).await;
     assert!(matches!(found, Found::Unclear { .. }), "there is no token: {found:?}");
     drop(devchain);
-    let found = settlement.look_up(due(&payment, &offer), &Record::since(Now.now())).await;
+    let found = settlement.look_up(due(&payment, &offer), &Record::since(SystemClock.now())).await;
     assert!(matches!(found, Found::Unclear { .. }), "{found:?}");
 }
 
 /// A block that is replaced takes its transfer with it.
 #[tokio::test]
 async fn a_reorganisation_opens_it_again() {
-    let devchain = Devchain::builder(Now).spawn().await.expect("a chain");
+    let devchain = Devchain::builder(SystemClock).spawn().await.expect("a chain");
     let chain = connect(&devchain.http_url(), LOCAL).await;
     let deployer = LocalWallet::development(0).expect("a development account");
     deploy_test_assets(&chain, &deployer).await.expect("deployed");
@@ -163,7 +163,7 @@ async fn a_reorganisation_opens_it_again() {
     let offer = offer(&token, PRICE);
     let payment = signed(&offer, &token, authorization(payer().address()), payer());
     let due = due(&payment, &offer);
-    let since = Now.now();
+    let since = SystemClock.now();
     let outcome = settlement.settle(due, None, &Unrecorded).await;
     let Outcome::Settled { transaction } = outcome else { panic!("{outcome:?}") };
     let record = Record { transaction: Some(transaction), ..Record::since(since) };

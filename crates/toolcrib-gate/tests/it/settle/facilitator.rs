@@ -21,7 +21,7 @@ use toolcrib_gate::{
 use toolcrib_x402::{Offer, Payment, Version, asset, read_facilitator_request};
 
 use super::scripted::{Keeping, Reply, Scripted};
-use super::stage::{LOCAL, Now, PRICE, Stage, authorization, due, offer, other, payer, signed, signed_in};
+use super::stage::{LOCAL, PRICE, Stage, authorization, due, offer, other, payer, signed, signed_in};
 
 const HASH: B256 = B256::repeat_byte(0xab);
 
@@ -349,7 +349,7 @@ async fn what_is_supported_is_told_at_the_start() {
 
 #[tokio::test]
 async fn a_facilitator_without_signers_is_told_at_the_start_where_they_matter() {
-    let stage = Stage::ours(toolcrib_devchain::Devchain::builder(Now).spawn().await.expect("a chain")).await;
+    let stage = Stage::ours(toolcrib_devchain::Devchain::builder(SystemClock).spawn().await.expect("a chain")).await;
     let list = |signers: &str| {
         let kinds = r#"[{"x402Version":2,"scheme":"exact","network":"eip155:31337"}]"#;
         Reply::Answer(200, format!(r#"{{"kinds":{kinds},"extensions":[],"signers":{signers}}}"#))
@@ -377,7 +377,7 @@ async fn a_facilitator_without_signers_is_told_at_the_start_where_they_matter() 
 // attack: T2, T15
 #[tokio::test]
 async fn a_payment_is_not_taken_while_the_node_does_not_answer() {
-    let devchain = toolcrib_devchain::Devchain::builder(Now).spawn().await.expect("a chain");
+    let devchain = toolcrib_devchain::Devchain::builder(SystemClock).spawn().await.expect("a chain");
     let chain = super::stage::connect(&devchain.http_url(), LOCAL).await;
     drop(devchain);
     let server = Scripted::start([Reply::Answer(200, r#"{"isValid":true}"#.to_owned())]).await;
@@ -391,7 +391,7 @@ async fn a_payment_is_not_taken_while_the_node_does_not_answer() {
 async fn with_a_node_success_has_to_be_on_the_chain() {
     for stage in Stage::each().await {
         let offer = stage.offer();
-        let since = Now.now();
+        let since = SystemClock.now();
         // As it should be: the facilitator sends the transfer and names it.
         let payment = stage.payment();
         let hash = stage.send(&other(), stage.token.address, stage.transfer(&payment)).await;

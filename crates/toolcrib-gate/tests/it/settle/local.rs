@@ -23,7 +23,7 @@ use toolcrib_x402::{ChainAddress, asset};
 
 use super::scripted::{Loss, lossy};
 use super::stage::{
-    FUNDS, LOCAL, Now, PRICE, Stage, authorization, connect, due, offer, other, payer, recipient, settler, signed,
+    FUNDS, LOCAL, PRICE, Stage, SystemClock, authorization, connect, due, offer, other, payer, recipient, settler, signed,
 };
 
 fn bad(reason: &str) -> Verdict {
@@ -62,7 +62,7 @@ async fn money_moves_once_and_is_found_again() {
     for stage in Stage::each().await {
         let (settlement, offer, payment) = (stage.settlement(), stage.offer(), stage.payment());
         let due = due(&payment, &offer);
-        let since = Now.now();
+        let since = SystemClock.now();
         assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Open);
         assert!(matches!(settlement.verify(due).await, Verdict::Good { from_block: Some(_) }));
         assert_eq!(stage.settled().await, 0, "checking sends nothing");
@@ -164,7 +164,7 @@ async fn somebody_else_sends_it_first() {
     for stage in Stage::each().await {
         let (settlement, offer, payment) = (stage.settlement(), stage.offer(), stage.payment());
         let due = due(&payment, &offer);
-        let since = Now.now();
+        let since = SystemClock.now();
         assert!(matches!(settlement.verify(due).await, Verdict::Good { from_block: Some(_) }));
         let theirs = stage.send(&other(), stage.token.address, stage.transfer(&payment)).await;
         assert_eq!(settlement.settle(due, None, &Unrecorded).await, Outcome::Replayed);
@@ -179,7 +179,7 @@ async fn somebody_else_sends_it_first() {
 async fn somebody_else_is_faster_in_the_same_block() {
     for stage in Stage::each().await {
         let (settlement, offer, payment) = (Arc::new(stage.settlement()), stage.offer(), stage.payment());
-        let since = Now.now();
+        let since = SystemClock.now();
         let mut theirs = stage.unchecked(&other(), stage.transfer(&payment)).await;
         theirs.max_priority_fee_per_gas *= 10;
         theirs.max_fee_per_gas *= 20;
@@ -212,7 +212,7 @@ async fn somebody_else_is_faster_in_the_same_block() {
 async fn taken_back_or_spent_between_check_and_settlement() {
     for stage in Stage::each().await {
         let (settlement, offer) = (stage.settlement(), stage.offer());
-        let since = Now.now();
+        let since = SystemClock.now();
         let cancelled = stage.payment();
         assert!(matches!(settlement.verify(due(&cancelled, &offer)).await, Verdict::Good { from_block: Some(_) }));
         stage.cancel(&cancelled).await;
@@ -249,7 +249,7 @@ async fn forty_at_once(stage: &Stage, settlement: &LocalSettlement, first: u64) 
         let hash = transaction(outcome);
         let found = stage.chain.provider().get_transaction_by_hash(hash).await.expect("an answer").expect("mined");
         numbers.push(number(&found));
-        let found = settlement.look_up(due(payment, &offer), &recorded(Now.now(), hash)).await;
+        let found = settlement.look_up(due(payment, &offer), &recorded(SystemClock.now(), hash)).await;
         assert_eq!(found, Found::Settled { transaction: hash });
     }
     numbers.sort_unstable();
@@ -341,7 +341,7 @@ async fn a_number_that_was_not_sent_is_used_again() {
 
 /// The chain behind a node that loses the first transaction.
 async fn behind(stage: &Stage, loss: Loss) -> Chain {
-    let url = NodeUrl::parse(&lossy(stage.url(), loss).await).expect("a URL");
+    let url = NodeUrl::parse(&lossy(&stage.url, loss).await).expect("a URL");
     let mut config = ChainConfig::new(Network::by_id(LOCAL).expect("listed"), vec![url]).expect("a node");
     config.retries = Retries { attempts: 1, ..Retries::default() };
     Chain::connect(config).await.expect("the node answers")
@@ -356,7 +356,7 @@ async fn a_transaction_that_is_lost_on_the_way_leaves_no_gap() {
         let settlement = settlement.receipt_time(Duration::from_millis(300));
         let offer = stage.offer();
         let (first, second) = (stage.payment(), stage.payment());
-        let since = Now.now();
+        let since = SystemClock.now();
         assert!(
             named(&settlement.settle(due(&first, &offer), None, &Unrecorded).await).is_some(),
             "it is not known whether it arrived"
@@ -392,7 +392,7 @@ async fn a_transaction_that_is_not_mined_in_time_is_unknown_and_found_later() {
         let settlement = stage.settlement().receipt_time(Duration::from_millis(200));
         let (offer, payment) = (stage.offer(), stage.payment());
         let due = due(&payment, &offer);
-        let since = Now.now();
+        let since = SystemClock.now();
         stage.automine(false).await;
         let hash = named(&settlement.settle(due, None, &Unrecorded).await).expect("a transaction to look for");
         assert_eq!(settlement.look_up(due, &Record::since(since)).await, Found::Open);
@@ -432,7 +432,7 @@ async fn what_stands_in_the_way_is_told_at_the_start() {
         assert_eq!(codes(poor.check(&[stage.offer()]).await), [(codes::settlement::NO_GAS, Severity::Error)]);
     }
     // A chain on which something else, or nothing, is at the token's address; and one that is gone.
-    let bare = Devchain::builder(Now).spawn().await.expect("a chain");
+    let bare = Devchain::builder(SystemClock).spawn().await.expect("a chain");
     let chain = connect(&bare.http_url(), LOCAL).await;
     let settlement = LocalSettlement::new(Arc::new(settler()), [chain]).recipients([recipient()]);
     let offers = [offer(&asset::usdc(LOCAL).expect("listed"), PRICE)];
@@ -452,6 +452,6 @@ async fn without_a_node_nothing_is_attempted() {
     let due = due(&payment, &offer);
     assert!(matches!(settlement.verify(due).await, Verdict::Unclear { .. }));
     assert!(matches!(settlement.settle(due, None, &Unrecorded).await, Outcome::NotAttempted { .. }));
-    assert!(matches!(settlement.look_up(due, &Record::since(Now.now())).await, Found::Unclear { .. }));
+    assert!(matches!(settlement.look_up(due, &Record::since(SystemClock.now())).await, Found::Unclear { .. }));
     assert!(!format!("{settlement:?}").contains("Secret"), "{settlement:?}");
 }

@@ -8,9 +8,9 @@ use toolcrib_gate::{Facilitator, Found, LocalSettlement, NONE_SENT, Record, Sett
 use toolcrib_x402::asset;
 
 use super::scripted::Scripted;
-use super::stage::{Now, PRICE, authorization, due, offer, payer, recipient, settler, signed};
-use crate::fake::chain;
-use crate::lying::{FINAL, FROM, Fate, STRANGER, Signed, TRANSACTION, node};
+use super::stage::{PRICE, SystemClock, authorization, due, offer, payer, recipient, settler, signed};
+use toolcrib_testkit::nodes::fake::chain;
+use toolcrib_testkit::nodes::lying::{FINAL, FROM, Fate, STRANGER, Signed, TRANSACTION, node};
 
 const BASE: u64 = 8453;
 
@@ -22,7 +22,7 @@ async fn results_are_released_and_payments_given_back_as_the_rules_say() {
     let payment = signed(&offer, &token, authorization(payer().address()), payer());
     let about = Signed { token: token.address, authorization: payment.authorization };
     let due = due(&payment, &offer);
-    let record = Record { transaction: Some(TRANSACTION), from_block: Some(FROM), ..Record::since(Now.now()) };
+    let record = Record { transaction: Some(TRANSACTION), from_block: Some(FROM), ..Record::since(SystemClock.now()) };
     for case in about.cases() {
         let node = node(BASE, case.says).await;
         let local = LocalSettlement::new(Arc::new(settler()), [chain(&node)]).recipients([recipient()]);
@@ -85,7 +85,7 @@ async fn a_transfer_counts_by_what_the_facilitator_has_said() {
         let server = Scripted::start([]).await;
         server.announce(&[if is_announced { STRANGER } else { recipient() }]);
         let facilitator = Facilitator::from_setting(&server.url()).expect("a URL").confirm_with([chain(&node)]);
-        let record = Record { transaction, from_block: Some(FROM), ..Record::since(Now.now()) };
+        let record = Record { transaction, from_block: Some(FROM), ..Record::since(SystemClock.now()) };
         let found = facilitator.look_up(due(&payment, &offer), &record).await;
         assert!(expected(&found), "{what}: {found:?}");
         let sole = facilitator.sole_recipient().look_up(due(&payment, &offer), &record).await;
@@ -101,7 +101,7 @@ async fn signers_are_asked_for_again_when_one_is_not_known() {
     let payment = signed(&offer, &token, authorization(payer().address()), payer());
     let about = Signed { token: token.address, authorization: payment.authorization };
     let node = node(BASE, about.settled(FINAL)).await;
-    let record = Record { from_block: Some(FROM), ..Record::since(Now.now()) };
+    let record = Record { from_block: Some(FROM), ..Record::since(SystemClock.now()) };
     let look = async |facilitator: &Facilitator| facilitator.look_up(due(&payment, &offer), &record).await;
     let at = |url: &str| Facilitator::from_setting(url).expect("a URL").confirm_with([chain(&node)]);
     // One that is down, one that says nothing, and one that announces nobody: nothing is credited, and nothing is given up.

@@ -1,22 +1,17 @@
 //! A node with the test token on it, and payments in that token.
 
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_primitives::{Address, Bytes, U256, keccak256};
 use alloy_provider::Provider;
 use alloy_signer::SignerSync;
 use alloy_signer_local::PrivateKeySigner;
 use alloy_sol_types::{SolCall, SolValue};
-use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use std::ops::Deref;
 use toolcrib_chain::abi::IEIP3009;
-use toolcrib_chain::deploy::deploy_test_assets;
 use toolcrib_chain::network::Network;
-use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain, ChainConfig, NodeUrl};
+use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::sign::{CancelAuthorization, Domain, TransferAuthorization, TransferKind};
 use toolcrib_chain::transaction::{Call, Prepared};
 use toolcrib_chain::wallet::{LocalWallet, Wallet};
@@ -25,9 +20,9 @@ use toolcrib_core::clock::Clock as _;
 use toolcrib_core::money::Amount;
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
-/// The time of the machine: the same that anvil goes by.
-pub(crate) use toolcrib_gate::SystemClock as Now;
+pub(crate) use toolcrib_gate::SystemClock;
 use toolcrib_gate::{Due, LocalSettlement};
+use toolcrib_testkit::nodes::FundedNode;
 use toolcrib_x402::{Authorization, ChainAddress, EXACT, Extra, Offer, Payment, Signature, Version, asset};
 
 /// What a call costs.
@@ -57,91 +52,38 @@ pub(crate) fn other() -> LocalWallet {
     LocalWallet::development(6).expect("a development account")
 }
 
-/// A node with the token. It ends with the test.
-pub(crate) struct Stage {
-    _running: Running,
-    url: String,
-    pub(crate) chain: Chain,
-    pub(crate) token: asset::Token,
-}
+/// A node with the token, some of which the payer has.
+pub(crate) struct Stage(FundedNode);
 
-enum Running {
-    Ours { _devchain: Box<Devchain> },
-    Anvil { _child: Child },
+impl Deref for Stage {
+    type Target = FundedNode;
+
+    fn deref(&self) -> &FundedNode {
+        &self.0
+    }
 }
 
 impl Stage {
     /// One of each kind; without anvil only ours, and the test is recorded as skipped.
     pub(crate) async fn each() -> Vec<Self> {
-        let mut stages = vec![Self::ours(Devchain::builder(Now).spawn().await.expect("a chain")).await];
-        stages.extend(Self::anvil().await);
+        let mut stages = Vec::new();
+        for node in FundedNode::each(LOCAL).await {
+            stages.push(Self::set_up(node).await);
+        }
         stages
     }
 
     pub(crate) async fn ours(devchain: Devchain) -> Self {
-        let url = devchain.http_url();
-        Self::set_up(Running::Ours { _devchain: Box::new(devchain) }, url).await
+        Self::set_up(FundedNode::of(devchain).await).await
     }
 
-    async fn anvil() -> Option<Self> {
-        let program = toolcrib_testkit::anvil()?;
-        let mut child = Command::new(program)
-            .args(["--port", "0", "--chain-id", "31337"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("anvil starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let url = loop {
-            let line =
-                tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await.expect("in time").expect("readable");
-            if let Some(address) = line.expect("anvil says where it listens").strip_prefix("Listening on ") {
-                break format!("http://{}", address.trim());
-            }
-        };
-        // What it prints later must not fill the pipe.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Some(Self::set_up(Running::Anvil { _child: child }, url).await)
-    }
-
-    async fn set_up(running: Running, url: String) -> Self {
-        let chain = connect(&url, LOCAL).await;
-        let token = asset::usdc(LOCAL).expect("listed");
-        let deployer = LocalWallet::development(0).expect("a development account");
-        deploy_test_assets(&chain, &deployer).await.expect("deployed");
-        let stage = Self { _running: running, url, chain, token };
-        stage.mint(payer().address(), FUNDS).await;
-        stage
-    }
-
-    /// Another connection to the same node.
-    pub(crate) fn url(&self) -> &str {
-        &self.url
+    async fn set_up(node: FundedNode) -> Self {
+        node.mint(payer().address(), FUNDS).await;
+        Self(node)
     }
 
     pub(crate) fn settlement(&self) -> LocalSettlement {
         LocalSettlement::new(Arc::new(settler()), [self.chain.clone()]).recipients([recipient()])
-    }
-
-    pub(crate) async fn mint(&self, to: Address, amount: u64) {
-        let data = [&keccak256("mint(address,uint256)")[..4], &(to, U256::from(amount)).abi_encode()].concat();
-        self.send(&LocalWallet::development(0).expect("a development account"), self.token.address, data.into()).await;
-    }
-
-    /// Sends and waits; the transaction succeeds.
-    pub(crate) async fn send(&self, wallet: &dyn Wallet, to: Address, data: Bytes) -> B256 {
-        let call = Call { to, data, value: U256::ZERO };
-        self.chain.send(wallet, &call, Duration::from_secs(20)).await.expect("mined").transaction_hash
-    }
-
-    pub(crate) async fn balance(&self, account: Address) -> u64 {
-        let data = IEIP3009::balanceOfCall { account }.abi_encode().into();
-        let call = BoundedCall { to: self.token.address, data, from: None, gas: None, max_bytes: 32 };
-        match self.chain.call(&call).await.expect("an answer") {
-            CallOutcome::Returned(bytes) => U256::from_be_slice(&bytes).to(),
-            outcome => panic!("{outcome:?}"),
-        }
     }
 
     /// What recipient and payer have, to the unit.
@@ -154,33 +96,9 @@ impl Stage {
         }
     }
 
-    /// Transactions that an account has sent.
-    pub(crate) async fn count(&self, account: Address) -> u64 {
-        self.chain.provider().get_transaction_count(account).await.expect("an answer")
-    }
-
     /// Transactions of the account that settles.
     pub(crate) async fn settled(&self) -> u64 {
         self.count(settler().address()).await
-    }
-
-    pub(crate) async fn dev(&self, method: &'static str, params: Value) -> Value {
-        dev(&self.chain, method, params).await
-    }
-
-    /// Stops or starts mining each transaction at once.
-    pub(crate) async fn automine(&self, on: bool) {
-        self.dev("evm_setAutomine", json!([on])).await;
-    }
-
-    pub(crate) async fn mine(&self) {
-        self.dev("evm_mine", json!([])).await;
-    }
-
-    /// Transactions that wait: the difference between what an account has sent and what was mined.
-    pub(crate) async fn waiting(&self, account: Address) -> u64 {
-        let pending = self.chain.provider().get_transaction_count(account).pending().await.expect("an answer");
-        pending - self.count(account).await
     }
 
     /// The time of the newest block.
@@ -237,29 +155,12 @@ impl Stage {
         let data = [&selector[..4], &(authorizer, nonce, signature).abi_encode_params()].concat();
         self.send(&other(), self.token.address, data.into()).await;
     }
-
-    /// A contract from the committed artifacts.
-    pub(crate) async fn deploy(&self, name: &str, arguments: &[u8]) -> Address {
-        let request = json!({ "from": dev_signers()[0].address(), "data": code(name, arguments), "gas": "0xf00000" });
-        let hash: B256 = serde_json::from_value(self.dev("eth_sendTransaction", json!([request])).await).expect("a hash");
-        loop {
-            if let Some(receipt) = self.chain.receipt(hash).await.expect("an answer") {
-                return receipt.contract_address.expect("a contract");
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    }
 }
 
 pub(crate) async fn connect(url: &str, chain_id: u64) -> Chain {
     let network = Network::by_id(chain_id).expect("listed");
     let config = ChainConfig::new(network, vec![NodeUrl::parse(url).expect("a URL")]).expect("a node");
     Chain::connect(config).await.expect("the node answers")
-}
-
-/// A request that only development nodes know.
-pub(crate) async fn dev(chain: &Chain, method: &'static str, params: Value) -> Value {
-    chain.provider().client().request(method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
 }
 
 pub(crate) fn code(name: &str, arguments: &[u8]) -> Bytes {
@@ -289,7 +190,7 @@ pub(crate) fn authorization(from: Address) -> Authorization {
         to: recipient(),
         value: Amount::new(U256::from(PRICE)),
         valid_after: 0,
-        valid_before: Now.now().seconds() as u64 + 600,
+        valid_before: SystemClock.now().seconds() as u64 + 600,
         nonce: keccak256(COUNT.fetch_add(1, Ordering::SeqCst).to_be_bytes()),
     }
 }

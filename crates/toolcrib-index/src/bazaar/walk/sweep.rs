@@ -2,7 +2,7 @@
 
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{self, Code};
-use toolcrib_store::database::{Row, Value};
+use toolcrib_store::database::Value;
 
 use super::writing::spread;
 use super::{CatalogueFollower, Lease, MAX_RETRY_AFTER, WalkEnd, WalkState};
@@ -101,7 +101,7 @@ struct Dropped {
 async fn drop_part(index: &Index, values: &[Value<'_>], now: UnixTime) -> Result<Dropped, Error> {
     let mut transaction = index.database().begin().await?;
     let entries = transaction.fetch(DROP, values).await?;
-    let mut ids = entries.iter().map(|row| Ok(row.integer(0)?)).collect::<Result<Vec<i64>, Error>>()?;
+    let mut ids = entries.iter().map(|row| Ok(row.scalar()?)).collect::<Result<Vec<i64>, Error>>()?;
     ids.sort_unstable();
     ids.dedup();
     let list = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
@@ -113,7 +113,7 @@ async fn drop_part(index: &Index, values: &[Value<'_>], now: UnixTime) -> Result
             AND NOT EXISTS (SELECT 1 FROM index_bazaar_entry e WHERE e.resource = index_bazaar_resource.id) RETURNING id"
         );
         let rows = transaction.fetch_made(sql, &[Value::Integer(now.seconds())]).await?;
-        unlisted = rows.iter().map(|row: &Row| Ok(row.integer(0)?)).collect::<Result<Vec<i64>, Error>>()?;
+        unlisted = rows.iter().map(|row| Ok(row.scalar()?)).collect::<Result<Vec<i64>, Error>>()?;
         // Of a resource that others list as well, another claim may be shown from now on.
         let kinds = |id: &i64| if unlisted.contains(id) { Kinds::DELISTED } else { Kinds::FACTS };
         let events: Vec<_> = ids.iter().map(|id| (ResourceView::key_of(*id), kinds(id))).collect();

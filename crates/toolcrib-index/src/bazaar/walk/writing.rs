@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use alloy_primitives::B256;
 use toolcrib_core::clock::UnixTime;
-use toolcrib_store::database::{Bulk, Column, Transaction, Value};
+use toolcrib_store::database::{Bulk, Column, FromRow as _, Transaction, Value};
+use toolcrib_store::{row, sql};
 use toolcrib_x402::{CatalogueItem, ItemAccess};
 
 use super::{LEASE_SECONDS, Lease};
@@ -26,7 +27,24 @@ pub(super) struct Written {
 }
 
 const RENEW: &str = "UPDATE index_bazaar_facilitator SET leased_until = $1 WHERE id = $2 AND lease = $3 AND walk = $4";
-const KNOWN: &str = "SELECT identity, id, listed FROM index_bazaar_resource WHERE identity";
+
+row! {
+    struct KnownRow {
+        identity: B256,
+        id: i64,
+        listed: bool,
+    }
+}
+
+row! {
+    /// What a facilitator claims about a resource.
+    struct ClaimRow<'r> {
+        resource: i64,
+        claim: &'r str,
+    }
+}
+
+const KNOWN: &str = sql!("SELECT ", KnownRow::COLUMNS, " FROM index_bazaar_resource WHERE identity");
 const ENTRIES: &str = "SELECT COUNT(*) FROM index_bazaar_entry WHERE facilitator = $1";
 const NEW: Bulk = Bulk {
     table: "index_bazaar_resource",
@@ -103,7 +121,7 @@ pub(super) async fn page(
     let mut written = Written::default();
     // What this facilitator lists already stays; of others there are at most so many.
     let count = transaction.fetch_optional(ENTRIES, &[Value::Integer(lease.id)]).await?;
-    let listed = count.ok_or(Error::Corrupt { what: "count of resources" })?.integer(0)?;
+    let listed = count.ok_or(Error::Corrupt { what: "count of resources" })?.scalar::<i64>()?;
     let mut room = options.max_items.saturating_sub(usize::try_from(listed).unwrap_or(usize::MAX));
     rows.retain(|row| {
         let is_listed = before.get(&row.identity).is_some_and(|known| claims.contains_key(&known.id));
@@ -143,11 +161,9 @@ async fn known(transaction: &mut Transaction, rows: &[Row]) -> Result<HashMap<B2
     if keys.is_empty() {
         return Ok(HashMap::new());
     }
-    let read = |row: &toolcrib_store::database::Row| {
-        let identity = B256::try_from(row.bytes(0)?).map_err(|_| Error::Corrupt { what: "identity of a resource" })?;
-        Ok((identity, Known { id: row.integer(1)?, listed: row.boolean(2)? }))
-    };
-    transaction.fetch_among(KNOWN, &[], &keys).await?.iter().map(read).collect()
+    let rows = transaction.fetch_among(KNOWN, &[], &keys).await?;
+    let read = |row: KnownRow| (row.identity, Known { id: row.id, listed: row.listed });
+    KnownRow::from_rows(&rows).map(|row| Ok(read(row?))).collect()
 }
 
 /// What a facilitator claimed about resources before.
@@ -161,10 +177,11 @@ async fn claims(
         return Ok(HashMap::new());
     }
     let list = ids.join(", ");
-    let sql = format!("SELECT resource, claim FROM index_bazaar_entry WHERE facilitator = $1 AND resource IN ({list})");
+    let sql = format!("SELECT {} FROM index_bazaar_entry WHERE facilitator = $1 AND resource IN ({list})", ClaimRow::COLUMNS);
     let rows = transaction.fetch_made(sql, &[Value::Integer(facilitator)]).await?;
     // One that cannot be read is written anew.
-    rows.iter().map(|row| Ok((row.integer(0)?, serde_json::from_str(row.text(1)?).unwrap_or_default()))).collect()
+    let read = |row: ClaimRow<'_>| (row.resource, serde_json::from_str(row.claim).unwrap_or_default());
+    ClaimRow::from_rows(&rows).map(|row| Ok(read(row?))).collect()
 }
 
 async fn add(transaction: &mut Transaction, rows: &[&Row], now: UnixTime) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use toolcrib_core::clock::{Clock as _, UnixTime};
 use toolcrib_index::Index;
 use toolcrib_index::agents::{AgentCensus, feed_key};
 
-use super::scripted::{Hand, good, indexes, name, refused, set, unreachable, worker};
+use super::scripted::{MovingClock, good, indexes, name, refused, set, unreachable, worker};
 
 /// The changes after a cursor, as names and words.
 async fn after(index: &Index, cursor: i64) -> Vec<(i64, String, String)> {
@@ -24,19 +24,19 @@ fn said(changes: &[(i64, String, String)]) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_happens_to_agents_is_in_the_feed() {
     for (place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         set(&index, &["a.agt", "b.agt"], &clock).await;
         assert_eq!(said(&after(&index, 0).await), ["1 a.agt listed", "2 b.agt listed"]);
         let verified = worker(&index, &clock, |domain: &AgtDomain| good(domain, 1_000, |_| ()));
         verified.round().await.expect("a round");
         assert_eq!(said(&after(&index, 2).await), ["3 a.agt verification", "4 b.agt verification"]);
         // The same verdict, and a check that could not be completed, are no changes.
-        clock.forward(10_000);
+        clock.advance(10_000);
         verified.round().await.expect("a round");
-        clock.forward(10_000);
+        clock.advance(10_000);
         worker(&index, &clock, |_: &AgtDomain| unreachable()).round().await.expect("a round");
         assert_eq!(after(&index, 4).await, []);
-        clock.forward(10_000);
+        clock.advance(10_000);
         let mixed = worker(&index, &clock, |domain: &AgtDomain| match domain.as_str() {
             "a.agt" => good(domain, 1_000, |_| ()),
             _ => refused("invalid-owner", "agent.holder_not_owner"),
@@ -60,10 +60,10 @@ async fn what_happens_to_agents_is_in_the_feed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn checks_are_counted_by_state_and_by_error() {
     for (_place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         assert_eq!(index.agent_census(clock.now()).await.expect("counts"), AgentCensus::default());
         set(&index, &["a.agt", "b.agt", "c.agt", "d.agt"], &clock).await;
-        clock.forward(90);
+        clock.advance(90);
         let census = index.agent_census(clock.now()).await.expect("counts");
         assert_eq!(census.states, [("pending".to_owned(), 4)]);
         let waits = census.oldest_due.map(|since| clock.now().seconds() - since.seconds());
@@ -80,7 +80,7 @@ async fn checks_are_counted_by_state_and_by_error() {
         assert_eq!(census.unreachable, counted(&[("fetch.dns_failed", 1)]));
         assert_eq!((census.good, census.due, census.oldest_due), (2, 0, None));
         // A good verdict that is too old does not count, and is due.
-        clock.forward(100_000);
+        clock.advance(100_000);
         let census = index.agent_census(clock.now()).await.expect("counts");
         assert_eq!((census.good, census.due), (0, 4));
         assert!(census.oldest_due.is_some_and(|since| since > UnixTime::from_seconds(0)));

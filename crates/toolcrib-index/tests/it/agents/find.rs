@@ -7,7 +7,7 @@ use toolcrib_core::clock::{Clock as _, UnixTime};
 use toolcrib_index::agents::{AgentCursor, AgentFacts, AgentPricing, AgentProtocol, AgentQuery, AgentResolution, MaxPrice};
 use toolcrib_index::{Error, Index};
 
-use super::scripted::{Hand, good, indexes, name, refused, set, unreachable, worker};
+use super::scripted::{MovingClock, good, indexes, name, refused, set, unreachable, worker};
 
 fn paid(model: &str, amount: &str, currency: &str) -> Option<AgentPricing> {
     let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
@@ -60,7 +60,7 @@ async fn found(index: &Index, query: AgentQuery, now: UnixTime) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn filters_look_at_verified_content_alone() {
     for (_place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let names = ["translator.agt", "painter.agt", "free.agt", "euro.agt", "down.agt", "hidden.agt", "nothing.agt"];
         set(&index, &names, &clock).await;
         worker(&index, &clock, script).round().await.expect("a round");
@@ -118,16 +118,16 @@ async fn filters_look_at_verified_content_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_newer_than_now() {
     for (_place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         set(&index, &["cheat.agt"], &clock).await;
         let worker = worker(&index, &clock, |domain: &AgtDomain| {
             good(domain, if domain.sld() == "cheat" { i64::from(u32::MAX) } else { super::scripted::NOW + 50 }, |_| ())
         });
         worker.round().await.expect("a round");
-        clock.forward(100);
+        clock.advance(100);
         set(&index, &["cheat.agt", "honest.agt"], &clock).await;
         worker.round().await.expect("a round");
-        clock.forward(9_000);
+        clock.advance(9_000);
         worker.round().await.expect("a round");
         assert_eq!(found(&index, AgentQuery::default(), clock.now()).await, ["honest", "cheat"]);
     }
@@ -136,7 +136,7 @@ async fn nobody_is_newer_than_now() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_have_every_agent_once() {
     for (_place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let names: Vec<String> = (0..53).map(|n| format!("n{n}.agt")).collect();
         set(&index, &names.iter().map(String::as_str).collect::<Vec<_>>(), &clock).await;
         // Many of one time, so that the name decides.
@@ -170,7 +170,7 @@ async fn pages_have_every_agent_once() {
 async fn hostile_texts_are_kept() {
     const HOSTILE: &str = "a\0b\u{202e}' OR 1=1; -- % _ \\ \u{10ffff}\u{1f468}\u{200d}\u{1f469}";
     for (_place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         set(&index, &["a.agt", "b.agt"], &clock).await;
         let script = |domain: &AgtDomain| match domain.sld() {
             "a" => match good(domain, 1_000, |facts| {

@@ -7,7 +7,7 @@ use toolcrib_core::clock::{Clock as _, UnixTime};
 use toolcrib_index::Index;
 use toolcrib_index::agents::{AgentMemory, AgentOptions, AgentResolution, AgentWorker, ResolveAgent};
 
-use super::scripted::{Hand, NOW, good, indexes, name, set, unreachable};
+use super::scripted::{MovingClock, NOW, good, indexes, name, set, unreachable};
 
 /// Resolves as it is told, and notes what it was told to remember.
 struct Noting {
@@ -25,14 +25,14 @@ impl ResolveAgent for Noting {
 /// One check of the one name that is due, in a process of its own: what it was told to remember.
 async fn check(
     index: &Index,
-    clock: &Hand,
+    clock: &MovingClock,
     answer: impl Fn(&AgtDomain) -> AgentResolution + Send + Sync + 'static,
 ) -> Option<AgentMemory> {
     let remembered = Arc::new(Mutex::new(Vec::new()));
     let resolver = Noting { answer: Box::new(answer), remembered: Arc::clone(&remembered) };
     let worker = AgentWorker::new(index.clone(), resolver, Arc::new(clock.clone()), AgentOptions::default()).expect("a worker");
     assert_eq!(worker.round().await.expect("a round").leased, 1);
-    clock.forward(200_000);
+    clock.advance(200_000);
     let mut remembered = remembered.lock().expect("no panic");
     assert_eq!(remembered.len(), 1);
     remembered.remove(0)
@@ -45,7 +45,7 @@ fn made(memory: Option<&AgentMemory>) -> Option<(i64, &str)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_verified_is_remembered_across_processes() {
     for (place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         set(&index, &["a.agt"], &clock).await;
         assert_eq!(check(&index, &clock, |domain| good(domain, 1_000, |_| ())).await, None);
         // Another process of the same index, and one after a restart.
@@ -75,7 +75,7 @@ async fn what_was_verified_is_remembered_across_processes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_time_in_the_future_does_not_make_updates_look_old() {
     for (_place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         set(&index, &["a.agt"], &clock).await;
         let future = NOW + 10_000_000;
         check(&index, &clock, move |domain| good(domain, future, |_| ())).await;
@@ -90,7 +90,7 @@ async fn a_time_in_the_future_does_not_make_updates_look_old() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_lost_its_lease_does_not_remember() {
     for (_place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         set(&index, &["a.agt"], &clock).await;
         // The name leaves the list and comes back while it is resolved, so that the lease is gone.
         let (begun, open) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));

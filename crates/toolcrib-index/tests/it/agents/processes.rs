@@ -62,7 +62,7 @@ fn start(setting: &str) -> Started {
 }
 
 async fn count(index: &Index, sql: &'static str) -> i64 {
-    index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").integer(0).expect("a number")
+    index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").scalar::<i64>().expect("a number")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,39 +1,20 @@
 //! A resolver that follows a script, and a clock that is set by hand.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use alloy_primitives::{Address, keccak256};
 use toolcrib_core::agent::AgtDomain;
-use toolcrib_core::clock::{Clock, UnixTime};
+use toolcrib_core::clock::{Clock as _, UnixTime};
 use toolcrib_index::Index;
 use toolcrib_index::agents::{
     AgentFacts, AgentMemory, AgentOptions, AgentProtocol, AgentResolution, AgentStep, AgentVerdict, AgentWorker, ResolveAgent,
 };
 use toolcrib_index::listing::Failure;
 
-use crate::databases::{Backend, Place};
+pub(crate) use toolcrib_testkit::clock::MovingClock;
+use toolcrib_testkit::databases::{Backend, Place};
 
 pub(crate) const NOW: i64 = 1_800_000_000;
-
-#[derive(Clone, Debug)]
-pub(crate) struct Hand(Arc<AtomicI64>);
-
-impl Hand {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicI64::new(NOW)))
-    }
-
-    pub(crate) fn forward(&self, seconds: i64) {
-        self.0.fetch_add(seconds, Ordering::SeqCst);
-    }
-}
-
-impl Clock for Hand {
-    fn now(&self) -> UnixTime {
-        UnixTime::from_seconds(self.0.load(Ordering::SeqCst))
-    }
-}
 
 /// Resolves as a function says.
 pub(crate) struct Scripted<F>(pub(crate) F);
@@ -58,11 +39,11 @@ pub(crate) fn name(text: &str) -> AgtDomain {
     AgtDomain::parse(text).expect("a name")
 }
 
-pub(crate) async fn set(index: &Index, names: &[&str], clock: &Hand) {
+pub(crate) async fn set(index: &Index, names: &[&str], clock: &MovingClock) {
     index.set_agent_names(&names.iter().map(|text| name(text)).collect(), clock.now()).await.expect("a list");
 }
 
-pub(crate) fn worker<F>(index: &Index, clock: &Hand, script: F) -> AgentWorker<Scripted<F>>
+pub(crate) fn worker<F>(index: &Index, clock: &MovingClock, script: F) -> AgentWorker<Scripted<F>>
 where
     F: Fn(&AgtDomain) -> AgentResolution + Send + Sync,
 {

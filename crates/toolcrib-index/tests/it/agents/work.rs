@@ -11,12 +11,12 @@ use toolcrib_index::agents::{
     AgentMemory, AgentOptions, AgentQuery, AgentResolution, AgentRound, AgentWorker, NamesFile, ResolveAgent,
 };
 
-use super::scripted::{Hand, good, indexes, name, refused, set, unreachable, worker};
+use super::scripted::{MovingClock, good, indexes, name, refused, set, unreachable, worker};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_changes_is_followed() {
     for (_place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("names");
         let mut file = NamesFile::new(path.clone());
@@ -37,7 +37,7 @@ async fn a_list_that_changes_is_followed() {
         let (_, changes) = file.refresh(&index, clock.now()).await.expect("read").expect("new");
         assert_eq!((changes.added, changes.left), (1, 1));
         assert!(index.last_agent_change().await.expect("a number") > before);
-        clock.forward(10_000);
+        clock.advance(10_000);
         seen.lock().unwrap().clear();
         worker.round().await.expect("a round");
         let mut names = std::mem::take(&mut *seen.lock().unwrap());
@@ -62,7 +62,7 @@ async fn a_list_that_changes_is_followed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn flips_are_recorded_and_bounded() {
     for (_place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         set(&index, &["a.agt"], &clock).await;
         let round = AtomicUsize::new(0);
         let worker = worker(&index, &clock, |domain: &AgtDomain| match round.load(Ordering::SeqCst) {
@@ -75,7 +75,7 @@ async fn flips_are_recorded_and_bounded() {
         });
         let domain = name("a.agt");
         let step = async || {
-            clock.forward(100_000);
+            clock.advance(100_000);
             worker.round().await.expect("a round");
             round.fetch_add(1, Ordering::SeqCst);
             index.agent(&domain).await.expect("read").expect("an agent")
@@ -102,7 +102,7 @@ async fn flips_are_recorded_and_bounded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_cannot_be_reached_keeps_the_verdict() {
     for (_place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         set(&index, &["a.agt", "new.agt"], &clock).await;
         let is_down = std::sync::atomic::AtomicBool::new(false);
         let worker = worker(&index, &clock, |domain: &AgtDomain| {
@@ -113,7 +113,7 @@ async fn who_cannot_be_reached_keeps_the_verdict() {
         let new = index.agent(&name("new.agt")).await.expect("read").expect("an agent");
         assert!(new.verdict.is_none() && new.checked_at.is_none() && new.trouble.is_some());
         is_down.store(true, Ordering::SeqCst);
-        clock.forward(4_000);
+        clock.advance(4_000);
         let begun = clock.now();
         assert_eq!(worker.round().await.expect("a round").unreachable, 2);
         let view = index.agent(&name("a.agt")).await.expect("read").expect("an agent");
@@ -122,12 +122,12 @@ async fn who_cannot_be_reached_keeps_the_verdict() {
         assert!(view.is_good(clock.now()) && view.facts(clock.now()).is_some(), "the verdict stays");
         assert_eq!(index.agent_changes(&name("a.agt"), 10).await.expect("changes").len(), 1, "and nothing flipped");
         // It is tried again soon, and then less and less often.
-        clock.forward(10);
+        clock.advance(10);
         assert_eq!(worker.round().await.expect("a round").leased, 0);
-        clock.forward(60);
+        clock.advance(60);
         assert_eq!(worker.round().await.expect("a round").leased, 1);
         // A verdict does not hold for ever.
-        clock.forward(90_000);
+        clock.advance(90_000);
         worker.round().await.expect("a round");
         let old = index.agent(&name("a.agt")).await.expect("read").expect("an agent");
         assert!(old.verdict.as_ref().is_some_and(|verdict| verdict.verified) && !old.is_good(clock.now()));
@@ -135,7 +135,7 @@ async fn who_cannot_be_reached_keeps_the_verdict() {
         assert!(page.agents.is_empty());
         // Back again: the trouble is over.
         is_down.store(false, Ordering::SeqCst);
-        clock.forward(4_000);
+        clock.advance(4_000);
         worker.round().await.expect("a round");
         let back = index.agent(&name("a.agt")).await.expect("read").expect("an agent");
         assert!(back.is_good(clock.now()) && back.trouble.is_none());
@@ -159,7 +159,7 @@ impl ResolveAgent for Gate {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_ran_out_writes_nothing() {
     for (_place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         set(&index, &["a.agt", "b.agt"], &clock).await;
         let (begun, open) = (Arc::new(tokio::sync::Semaphore::new(0)), Arc::new(tokio::sync::Semaphore::new(0)));
         let gate = Gate { begun: begun.clone(), open: open.clone() };
@@ -168,7 +168,7 @@ async fn a_lease_that_ran_out_writes_nothing() {
         let waiting = tokio::spawn(async move { slow.round().await });
         let _ = begun.acquire_many(2).await.expect("both are held");
         assert_eq!(quick.round().await.expect("a round").leased, 0, "held by another");
-        clock.forward(300);
+        clock.advance(300);
         assert_eq!(quick.round().await.expect("a round").judged, 2, "the lease is over");
         open.add_permits(10);
         let late = waiting.await.expect("ended").expect("a round");
@@ -184,7 +184,7 @@ async fn a_lease_that_ran_out_writes_nothing() {
 async fn ten_thousand_names_are_checked_again() {
     const NAMES: usize = 10_000;
     for (place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let names = (0..NAMES).map(|n| name(&format!("agent-{n}.agt"))).collect();
         let begun = Instant::now();
         index.set_agent_names(&names, clock.now()).await.expect("a list");
@@ -211,7 +211,7 @@ async fn ten_thousand_names_are_checked_again() {
             let changed = if check == 1 { NAMES } else { 0 };
             assert_eq!((done.judged, done.changed, done.lost), (NAMES, changed, 0));
             assert_eq!(resolved.swap(0, Ordering::Relaxed), NAMES, "each name once");
-            clock.forward(2 * 3_600);
+            clock.advance(2 * 3_600);
         }
         let begun = Instant::now();
         let query = AgentQuery { words: Some("agent 77".to_owned()), limit: 20, ..AgentQuery::default() };
@@ -230,7 +230,7 @@ async fn ten_thousand_names_are_checked_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_runs_until_it_is_told_to_stop() {
     for (_place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let names: Vec<String> = (0..300).map(|n| format!("n{n}.agt")).collect();
         set(&index, &names.iter().map(String::as_str).collect::<Vec<_>>(), &clock).await;
         let resolved = AtomicUsize::new(0);
@@ -254,7 +254,7 @@ async fn a_worker_runs_until_it_is_told_to_stop() {
 async fn exports_have_agents() {
     let mut exports = Vec::new();
     for (_place, index) in indexes().await {
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         set(&index, &["a.agt", "b.agt", "down.agt"], &clock).await;
         let worker = worker(&index, &clock, |domain: &AgtDomain| match domain.sld() {
             "a" => good(domain, 1_000, |_| ()),

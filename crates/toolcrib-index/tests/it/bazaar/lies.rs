@@ -4,8 +4,8 @@ use serde_json::{Value as Json, json};
 use toolcrib_core::codes::{self, Code, bazaar as code};
 use toolcrib_index::bazaar::{BazaarOptions, Walk, WalkEnd};
 
-use super::server::{Behaviour, Catalogue, Hand, follower, follower_of, indexes, item, options, status, url, urls, walk};
-use crate::support::{Script, Server, Step};
+use super::server::{Behaviour, Catalogue, MovingClock, follower, follower_of, indexes, item, options, status, url, urls, walk};
+use toolcrib_testkit::servers::{Script, Server, Step};
 
 fn items(count: usize) -> Vec<Json> {
     (0..count).map(|number| item(&url(number))).collect()
@@ -16,15 +16,15 @@ async fn after(lie: impl Fn(&mut Behaviour)) -> Vec<(Walk, usize)> {
     let mut walks = Vec::new();
     for (_place, index) in indexes().await {
         let catalogue = Catalogue::start(items(50)).await;
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let follower = follower(&index, &catalogue, &clock);
         catalogue.set(|behaviour| behaviour.cap = Some(20));
         assert_eq!(walk(&follower).await.end, WalkEnd::Complete);
         catalogue.set(&lie);
-        clock.forward(4_000);
+        clock.advance(4_000);
         let (first, before) = (walk(&follower).await, catalogue.pages());
         for _ in 0..4 {
-            clock.forward(7_300);
+            clock.advance(7_300);
             walk(&follower).await;
         }
         assert_eq!(urls(&index).await.len(), 50, "nothing is unlisted within a day");
@@ -90,27 +90,27 @@ async fn answers_that_are_no_page() {
 async fn a_facilitator_is_asked_again_when_it_says() {
     for (_place, index) in indexes().await {
         let catalogue = Catalogue::start(items(1)).await;
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let follower = follower(&index, &catalogue, &clock);
         let limited = |seconds: &str| status("429 Too Many Requests", &format!("Retry-After: {seconds}\r\n"), "");
         catalogue.set(|behaviour| behaviour.instead = Some(limited("600")));
         assert_eq!(walk(&follower).await.end, WalkEnd::Early(code::STATUS));
         for (pause, expected) in [(599, 0), (1, 1)] {
-            clock.forward(pause);
+            clock.advance(pause);
             assert_eq!(follower.round().await.expect("a round").len(), expected, "{pause}");
         }
         // No pause lasts a year, and one that cannot be read is replaced by ours.
         for (said, longest) in [("99999999999", 86_400), ("soon", 3_600), ("-5", 3_600)] {
             catalogue.set(|behaviour| behaviour.instead = Some(limited(said)));
-            clock.forward(86_400);
+            clock.advance(86_400);
             walk(&follower).await;
             assert!(follower.round().await.expect("a round").is_empty(), "{said}");
-            clock.forward(longest);
+            clock.advance(longest);
             walk(&follower).await;
         }
         // Pauses after failures grow, and end with the first walk that works.
         catalogue.set(|behaviour| behaviour.instead = None);
-        clock.forward(86_400);
+        clock.advance(86_400);
         assert_eq!(walk(&follower).await.end, WalkEnd::Complete);
     }
 }
@@ -128,7 +128,7 @@ async fn bad_items_are_skipped_and_the_others_listed() {
         loud["iconUrl"] = json!("javascript:alert(1)");
         all.push(loud);
         let catalogue = Catalogue::start(all).await;
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let follower = follower(&index, &catalogue, &clock);
         let first = walk(&follower).await;
         assert_eq!((first.end, first.items, first.skipped, first.added), (WalkEnd::Complete, 8, 4, 4));
@@ -136,7 +136,7 @@ async fn bad_items_are_skipped_and_the_others_listed() {
         let shown = views.iter().find(|view| view.url == url(9)).and_then(|view| view.claim()).expect("a claim");
         assert_eq!(shown.description.as_deref(), Some("red \\u{1b}[31m \\u{202e}evil\\u{0}"));
         assert_eq!(shown.icon, None);
-        clock.forward(4_000);
+        clock.advance(4_000);
         assert_eq!(walk(&follower).await.skipped, 4, "counted each time");
     }
 }
@@ -147,7 +147,7 @@ async fn large_items_cost_themselves_alone() {
         let mut all = items(30);
         all[11]["description"] = json!("x".repeat(70_000));
         let catalogue = Catalogue::start(all).await;
-        let walk = walk(&follower(&index, &catalogue, &Hand::new())).await;
+        let walk = walk(&follower(&index, &catalogue, &MovingClock::new())).await;
         // The page is larger than is read, fewer items are asked for, and at last the one.
         assert_eq!((walk.end, walk.items, walk.skipped, walk.added), (WalkEnd::Complete, 30, 1, 29));
         assert!(!urls(&index).await.contains(&url(11)));
@@ -159,14 +159,14 @@ async fn a_facilitator_has_so_many_resources_and_no_more() {
     for (_place, index) in indexes().await {
         let catalogue = Catalogue::start(items(60)).await;
         catalogue.set(|behaviour| behaviour.cap = Some(20));
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let few = BazaarOptions { max_items: 30, ..options() };
         let follower = follower_of(&index, vec![catalogue.facilitator()], &clock, few);
         let first = walk(&follower).await;
         assert_eq!((first.end, first.items, first.added, first.skipped), (WalkEnd::Early(code::TOO_MANY), 40, 30, 10));
         // Others in their place do not come in on top.
         catalogue.set(|behaviour| behaviour.items = (100..160).map(|number| item(&url(number))).collect());
-        clock.forward(4_000);
+        clock.advance(4_000);
         assert_eq!(walk(&follower).await.added, 0);
         assert_eq!(urls(&index).await.len(), 30);
         let pages = BazaarOptions { max_pages: 1, ..options() };
@@ -184,7 +184,7 @@ async fn silent(steps: Vec<Step>) -> Code {
         let server = Server::start(Script::plain(steps.clone())).await;
         let url = format!("http://{}", server.address);
         let facilitator = toolcrib_index::bazaar::Facilitator::from_setting(&url).expect("a URL");
-        let follower = follower_of(&index, vec![facilitator], &Hand::new(), options());
+        let follower = follower_of(&index, vec![facilitator], &MovingClock::new(), options());
         let WalkEnd::Early(code) = walk(&follower).await.end else { panic!("no walk") };
         assert!(found.is_none_or(|found| found == code));
         found = Some(code);
@@ -207,7 +207,7 @@ async fn a_facilitator_that_hangs_drips_or_never_ends() {
         let url = format!("http://{}", server.address);
         let facilitator = toolcrib_index::bazaar::Facilitator::from_setting(&url).expect("a URL");
         let few = BazaarOptions { max_pages: 3, ..options() };
-        let walk = walk(&follower_of(&index, vec![facilitator], &Hand::new(), few)).await;
+        let walk = walk(&follower_of(&index, vec![facilitator], &MovingClock::new(), few)).await;
         assert_eq!((walk.end, walk.items, walk.skipped), (WalkEnd::Early(code::TOO_MANY), 3, 3));
     }
 }

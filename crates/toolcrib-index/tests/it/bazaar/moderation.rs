@@ -8,7 +8,7 @@ use toolcrib_index::search::{Filters, Search, SearchOptions, SearchQuery, Source
 use toolcrib_index::{Index, export};
 use toolcrib_store::{Database, Location};
 
-use super::server::{Catalogue, Hand, changes, follower, indexes, item, listed, url, urls, walk};
+use super::server::{Catalogue, MovingClock, changes, follower, indexes, item, listed, url, urls, walk};
 use super::walks::{DAY, HOUR};
 
 async fn subject(index: &Index, id: i64) -> Subject {
@@ -34,7 +34,7 @@ async fn found(search: &Search) -> Vec<i64> {
 async fn what_the_operator_blocks_or_hides_is_read_nowhere_but_by_its_number() {
     for (_place, index) in indexes().await {
         let catalogue = Catalogue::start((0..3).map(|number| item(&url(number))).collect()).await;
-        let (clock, mut cursor) = (Hand::new(), 0);
+        let (clock, mut cursor) = (MovingClock::new(), 0);
         walk(&follower(&index, &catalogue, &clock)).await;
         let search = Search::open(index.clone(), SearchOptions::default()).await.expect("search");
         changes(&index, &mut cursor).await;
@@ -78,7 +78,7 @@ async fn a_blocked_resource_that_comes_back_is_still_blocked() {
     for (_place, index) in indexes().await {
         let all: Vec<_> = (0..2).map(|number| item(&url(number))).collect();
         let catalogue = Catalogue::start(all.clone()).await;
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let follower = follower(&index, &catalogue, &clock);
         walk(&follower).await;
         let bad = listed(&index).await.into_iter().find(|view| view.url == url(1)).expect("a resource");
@@ -87,14 +87,14 @@ async fn a_blocked_resource_that_comes_back_is_still_blocked() {
         // It leaves for so long that its number is forgotten.
         catalogue.set(|behaviour| drop(behaviour.items.remove(1)));
         for pause in [HOUR, HOUR, 2 * DAY, 10 * DAY, HOUR] {
-            clock.forward(pause);
+            clock.advance(pause);
             walk(&follower).await;
         }
         assert_eq!(index.resource_subject(ResourceRef::Number(bad.id)).await.expect("read"), None);
         let rules = index.moderation_rules(10).await.expect("rules");
         assert_eq!(rules[0].subject, format!("x402_bazaar/{:#x}", bad.identity));
         catalogue.set(|behaviour| behaviour.items = all);
-        clock.forward(HOUR);
+        clock.advance(HOUR);
         assert_eq!(walk(&follower).await.added, 1);
         assert_eq!(urls(&index).await, [url(0)], "under another number, and still blocked");
         let rules = index.moderation_rules(10).await.expect("rules");
@@ -112,7 +112,7 @@ async fn a_blocked_resource_that_comes_back_is_still_blocked() {
 async fn reports_about_resources_are_kept_by_what_they_are() {
     for (_place, index) in indexes().await {
         let catalogue = Catalogue::start(vec![item(&url(0)), item(&url(1))]).await;
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         walk(&follower(&index, &catalogue, &clock)).await;
         let views = listed(&index).await;
         let (bad, other) = (&views[0], &views[1]);

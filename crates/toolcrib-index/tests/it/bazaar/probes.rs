@@ -8,8 +8,8 @@ use toolcrib_index::Index;
 use toolcrib_index::bazaar::{BazaarOptions, ProbeFacts, Prober, ResourceView};
 use toolcrib_index::feed::Kinds;
 
-use super::server::{Catalogue, Hand, PAYEE, USDC, changes, follower, indexes, item, listed, options, walk};
-use crate::support::{Request, World, answer, ok};
+use super::server::{Catalogue, MovingClock, PAYEE, USDC, changes, follower, indexes, item, listed, options, walk};
+use toolcrib_testkit::servers::{Request, World, answer, ok};
 
 fn challenge(amount: &str) -> Vec<u8> {
     let body = json!({"x402Version": 1, "error": "pay", "accepts": [{
@@ -20,12 +20,12 @@ fn challenge(amount: &str) -> Vec<u8> {
     answer("402 Payment Required", "Content-Type: application/json\r\n", body.to_string().as_bytes())
 }
 
-fn prober(index: &Index, world: &World, clock: &Hand, options: BazaarOptions) -> Prober {
+fn prober(index: &Index, world: &World, clock: &MovingClock, options: BazaarOptions) -> Prober {
     Prober::new(index.clone(), world.fetch(), Arc::new(clock.clone()), options).expect("a prober")
 }
 
 /// Lists items, and probes until nothing is due.
-async fn probed(index: &Index, world: &World, clock: &Hand, items: Vec<Json>) -> Vec<ResourceView> {
+async fn probed(index: &Index, world: &World, clock: &MovingClock, items: Vec<Json>) -> Vec<ResourceView> {
     let catalogue = Catalogue::start(items).await;
     walk(&follower(index, &catalogue, clock)).await;
     let prober = prober(index, world, clock, options());
@@ -40,7 +40,7 @@ fn probe_of<'v>(views: &'v [ResourceView], url: &str) -> &'v ProbeFacts {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resource_says_itself_what_it_costs() {
     for (_place, index) in indexes().await {
-        let (world, clock, mut cursor) = (World::new(), Hand::new(), 0);
+        let (world, clock, mut cursor) = (World::new(), MovingClock::new(), 0);
         let honest = world.honest("honest.example", |_| challenge("20000")).await;
         let _dear = world.honest("dear.example", |_| challenge("900000")).await;
         let _free = world.honest("free.example", |_| ok("{}")).await;
@@ -65,7 +65,7 @@ async fn a_resource_says_itself_what_it_costs() {
         assert_eq!((asked.len(), asked[0].method(), asked[0].path()), (1, "GET", "/call"));
         assert!(asked[0].header("authorization").is_none() && asked[0].header("cookie").is_none());
         // A day later the same answer is no news.
-        clock.forward(100_000);
+        clock.advance(100_000);
         let round = prober(&index, &world, &clock, options()).round().await.expect("a round");
         assert_eq!((round.leased, round.probed, round.changed), (4, 4, 0));
     }
@@ -74,7 +74,7 @@ async fn a_resource_says_itself_what_it_costs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_may_change_something_is_not_asked() {
     for (_place, index) in indexes().await {
-        let (world, clock) = (World::new(), Hand::new());
+        let (world, clock) = (World::new(), MovingClock::new());
         let server =
             world.honest("a.example", |request: &Request| challenge(if request.method() == "POST" { "1" } else { "2" })).await;
         let with = |path: &str, method: &str| {
@@ -102,7 +102,7 @@ async fn what_may_change_something_is_not_asked() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_catalogue_leads_nobody_into_a_private_network() {
     for (_place, index) in indexes().await {
-        let (world, clock) = (World::new(), Hand::new());
+        let (world, clock) = (World::new(), MovingClock::new());
         world.recorder.host("inside.example", &["10.0.0.7"]);
         world.recorder.host("mixed.example", &["5.5.5.5", "169.254.169.254"]);
         let urls = ["https://inside.example/", "https://mixed.example/latest/meta-data", "https://x.tool.localhost/call"];
@@ -119,7 +119,7 @@ async fn a_catalogue_leads_nobody_into_a_private_network() {
 #[tokio::test(flavor = "multi_thread")]
 async fn probes_are_few_and_polite() {
     for (_place, index) in indexes().await {
-        let (world, clock) = (World::new(), Hand::new());
+        let (world, clock) = (World::new(), MovingClock::new());
         let server = world.honest("busy.example", |_| challenge("20000")).await;
         let catalogue = Catalogue::start((0..9).map(|number| item(&format!("https://busy.example/{number}"))).collect()).await;
         walk(&follower(&index, &catalogue, &clock)).await;
@@ -135,7 +135,7 @@ async fn probes_are_few_and_polite() {
         }
         assert_eq!((leased, server.requests().len()), (9, 1));
         for expected in 2..=4 {
-            clock.forward(options().origin_pause + 1);
+            clock.advance(options().origin_pause + 1);
             for prober in &probers {
                 prober.round().await.expect("a round");
             }
@@ -147,20 +147,20 @@ async fn probes_are_few_and_polite() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fault_of_our_own_network_says_nothing_about_a_resource() {
     for (_place, index) in indexes().await {
-        let (world, clock) = (World::new(), Hand::new());
+        let (world, clock) = (World::new(), MovingClock::new());
         let _server = world.honest("a.example", |_| challenge("20000")).await;
         let url = "https://a.example/call";
         let views = probed(&index, &world, &clock, vec![item(url)]).await;
         assert_eq!(probe_of(&views, url).state, "challenges");
         // Name servers are away.
         world.recorder.never("a.example");
-        clock.forward(100_000);
+        clock.advance(100_000);
         let prober = prober(&index, &world, &clock, options());
         for _ in 0..3 {
             let round = prober.round().await.expect("a round");
             assert_eq!((round.leased, round.postponed, round.probed), (1, 1, 0));
             assert_eq!(probe_of(&listed(&index).await, url).state, "challenges", "what was known stays");
-            clock.forward(3_000);
+            clock.advance(3_000);
         }
         // What lasts is no fault of ours.
         assert_eq!(prober.round().await.expect("a round").probed, 1);

@@ -3,8 +3,8 @@
 use serde_json::json;
 use toolcrib_index::search::{Filters, Search, SearchOptions, SearchQuery, Source};
 
-use super::server::{Catalogue, Hand, follower, indexes, item, listed, url, walk};
-use crate::samples::{Sample, put};
+use super::server::{Catalogue, MovingClock, follower, indexes, item, listed, url, walk};
+use toolcrib_testkit::samples::{Sample, put};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn resources_are_found_by_those_who_ask_for_them() {
@@ -16,7 +16,7 @@ async fn resources_are_found_by_those_who_ask_for_them() {
         weather["serviceName"] = json!("Weather station");
         weather["description"] = json!("Rain and wind for any town.");
         let catalogue = Catalogue::start(vec![weather, item(&url(2))]).await;
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let follower = follower(&index, &catalogue, &clock);
         walk(&follower).await;
         let resource = listed(&index).await.into_iter().find(|view| view.url == url(1)).expect("a resource").key();
@@ -53,7 +53,7 @@ async fn resources_are_found_by_those_who_ask_for_them() {
         catalogue.set(|behaviour| behaviour.items.truncate(0));
         catalogue.set(|behaviour| behaviour.total = Some(Some(json!(0))));
         for pause in [4_000, 4_000, 90_000] {
-            clock.forward(pause);
+            clock.advance(pause);
             walk(&follower).await;
         }
         search.catch_up().await.expect("fed");

@@ -1,40 +1,21 @@
 //! A facilitator that lists what a test says and lies as it says, and a clock that is set by hand.
 
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
-use toolcrib_core::clock::{Clock, FixedClock, UnixTime};
+use toolcrib_core::clock::FixedClock;
 use toolcrib_fetch::Configured;
 use toolcrib_index::Index;
 use toolcrib_index::bazaar::{BazaarOptions, CatalogueFollower, Facilitator, ResourceList, ResourceView, Walk};
 use toolcrib_index::feed::Kinds;
 
-use crate::databases::{Backend, Place};
-use crate::support::{NOW, Request, Script, Server, Step, answer, ok, quick};
+pub(crate) use toolcrib_testkit::clock::MovingClock;
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::servers::{NOW, Request, Script, Server, Step, answer, ok, quick};
 
 pub(crate) const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 pub(crate) const PAYEE: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
-
-#[derive(Clone, Debug)]
-pub(crate) struct Hand(Arc<AtomicI64>);
-
-impl Hand {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicI64::new(NOW.seconds())))
-    }
-
-    pub(crate) fn forward(&self, seconds: i64) {
-        self.0.fetch_add(seconds, Ordering::SeqCst);
-    }
-}
-
-impl Clock for Hand {
-    fn now(&self) -> UnixTime {
-        UnixTime::from_seconds(self.0.load(Ordering::SeqCst))
-    }
-}
 
 /// An index on each engine.
 pub(crate) async fn indexes() -> Vec<(Place, Index)> {
@@ -161,14 +142,14 @@ pub(crate) fn options() -> BazaarOptions {
 pub(crate) fn follower_of(
     index: &Index,
     facilitators: Vec<Facilitator>,
-    clock: &Hand,
+    clock: &MovingClock,
     options: BazaarOptions,
 ) -> CatalogueFollower {
     let client = Configured::builder(FixedClock(NOW)).build().expect("a client");
     CatalogueFollower::new(index.clone(), facilitators, client, Arc::new(clock.clone()), options).expect("a follower")
 }
 
-pub(crate) fn follower(index: &Index, catalogue: &Catalogue, clock: &Hand) -> CatalogueFollower {
+pub(crate) fn follower(index: &Index, catalogue: &Catalogue, clock: &MovingClock) -> CatalogueFollower {
     follower_of(index, vec![catalogue.facilitator()], clock, options())
 }
 

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use toolcrib_index::bazaar::{Facilitator, WalkEnd};
 
-use super::server::{Hand, follower_of, indexes, listed, options, walk};
+use super::server::{MovingClock, follower_of, indexes, listed, options, walk};
 
 /// A server that ends with its standard input, and so with the test.
 struct Started(Child);
@@ -32,7 +32,7 @@ async fn what_the_reference_package_catalogues_is_read() {
     let port = serde_json::from_str::<serde_json::Value>(&line).expect("JSON")["port"].as_u64().expect("a port");
     for (_place, index) in indexes().await {
         let facilitator = Facilitator::from_setting(&format!("http://127.0.0.1:{port}")).expect("a URL");
-        let walk = walk(&follower_of(&index, vec![facilitator], &Hand::new(), options())).await;
+        let walk = walk(&follower_of(&index, vec![facilitator], &MovingClock::new(), options())).await;
         assert_eq!((walk.end, walk.pages, walk.items, walk.skipped, walk.added), (WalkEnd::Complete, 2, 4, 0, 4));
         let views = listed(&index).await;
         let view = |url: &str| views.iter().find(|view| view.url == url).unwrap_or_else(|| panic!("{url}: {views:?}"));

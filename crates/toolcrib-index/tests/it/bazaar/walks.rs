@@ -8,8 +8,10 @@ use toolcrib_index::feed::Kinds;
 use toolcrib_index::moderation::{Decision, Step, Subject};
 use toolcrib_index::{Order, Place};
 
-use super::server::{Catalogue, Hand, changes, follower, follower_of, indexes, item, listed, old_item, options, url, urls, walk};
-use crate::samples::{Sample, put};
+use super::server::{
+    Catalogue, MovingClock, changes, follower, follower_of, indexes, item, listed, old_item, options, url, urls, walk,
+};
+use toolcrib_testkit::samples::{Sample, put};
 
 /// Longer than the interval, which is spread.
 pub(super) const HOUR: i64 = 4_000;
@@ -22,7 +24,7 @@ async fn a_catalogue_is_read_page_by_page_and_changes_are_told() {
         items.extend((23..30).map(|number| old_item(&url(number))));
         let catalogue = Catalogue::start(items.clone()).await;
         catalogue.set(|behaviour| behaviour.cap = Some(7));
-        let (clock, mut cursor) = (Hand::new(), 0);
+        let (clock, mut cursor) = (MovingClock::new(), 0);
         let follower = follower(&index, &catalogue, &clock);
         let first = walk(&follower).await;
         assert_eq!((first.end, first.pages, first.items, first.added, first.skipped), (WalkEnd::Complete, 5, 30, 30, 0));
@@ -41,7 +43,7 @@ async fn a_catalogue_is_read_page_by_page_and_changes_are_told() {
         assert_eq!((new.chain(), new.name().as_str()), (8453, "Service"));
 
         assert!(follower.round().await.expect("a round").is_empty(), "not before the interval is over");
-        clock.forward(HOUR);
+        clock.advance(HOUR);
         items[3]["lastUpdated"] = json!("2026-09-02T00:00:00Z");
         items[4]["description"] = json!("Something else.");
         catalogue.set(|behaviour| behaviour.items = items);
@@ -59,10 +61,10 @@ async fn a_catalogue_is_read_page_by_page_and_changes_are_told() {
 async fn lists_go_on_where_they_were() {
     for (_place, index) in indexes().await {
         let catalogue = Catalogue::start((0..11).map(|number| item(&url(number))).collect()).await;
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let follower = follower(&index, &catalogue, &clock);
         walk(&follower).await;
-        clock.forward(HOUR);
+        clock.advance(HOUR);
         catalogue.set(|behaviour| behaviour.items.push(item(&url(11))));
         walk(&follower).await;
         for order in [Order::Newest, Order::Oldest] {
@@ -87,7 +89,7 @@ async fn what_vanishes_is_unlisted_after_a_while_and_comes_back_with_its_number(
     for (_place, index) in indexes().await {
         let all: Vec<_> = (0..3).map(|number| item(&url(number))).collect();
         let catalogue = Catalogue::start(all.clone()).await;
-        let (clock, mut cursor) = (Hand::new(), 0);
+        let (clock, mut cursor) = (MovingClock::new(), 0);
         let follower = follower(&index, &catalogue, &clock);
         walk(&follower).await;
         let id = listed(&index).await.iter().find(|view| view.url == url(1)).expect("a resource").id;
@@ -95,16 +97,16 @@ async fn what_vanishes_is_unlisted_after_a_while_and_comes_back_with_its_number(
         catalogue.set(|behaviour| drop(behaviour.items.remove(1)));
         // Many walks within the grace period do not unlist it.
         for _ in 0..5 {
-            clock.forward(HOUR);
+            clock.advance(HOUR);
             assert_eq!(walk(&follower).await.removed, 0);
         }
         assert_eq!(urls(&index).await.len(), 3);
-        clock.forward(DAY);
+        clock.advance(DAY);
         assert_eq!(walk(&follower).await.removed, 1);
         assert_eq!(urls(&index).await, [url(0), url(2)]);
         assert_eq!(changes(&index, &mut cursor).await, [(id, Kinds::DELISTED)]);
         assert!(index.resource(id).await.expect("read").is_none());
-        clock.forward(HOUR);
+        clock.advance(HOUR);
         catalogue.set(|behaviour| behaviour.items = all);
         assert_eq!(walk(&follower).await.added, 1);
         assert_eq!(changes(&index, &mut cursor).await, [(id, Kinds::LISTED)]);
@@ -120,7 +122,7 @@ async fn two_facilitators_may_list_one_resource() {
         other["accepts"][0]["amount"] = json!("90000");
         other["serviceName"] = json!("Another name");
         let second = Catalogue::start(vec![other]).await;
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let follower = follower_of(&index, vec![first.facilitator(), second.facilitator()], &clock, options());
         assert_eq!(follower.round().await.expect("a round").len(), 2);
         let views = listed(&index).await;
@@ -132,7 +134,7 @@ async fn two_facilitators_may_list_one_resource() {
         // One drops it: the other still lists it, and its claim is shown.
         first.set(|behaviour| drop(behaviour.items.remove(0)));
         for pause in [HOUR, HOUR, DAY + HOUR] {
-            clock.forward(pause);
+            clock.advance(pause);
             follower.round().await.expect("a round");
         }
         let views = listed(&index).await;
@@ -145,18 +147,18 @@ async fn two_facilitators_may_list_one_resource() {
 async fn a_facilitator_that_is_gone_for_a_week_lists_nothing() {
     for (_place, index) in indexes().await {
         let catalogue = Catalogue::start(vec![item(&url(1))]).await;
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let follower = follower(&index, &catalogue, &clock);
         walk(&follower).await;
         catalogue.set(|behaviour| behaviour.instead = Some(super::server::status("503 Service Unavailable", "", "")));
-        clock.forward(6 * DAY);
+        clock.advance(6 * DAY);
         assert_eq!(walk(&follower).await.end, WalkEnd::Early(codes::bazaar::STATUS));
         assert_eq!(urls(&index).await.len(), 1, "a walk that fails unlists nothing");
-        clock.forward(DAY);
+        clock.advance(DAY);
         assert_eq!(walk(&follower).await.removed, 1);
         assert!(urls(&index).await.is_empty());
         // Another week later its row is gone.
-        clock.forward(8 * DAY);
+        clock.advance(8 * DAY);
         walk(&follower).await;
         let rows = index.database().fetch("SELECT id FROM index_bazaar_resource", &[]).await.expect("rows");
         assert!(rows.is_empty());
@@ -167,7 +169,7 @@ async fn a_facilitator_that_is_gone_for_a_week_lists_nothing() {
 async fn one_process_at_a_time_walks_through_a_catalogue() {
     for (_place, index) in indexes().await {
         let catalogue = Catalogue::start((0..9).map(|number| item(&url(number))).collect()).await;
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let small = BazaarOptions { page_items: 1, ..options() };
         let followers: Vec<_> = (0..4).map(|_| follower_of(&index, vec![catalogue.facilitator()], &clock, small)).collect();
         let rounds = futures_util::future::join_all(followers.iter().map(|follower| follower.round())).await;
@@ -176,7 +178,7 @@ async fn one_process_at_a_time_walks_through_a_catalogue() {
         assert_eq!(catalogue.pages(), 10, "nine pages and an empty one");
         assert_eq!(urls(&index).await.len(), 9);
         // A walk whose lease another process took writes nothing more.
-        clock.forward(HOUR);
+        clock.advance(HOUR);
         catalogue.set(|behaviour| behaviour.items.push(item(&url(50))));
         let steal = async {
             while catalogue.pages() < 13 {
@@ -225,7 +227,7 @@ async fn a_verified_tool_takes_the_place_of_its_resource() {
             item("https://tools.example/call/3"),
         ])
         .await;
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         walk(&follower(&index, &catalogue, &clock)).await;
         let shown = urls(&index).await;
         assert_eq!(
@@ -254,14 +256,14 @@ async fn a_verified_tool_takes_the_place_of_its_resource() {
 async fn a_process_with_a_wrong_clock_follows_nothing() {
     for (_place, index) in indexes().await {
         let catalogue = Catalogue::start(vec![item(&url(1))]).await;
-        let clock = Hand::new();
+        let clock = MovingClock::new();
         let now = index.database().now().await.expect("a time");
-        clock.forward(now - toolcrib_core::clock::Clock::now(&clock).seconds());
+        clock.advance(now - toolcrib_core::clock::Clock::now(&clock).seconds());
         let careful = BazaarOptions { max_skew: Some(600), ..options() };
         let follower = follower_of(&index, vec![catalogue.facilitator()], &clock, careful);
         assert_eq!(walk(&follower).await.added, 1);
         // Months ahead it would take everything for stale.
-        clock.forward(100 * DAY);
+        clock.advance(100 * DAY);
         assert!(follower.round().await.expect("a round").is_empty());
         assert_eq!((urls(&index).await.len(), catalogue.pages()), (1, 2));
     }

@@ -18,7 +18,7 @@ use toolcrib_store::database::Value;
 use toolcrib_store::{Database, Location};
 
 use super::NOW;
-use crate::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, Place};
 
 const TASK: &str = "TOOLCRIB_FEED_WRITER";
 const PROCESSES: i64 = 4;
@@ -38,7 +38,7 @@ async fn open(setting: &str) -> Index {
 async fn write(index: &Index, writer: i64, round: u64) -> Result<(), Error> {
     let mut transaction = index.database().begin().await?;
     let row = transaction.fetch_optional(COUNT, &[Value::Integer(writer)]).await?.expect("a row");
-    let id = U256::from(row.integer(0)?.unsigned_abs());
+    let id = U256::from(row.scalar::<i64>()?.unsigned_abs());
     let changes = [(ToolKey { registry: RegistryId(writer), id }, Kinds::VERIFICATION)];
     feed::record(&mut transaction, &changes, NOW.plus((round / 50).cast_signed())).await?;
     // Transactions overlap, and commit in another order than they recorded in.
@@ -146,7 +146,7 @@ async fn sixteen_writers_and_kills_leave_no_gap() {
         is_over.store(true, Ordering::SeqCst);
         let rows = index.database().fetch("SELECT writer, count FROM test_count", &[]).await.expect("counts");
         let counts: BTreeMap<i64, u64> =
-            rows.iter().map(|row| (row.integer(0).expect("a writer"), row.integer(1).expect("a count").unsigned_abs())).collect();
+            rows.iter().map(|row| (row.get("writer").expect("a writer"), row.get("count").expect("a count"))).collect();
         assert_eq!(counts.len() as i64, PROCESSES * WRITERS_EACH);
         for reader in readers {
             assert_eq!(reader.await.expect("a reader"), counts, "every commit is in the feed, and nothing else");

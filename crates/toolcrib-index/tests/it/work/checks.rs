@@ -10,7 +10,7 @@ use toolcrib_judge::evidence::Evidence;
 use toolcrib_judge::{Policy, judge};
 
 use super::{World, hash_of, manifest, uri};
-use crate::support::{NOW, answer, ok};
+use toolcrib_testkit::servers::{NOW, answer, ok};
 
 // req: IDX-001
 #[tokio::test(flavor = "multi_thread")]
@@ -18,14 +18,14 @@ async fn each_check_that_fails_is_named() {
     let world = World::start().await;
     let (good, _a) = world.tool("good.example", |_| {}).await;
     let _b = world.net.honest("gone.example", |_| answer("404 Not Found", "", b"")).await;
-    let gone = world.register(0, &uri("gone.example"), B256::repeat_byte(1), None).await;
+    let gone = world.register(0, &uri("gone.example"), B256::repeat_byte(1), None);
     let (elsewhere, _c) = world.tool("moved.example", |document| document["endpoint"] = json!("https://other.example/x")).await;
     let other = manifest("other.example").to_string().into_bytes();
     let _d = world.net.honest("other.example", move |_| ok(&other)).await;
-    let hashed = world.register(0, &uri("other.example"), B256::repeat_byte(2), None).await;
+    let hashed = world.register(0, &uri("other.example"), B256::repeat_byte(2), None);
     let (squatted, _e) = world.tool("squat.example", |_| {}).await;
     let hash = hash_of(manifest("squat.example").to_string().as_bytes());
-    let squatter = world.register(1, &uri("squat.example"), hash, None).await;
+    let squatter = world.register(1, &uri("squat.example"), hash, None);
     for stage in world.stages().await {
         for id in [good, gone, elsewhere, hashed, squatter] {
             stage.follow(&world, id).await;
@@ -88,7 +88,7 @@ async fn drift_is_seen_and_so_is_its_repair() {
         .net
         .honest("tools.example", move |_| if broken.load(std::sync::atomic::Ordering::SeqCst) { ok(b"{}") } else { ok(&honest) })
         .await;
-    let id = world.register(0, &uri("tools.example"), hash, None).await;
+    let id = world.register(0, &uri("tools.example"), hash, None);
     for stage in world.stages().await {
         is_broken.store(false, std::sync::atomic::Ordering::SeqCst);
         stage.follow(&world, id).await;

@@ -5,30 +5,15 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
 use serde_json::json;
-use toolcrib_core::clock::{Clock, FixedClock, UnixTime};
+use toolcrib_core::clock::FixedClock;
 use toolcrib_fetch::{Configured, ConfiguredUrl};
 use toolcrib_index::facts::{CollectionProvider as _, OpenSea, Provided};
 
-use crate::support::{NOW, Request, Script, Server, Step, answer, ok};
+use toolcrib_testkit::clock::MovingClock;
+use toolcrib_testkit::servers::{NOW, Request, Script, Server, Step, answer, ok};
 
 const CONTRACT: Address = Address::repeat_byte(0xc0);
 const KEY: &str = "k3y-of-the-operator";
-
-/// A clock that is set by hand.
-#[derive(Clone, Debug)]
-struct Hand(Arc<Mutex<i64>>);
-
-impl Hand {
-    fn forward(&self, seconds: i64) {
-        *self.0.lock().expect("unpoisoned") += seconds;
-    }
-}
-
-impl Clock for Hand {
-    fn now(&self) -> UnixTime {
-        UnixTime::from_seconds(*self.0.lock().expect("unpoisoned"))
-    }
-}
 
 /// What the service answers about a contract, a collection and its statistics, in this order.
 type Answers = Arc<Mutex<[Vec<u8>; 3]>>;
@@ -36,7 +21,7 @@ type Answers = Arc<Mutex<[Vec<u8>; 3]>>;
 struct Service {
     server: Server,
     answers: Answers,
-    clock: Hand,
+    clock: MovingClock,
     provider: OpenSea,
 }
 
@@ -66,7 +51,7 @@ impl Service {
             }
         };
         let server = Server::start(Script::plain(vec![Step::ReadRequest, Step::answer(reply)])).await;
-        let clock = Hand(Arc::new(Mutex::new(NOW.seconds())));
+        let clock = MovingClock::new();
         let provider = provider(&server, &clock);
         Self { server, answers, clock, provider }
     }
@@ -89,7 +74,7 @@ impl Service {
     }
 }
 
-fn provider(server: &Server, clock: &Hand) -> OpenSea {
+fn provider(server: &Server, clock: &MovingClock) -> OpenSea {
     let client = Configured::builder(FixedClock(NOW)).build().expect("a client");
     let url = ConfiguredUrl::from_setting(&format!("http://{}", server.address)).expect("a URL");
     OpenSea::new(client, url, Some(KEY), Arc::new(clock.clone())).expect("a provider")
@@ -107,7 +92,7 @@ async fn image_and_floor_price_are_read_once_an_hour() {
     assert_eq!(service.ask().await, Some(expected));
     assert_eq!(service.asked(), 3);
     service.set_floor("123456789012345678.123456789012345678");
-    service.clock.forward(3_600);
+    service.clock.advance(3_600);
     assert_eq!(floor(service.ask().await).as_deref(), Some("123456789012345678.123456789012345678 ETH"), "every digit");
     assert_eq!(service.asked(), 6);
     assert_eq!(service.provider.collection(31_337, CONTRACT).await, None, "a chain that the service does not know");
@@ -135,26 +120,26 @@ async fn what_is_no_price_is_absent() {
 async fn a_service_that_limits_is_left_alone_for_as_long_as_it_says() {
     let service = Service::start().await;
     service.ask().await.expect("something is known");
-    service.clock.forward(3_600);
+    service.clock.advance(3_600);
     service.set(0, answer("429 Too Many Requests", "Retry-After: 600\r\n", b""));
     assert_eq!(floor(service.ask().await).as_deref(), Some("0.045 ETH"), "what was known is still shown");
     assert_eq!(service.asked(), 4);
-    service.clock.forward(599);
+    service.clock.advance(599);
     service.ask().await;
     // Nor is another collection asked for.
     assert_eq!(service.provider.collection(8453, Address::repeat_byte(0xd1)).await, None);
     assert_eq!(service.asked(), 4);
-    service.clock.forward(1);
+    service.clock.advance(1);
     service.ask().await;
     assert_eq!(service.asked(), 5);
     // No service is left alone for a year, and nothing is shown that is a day old.
     service.set(0, answer("429 Too Many Requests", "Retry-After: 999999999\r\n", b""));
-    service.clock.forward(600);
+    service.clock.advance(600);
     service.ask().await;
-    service.clock.forward(3_600);
+    service.clock.advance(3_600);
     service.ask().await;
     assert_eq!(service.asked(), 7);
-    service.clock.forward(86_400);
+    service.clock.advance(86_400);
     assert_eq!(service.ask().await, None);
 }
 
@@ -178,7 +163,7 @@ async fn answers_that_are_none() {
             assert_eq!(service.asked(), asked, "it is left alone");
             // A minute later it works again.
             service.set(at, documented()[at].clone());
-            service.clock.forward(60);
+            service.clock.advance(60);
             assert!(service.ask().await.is_some());
         }
     }
@@ -197,7 +182,7 @@ async fn answers_that_are_none() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_service_delays_one_verification_by_seconds() {
     let server = Server::start(Script::plain(vec![Step::Hold])).await;
-    let clock = Hand(Arc::new(Mutex::new(NOW.seconds())));
+    let clock = MovingClock::new();
     let provider = provider(&server, &clock);
     let begun = Instant::now();
     for byte in 1..20 {

@@ -7,9 +7,9 @@ use toolcrib_index::model::ToolKey;
 use toolcrib_index::work::{Expired, Queue};
 use toolcrib_store::database::Value;
 
-use super::HandClock;
-use crate::databases::{Backend, Place};
-use crate::support::NOW;
+use toolcrib_testkit::clock::MovingClock;
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::servers::NOW;
 
 /// Tools of the index that was emptied.
 const TOOLS: u64 = 496;
@@ -56,7 +56,7 @@ impl Listed {
     }
 
     /// Looks once, as a process that was just started.
-    async fn expire(&self, clock: Option<&HandClock>) -> Expired {
+    async fn expire(&self, clock: Option<&MovingClock>) -> Expired {
         let queue = Queue::new(self.index.clone());
         let queue = match clock {
             Some(clock) => queue.with_clock(clock.clone()),
@@ -66,7 +66,7 @@ impl Listed {
     }
 
     async fn number(&self, sql: &'static str) -> i64 {
-        self.index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").integer(0).expect("a number")
+        self.index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").scalar::<i64>().expect("a number")
     }
 
     async fn listed(&self) -> i64 {
@@ -104,7 +104,7 @@ async fn the_database_says_what_the_time_is() {
 async fn one_wrong_clock_does_not_empty_the_index() {
     for index in Listed::each(TOOLS, NOW.plus(3_600)).await {
         index.chain_is_at(NOW).await;
-        let clock = HandClock::new();
+        let clock = MovingClock::new();
         assert_eq!(index.expire(Some(&clock)).await, Expired::default());
         clock.advance(2 * 86_400);
         let share = TOOLS / 10;
@@ -130,7 +130,7 @@ async fn one_wrong_clock_does_not_empty_the_index() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_chain_agrees_to_ends() {
     for index in Listed::each(TOOLS, NOW.plus(3_600)).await {
-        let clock = HandClock::new();
+        let clock = MovingClock::new();
         clock.advance(2 * 86_400);
         index.chain_is_at(NOW.plus(3_600 + 200)).await;
         let expired = index.expire(Some(&clock)).await;
@@ -146,7 +146,7 @@ async fn what_the_chain_agrees_to_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_operator_can_agree() {
     for index in Listed::each(TOOLS, NOW.plus(3_600)).await {
-        let clock = HandClock::new();
+        let clock = MovingClock::new();
         clock.advance(2 * 86_400);
         let queue = Queue::new(index.index.clone()).with_clock(clock.clone());
         assert!(queue.expire().await.expect("looked").held > 0);
@@ -160,7 +160,7 @@ async fn the_operator_can_agree() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_few_need_no_agreement() {
     for index in Listed::each(8, NOW).await {
-        let clock = HandClock::new();
+        let clock = MovingClock::new();
         clock.advance(4);
         assert_eq!(index.expire(Some(&clock)).await, Expired { ended: 4, held: 0 });
         clock.advance(4);

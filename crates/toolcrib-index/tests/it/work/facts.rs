@@ -16,7 +16,7 @@ use toolcrib_index::listing::{AccessKind, Life, Listing};
 use toolcrib_index::work::{NameServers, WorkOptions, Worker};
 
 use super::{World, hash_of, manifest, uri};
-use crate::support::{NOW, Script, Step, ok};
+use toolcrib_testkit::servers::{NOW, Script, Step, ok};
 
 const DAY: i64 = 86_400;
 
@@ -179,9 +179,9 @@ async fn registrations_of_the_same_thing_are_named() {
     let world = World::start().await;
     let (first, _a) = world.tool("tools.example", |_| {}).await;
     let hash = hash_of(manifest("tools.example").to_string().as_bytes());
-    let copy = world.register(1, &uri("tools.example"), hash, None).await;
+    let copy = world.register(1, &uri("tools.example"), hash, None);
     // Another manifest with the same endpoint, at another place of the same origin.
-    let twin = world.register(0, "https://tools.example/.well-known/ai-tool/twin.json", hash, None).await;
+    let twin = world.register(0, "https://tools.example/.well-known/ai-tool/twin.json", hash, None);
     let (alone, _b) = world.tool("alone.example", |document| document["tags"] = json!(["text"])).await;
     for stage in world.stages().await {
         for id in [first, copy, twin, alone] {
@@ -229,7 +229,7 @@ async fn a_young_certificate_and_other_name_servers_are_flagged() {
     let leaf = world.net.authority.leaf_between(&["moved.example"], 2026, 2030);
     let steps = vec![Step::ReadRequest, Step::answer(move |_| ok(&bytes))];
     let _server = world.net.serve("moved.example", Script::tls(&leaf, steps)).await;
-    let id = world.register(0, &uri("moved.example"), hash, None).await;
+    let id = world.register(0, &uri("moved.example"), hash, None);
     for stage in world.stages().await {
         stage.follow_at(&world, id, NOW.plus(-730 * DAY), NOW.plus(-730 * DAY)).await;
         let looks = world.live().name_servers(Arc::new(Moving::default()));

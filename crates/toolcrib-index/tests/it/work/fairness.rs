@@ -13,7 +13,7 @@ use toolcrib_index::work::{Wanted, WorkOptions, Worker};
 use toolcrib_store::database::{Bulk, Column, Value};
 
 use super::{Followed, Stage, World, hash_of, manifest, put, uri};
-use crate::support::{NOW, Script, Server, Step, ok};
+use toolcrib_testkit::servers::{NOW, Script, Server, Step, ok};
 
 /// A clock that starts at [`NOW`] and runs as fast as the machine's.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ async fn dripping(world: &World, count: usize, host: impl Fn(usize) -> String) -
         let drip = Step::Drip(vec![b' '; 100_000], Duration::from_millis(100));
         let steps = vec![Step::ReadRequest, Step::Send(head.clone()), drip];
         servers.push(world.net.serve(&host, Script::tls(&world.net.authority.leaf(&[&host]), steps)).await);
-        ids.push(world.register(number % 9 + 1, &uri(&host), B256::repeat_byte(9), None).await);
+        ids.push(world.register(number % 9 + 1, &uri(&host), B256::repeat_byte(9), None));
     }
     (ids, servers)
 }
@@ -161,7 +161,7 @@ async fn late(world: &World, host: &str, after: Duration) -> (U256, Server) {
     let hash = hash_of(&bytes);
     let steps = vec![Step::ReadRequest, Step::Sleep(after), Step::answer(move |_| ok(&bytes))];
     let server = world.net.serve(host, Script::tls(&world.net.authority.leaf(&[host]), steps)).await;
-    (world.register(0, &uri(host), hash, None).await, server)
+    (world.register(0, &uri(host), hash, None), server)
 }
 
 const JOB: &str = "SELECT priority, attempts, due_at FROM index_job WHERE registry = $1 AND tool = $2";
@@ -170,7 +170,7 @@ async fn job(stage: &Stage, id: U256) -> (i64, i64) {
     let bytes = stage.key(id).id_bytes();
     let values = [Value::Integer(stage.registry.0), Value::Bytes(&bytes)];
     let row = stage.index.database().fetch_optional(JOB, &values).await.expect("read").expect("a job");
-    (row.integer(0).expect("a number"), row.integer(1).expect("a number"))
+    (row.get("priority").expect("a number"), row.get("attempts").expect("a number"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,7 +179,7 @@ async fn a_short_try_gives_no_verdict() {
     let (slow, server) = late(&world, "late.example", Duration::from_millis(1_000)).await;
     let (quick, _quick) = world.tool("quick.example", |_| {}).await;
     let options = WorkOptions { first_try: Duration::from_millis(300), ..WorkOptions::default() };
-    let mut limits = crate::support::quick();
+    let mut limits = toolcrib_testkit::servers::quick();
     (limits.idle, limits.total) = (Duration::from_secs(10), Duration::from_secs(10));
     for stage in world.stages().await {
         stage.follow(&world, slow).await;

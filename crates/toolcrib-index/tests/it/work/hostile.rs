@@ -7,7 +7,7 @@ use serde_json::json;
 use toolcrib_index::listing::Verdict;
 
 use super::{World, hash_of, manifest, uri};
-use crate::support::{Script, Step, ok};
+use toolcrib_testkit::servers::{Script, Step, ok};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_servers_cost_their_own_time_alone() {
@@ -33,7 +33,7 @@ async fn hostile_servers_cost_their_own_time_alone() {
         let host = format!("{name}.example");
         let leaf = world.net.authority.leaf(&[&host]);
         kept.push(world.net.serve(&host, Script::tls(&leaf, steps)).await);
-        hostile.push(world.register(0, &uri(&host), B256::repeat_byte(9), None).await);
+        hostile.push(world.register(0, &uri(&host), B256::repeat_byte(9), None));
     }
     let mut good = Vec::new();
     for number in 0..12 {
@@ -46,7 +46,7 @@ async fn hostile_servers_cost_their_own_time_alone() {
     evil["name"] = json!("\u{1b}[2J\u{202e}<script>");
     let bytes = evil.to_string().into_bytes();
     let _evil = world.net.honest("evil.example", move |_| ok(&bytes)).await;
-    let named = world.register(0, &uri("evil.example"), B256::repeat_byte(9), None).await;
+    let named = world.register(0, &uri("evil.example"), B256::repeat_byte(9), None);
     assert_ne!(hash_of(evil.to_string().as_bytes()), B256::repeat_byte(9));
     for stage in world.stages().await {
         for id in hostile.iter().chain(&good).chain([&named]) {

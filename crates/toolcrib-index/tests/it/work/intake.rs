@@ -14,16 +14,16 @@ use toolcrib_store::database::{PerEngine, Value};
 use super::leases::{Pair, due, slow, worker};
 use super::scripted::fill;
 use super::{Stage, World};
-use crate::databases::{Backend, Place};
-use crate::support::NOW;
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::servers::NOW;
 
 const COUNT: &str = "SELECT COUNT(*) FROM index_job";
 const CURSOR: &str = "SELECT cursor FROM index_intake";
-const BOTH: &str = "SELECT cursor, (SELECT COUNT(*) FROM index_job) FROM index_intake";
+const BOTH: &str = "SELECT cursor, (SELECT COUNT(*) FROM index_job) AS jobs FROM index_intake";
 const EVERYTHING: Wanted<'_> = Wanted { count: 64, slow: 0, seconds: 120, registries: None };
 
 async fn number(index: &Index, sql: &'static str) -> i64 {
-    index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").integer(0).expect("a number")
+    index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").scalar::<i64>().expect("a number")
 }
 
 /// Says something about tools in the feed.
@@ -137,7 +137,7 @@ async fn whoever_dies_while_taking_in_loses_nothing() {
             running.abort();
             let _ = running.await;
             let row = index.database().fetch_optional(BOTH, &[]).await.expect("read").expect("a row");
-            let both = (row.integer(0).expect("a number"), row.integer(1).expect("a number"));
+            let both = (row.get::<i64>("cursor").expect("a number"), row.get::<i64>("jobs").expect("a number"));
             assert!([(0, 0), (50, 50)].contains(&both), "{both:?}");
         }
         // The transaction of the one that was stopped last may take a moment to end, and holds the place until then.

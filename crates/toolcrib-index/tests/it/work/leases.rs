@@ -13,7 +13,8 @@ use toolcrib_index::work::{Look, WorkOptions, Worker};
 use toolcrib_store::database::Value;
 
 use super::scripted::{Scripted, fill, followed, good, host};
-use super::{HandClock, Stage, World, hash_of, manifest, put, uri};
+use super::{Stage, World, hash_of, manifest, put, uri};
+use toolcrib_testkit::clock::MovingClock;
 
 pub(super) type Answer = BoxFuture<'static, Result<Look, Error>>;
 
@@ -31,7 +32,7 @@ impl Default for Pair {
 
 pub(super) fn worker(
     stage: &Stage,
-    clock: &HandClock,
+    clock: &MovingClock,
 ) -> Worker<Scripted<impl Fn(ToolRef, &ToolRow) -> Answer + Send + Sync + use<>>> {
     let now = clock.clone();
     let looks = Scripted(move |tool: ToolRef, row: &ToolRow| {
@@ -43,7 +44,7 @@ pub(super) fn worker(
 
 pub(super) fn slow(
     stage: &Stage,
-    clock: &HandClock,
+    clock: &MovingClock,
     pair: &Pair,
 ) -> Worker<Scripted<impl Fn(ToolRef, &ToolRow) -> Answer + Send + Sync + use<>>> {
     let (began, go, now) = (pair.began.clone(), pair.go.clone(), clock.clone());

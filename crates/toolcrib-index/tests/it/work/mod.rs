@@ -14,21 +14,16 @@ mod processes;
 mod scripted;
 mod time;
 
+use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use serde_json::{Value as Json, json};
-use toolcrib_chain::deploy;
-use toolcrib_chain::network::Network;
-use toolcrib_chain::registry::{Registry, ToolState};
-use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
-use toolcrib_chain::transaction::Call;
+use toolcrib_chain::registry::ToolState;
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
-use toolcrib_core::clock::{Clock, FixedClock, UnixTime};
+use toolcrib_core::clock::{Clock as _, UnixTime};
 use toolcrib_core::finding::Mode;
 use toolcrib_core::tool::{TYPE_V1, ToolManifest};
-use toolcrib_devchain::Devchain;
 use toolcrib_fetch::Limits;
 use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::listing::Listing;
@@ -41,68 +36,29 @@ use toolcrib_store::database::Value;
 use toolcrib_store::objects::Objects;
 use toolcrib_verify::Verifier;
 
-use crate::databases::{Backend, Place};
-use crate::support::{self, NOW, Server, ok};
-
-/// A clock that is set by hand. Clones show the same time.
-#[derive(Clone, Debug)]
-pub(crate) struct HandClock(Arc<AtomicI64>);
-
-impl HandClock {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicI64::new(NOW.seconds())))
-    }
-
-    pub(crate) fn advance(&self, seconds: i64) {
-        self.0.fetch_add(seconds, Ordering::SeqCst);
-    }
-}
-
-impl Clock for HandClock {
-    fn now(&self) -> UnixTime {
-        UnixTime::from_seconds(self.0.load(Ordering::SeqCst))
-    }
-}
+use toolcrib_testkit::clock::MovingClock;
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::registry::RegistryChain;
+use toolcrib_testkit::servers::{self, NOW, Server, ok};
 
 /// A chain with a registry, and a net of hosts.
 pub(crate) struct World {
-    pub(crate) net: support::World,
-    pub(crate) devchain: Devchain,
-    pub(crate) registry: Registry,
-    pub(crate) deny_all: Address,
-    pub(crate) clock: HandClock,
+    pub(crate) net: servers::World,
+    chain: RegistryChain,
+    pub(crate) clock: MovingClock,
+}
+
+impl Deref for World {
+    type Target = RegistryChain;
+
+    fn deref(&self) -> &RegistryChain {
+        &self.chain
+    }
 }
 
 impl World {
     pub(crate) async fn start() -> Self {
-        let contracts = deploy::contracts().expect("the files fit each other");
-        let mut builder = Devchain::builder(FixedClock(NOW));
-        for name in ["ToolRegistry", "DenyAllPredicate"] {
-            let contract = contracts.iter().find(|contract| contract.name == name).expect("a contract of ours");
-            builder = builder.deploy(contract.init_code.clone());
-        }
-        let devchain = builder.spawn().await.expect("a chain");
-        let network = Network::by_id(devchain.chain_id()).cloned().unwrap_or_else(|| Network::unlisted(devchain.chain_id()));
-        let node = NodeUrl::parse(&devchain.http_url()).expect("a URL");
-        let chain = Chain::connect(ChainConfig::new(&network, vec![node]).expect("a node")).await.expect("the node answers");
-        let registry = Registry::new(chain, devchain.deployed()[0]);
-        let deny_all = devchain.deployed()[1];
-        Self { net: support::World::new(), devchain, registry, deny_all, clock: HandClock::new() }
-    }
-
-    /// Sends a transaction of a development account.
-    #[track_caller]
-    pub(crate) fn send(&self, account: usize, call: &Call) {
-        let request = json!([{ "from": DEV_ACCOUNTS[account], "to": call.to, "data": call.data, "gas": "0xf00000" }]);
-        let hash = self.devchain.request("eth_sendTransaction", request).expect("sent");
-        let hash: B256 = serde_json::from_value(hash).expect("a hash");
-        assert!(self.devchain.receipt(hash).expect("mined at once").status(), "the transaction failed");
-    }
-
-    /// Registers a tool and gives its id.
-    pub(crate) async fn register(&self, account: usize, uri: &str, hash: B256, predicate: Option<Address>) -> U256 {
-        self.send(account, &self.registry.register(uri, hash, predicate));
-        self.registry.tool_count().await.expect("a count")
+        Self { net: servers::World::new(), chain: RegistryChain::start().await, clock: MovingClock::new() }
     }
 
     /// A host that serves a manifest, registered.
@@ -117,11 +73,11 @@ impl World {
         let bytes = document.to_string().into_bytes();
         let hash = hash_of(&bytes);
         let server = self.net.honest(host, move |_| ok(&bytes)).await;
-        (self.register(0, &uri(host), hash, predicate).await, server)
+        (self.register(0, &uri(host), hash, predicate), server)
     }
 
     pub(crate) fn live(&self) -> Live {
-        self.live_with(support::quick())
+        self.live_with(servers::quick())
     }
 
     pub(crate) fn live_with(&self, limits: Limits) -> Live {
@@ -154,7 +110,7 @@ pub(crate) struct Stage {
     pub(crate) index: Index,
     pub(crate) queue: Queue,
     pub(crate) registry: RegistryId,
-    pub(crate) clock: HandClock,
+    pub(crate) clock: MovingClock,
     _place: Place,
 }
 

@@ -12,8 +12,8 @@ use toolcrib_store::database::Value;
 use toolcrib_store::objects::{Objects, ObjectsLocation};
 
 use super::{Stage, World};
-use crate::s3::{Service, objects_at};
-use crate::support::NOW;
+use toolcrib_testkit::objects::{Service, objects_at};
+use toolcrib_testkit::servers::NOW;
 
 fn folder() -> (tempfile::TempDir, Objects) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -41,7 +41,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// Bytes of evidence in rows of the database.
 async fn in_rows(index: &Index) -> i64 {
     const SUM: &str = "SELECT CAST(COALESCE(SUM(length(bytes)), 0) AS BIGINT) FROM index_evidence";
-    index.database().fetch_optional(SUM, &[]).await.expect("a sum").expect("a row").integer(0).expect("a number")
+    index.database().fetch_optional(SUM, &[]).await.expect("a sum").expect("a row").scalar::<i64>().expect("a number")
 }
 
 /// Makes all references older than the grace period.
@@ -111,7 +111,7 @@ async fn the_last_verified_evidence_stays_beside_that_of_a_failure() {
         stages.push((stage, folder));
     }
     drop(server);
-    let _gone = world.net.honest("good.example", |_| crate::support::answer("404 Not Found", "", b"")).await;
+    let _gone = world.net.honest("good.example", |_| toolcrib_testkit::servers::answer("404 Not Found", "", b"")).await;
     world.clock.advance(86_400);
     for (stage, folder) in stages {
         assert_eq!(stage.work(&world).await.written, 1);
@@ -164,7 +164,7 @@ async fn an_object_that_is_lost_takes_no_listing_down_and_asks_for_a_verificatio
             assert_eq!(stage.listed().await, [id], "the listing goes on");
             const REASON: &str = "SELECT reason FROM index_job";
             let job = stage.index.database().fetch_optional(REASON, &[]).await.expect("read").expect("a job");
-            assert_eq!(job.text(0).expect("a word"), "requested", "{code}: a new verification was asked for");
+            assert_eq!(job.scalar::<&str>().expect("a word"), "requested", "{code}: a new verification was asked for");
             // By the database's clock, which is another one than that of this test. A server is asked again after a pause.
             stage.clock.advance(60);
             stage.index.database().execute("UPDATE index_job SET due_at = $1", &[Value::Integer(0)]).await.expect("due");

@@ -7,7 +7,7 @@ use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_index::work::{WorkOptions, Worker};
 
 use super::{World, hash_of, manifest};
-use crate::support::{NOW, Script, Step, ok};
+use toolcrib_testkit::servers::{NOW, Script, Step, ok};
 
 /// A clock on which seconds last a tenth of a second, so that tests end.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ async fn an_origin_is_asked_by_one_worker_at_a_time() {
     let mut ids = Vec::new();
     for number in 0..TOOLS {
         let uri = format!("https://busy.example/.well-known/ai-tool/t{number}.json");
-        ids.push(world.register(0, &uri, hash, None).await);
+        ids.push(world.register(0, &uri, hash, None));
     }
     let (other, _other) = world.tool("other.example", |_| {}).await;
     for stage in world.stages().await {

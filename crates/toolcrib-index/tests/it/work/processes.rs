@@ -19,8 +19,8 @@ use toolcrib_store::database::PerEngine;
 use toolcrib_store::{Database, Location};
 
 use super::scripted::{Scripted, fill, good};
-use crate::databases::{Backend, Place};
-use crate::support::NOW;
+use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::servers::NOW;
 
 const TASK: &str = "TOOLCRIB_INDEX_WORKER";
 const JOBS: u64 = 520;
@@ -87,7 +87,7 @@ const TRIGGER: PerEngine = PerEngine {
 };
 
 async fn count(index: &Index, sql: &'static str) -> i64 {
-    index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").integer(0).expect("a number")
+    index.database().fetch_optional(sql, &[]).await.expect("read").expect("a row").scalar::<i64>().expect("a number")
 }
 
 /// Waits until every tool has a listing.

@@ -13,7 +13,7 @@ use toolcrib_judge::Policy;
 use toolcrib_judge::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange, Method, Response, ToolConfig, ToolState};
 
 use super::{Followed, hash_of, manifest, put, uri};
-use crate::support::NOW;
+use toolcrib_testkit::servers::NOW;
 
 /// Looks as a function says.
 pub(crate) struct Scripted<F>(pub(crate) F);

@@ -8,7 +8,7 @@ use toolcrib_index::work::{Reason, Wanted};
 use toolcrib_store::database::Value;
 
 use super::{Stage, World, manifest, uri};
-use crate::support::{NOW, ok};
+use toolcrib_testkit::servers::{NOW, ok};
 
 const JOB: &str = "SELECT due_at, attempts, reason FROM index_job WHERE registry = $1 AND tool = $2";
 
@@ -18,15 +18,15 @@ async fn next(stage: &Stage, id: alloy_primitives::U256) -> (i64, i64, String) {
     let bytes = key.id_bytes();
     let values = [Value::Integer(key.registry.0), Value::Bytes(&bytes)];
     let row = stage.index.database().fetch_optional(JOB, &values).await.expect("read").expect("a job");
-    let due = row.integer(0).expect("a time") - stage.clock.now().seconds();
-    (due, row.integer(1).expect("a number"), row.text(2).expect("a word").to_owned())
+    let due = row.get::<i64>("due_at").expect("a time") - stage.clock.now().seconds();
+    (due, row.get("attempts").expect("a number"), row.get("reason").expect("a word"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_hides_nothing_until_the_time_is_over() {
     let world = World::start().await;
     let hash = super::hash_of(manifest("tools.example").to_string().as_bytes());
-    let id = world.register(0, &uri("tools.example"), hash, None).await;
+    let id = world.register(0, &uri("tools.example"), hash, None);
     for stage in world.stages().await {
         let bytes = manifest("tools.example").to_string().into_bytes();
         let server = world.net.honest("tools.example", move |_| ok(&bytes)).await;
@@ -101,7 +101,7 @@ async fn a_short_max_age_means_more_looks_and_not_fewer_tools() {
 async fn what_was_refused_is_looked_at_less_and_less() {
     let world = World::start().await;
     let _server = world.net.honest("bad.example", |_| ok(b"{}")).await;
-    let id = world.register(0, &uri("bad.example"), alloy_primitives::B256::repeat_byte(5), None).await;
+    let id = world.register(0, &uri("bad.example"), alloy_primitives::B256::repeat_byte(5), None);
     for stage in world.stages().await {
         let start = stage.clock.now();
         stage.follow(&world, id).await;
@@ -211,7 +211,7 @@ async fn dead(world: &World, count: usize) -> Vec<alloy_primitives::U256> {
         let (host, address) = (format!("dead{number}.example"), format!("5.200.{number}.1"));
         world.net.recorder.host(&host, &[&address]);
         world.net.recorder.fail(&address, std::io::ErrorKind::ConnectionRefused);
-        ids.push(world.register(1, &uri(&host), alloy_primitives::B256::repeat_byte(9), None).await);
+        ids.push(world.register(1, &uri(&host), alloy_primitives::B256::repeat_byte(9), None));
     }
     ids
 }

@@ -43,7 +43,7 @@ impl Place {
 
     async fn words(&self) -> Vec<i64> {
         let rows = self.database.fetch("SELECT id FROM word ORDER BY id", &[]).await.unwrap();
-        rows.iter().map(|row| row.integer(0).unwrap()).collect()
+        rows.iter().map(|row| row.scalar::<i64>().unwrap()).collect()
     }
 
     /// Transactions in the log: the frame that ends one says how long the file is then.
@@ -237,13 +237,16 @@ async fn values_are_bound_by_their_numbers() {
         run_now(async {
             let values = [Value::Integer(7), Value::Text("seven"), Value::OptionalInteger(None)];
             database.execute("INSERT INTO word (word, id) VALUES ($2, $1)", &values).await?;
-            let sql = "SELECT word, $3, $1 + $1, x'0102' FROM word WHERE word = $2 AND id = $1";
+            let sql = "SELECT word, $3 AS nothing, $1 + $1 AS twice, x'0102' AS bytes FROM word WHERE word = $2 AND id = $1";
             let row = database.fetch_optional(sql, &values).await?.ok_or(Error::Corrupt { what: "row" })?;
             assert_eq!(
-                (row.text(0)?, row.optional_integer(1)?, row.integer(2)?, row.bytes(3)?),
-                ("seven", None, 14, &[1, 2][..])
+                (row.get("word")?, row.get("nothing")?, row.get("twice")?, row.get("bytes")?),
+                ("seven", None::<i64>, 14_i64, &[1_u8, 2][..])
             );
-            assert!(row.integer(0).is_err() && row.text(1).is_err() && row.optional_text(9).is_err());
+            let code = |error: Error| error.code().id();
+            assert_eq!(row.get::<i64>("word").map_err(code), Err("store.corrupt"));
+            assert_eq!(row.get::<&str>("nothing").map_err(code), Err("store.corrupt"));
+            assert_eq!(row.get::<Option<&str>>("nowhere").map_err(code), Err("store.column"));
             Ok(())
         })
     };

@@ -2,11 +2,11 @@
 
 use toolcrib_core::clock::UnixTime;
 
-use super::super::statements as sql;
+use super::super::statements::{self as sql, DeliveredRow, Gone, RoomTotals};
 use super::super::{EVICT_BATCH, EXPIRE_BATCH, ReplayKey, Room};
 use super::{SqlReplay, time};
 use crate::Error;
-use crate::database::{Transaction, Value, again};
+use crate::database::{FromRow as _, Transaction, Value, again};
 
 impl SqlReplay {
     /// Drops delivered results, a batch at most, until `bytes` are free. Gives the bytes of those.
@@ -14,15 +14,16 @@ impl SqlReplay {
         let mut transaction = self.database.begin().await?;
         let found = transaction.fetch(self.database.pick(sql::DELIVERED), &[Value::Integer(EVICT_BATCH as i64)]).await?;
         let (mut rooms, mut freed) = (Rooms::default(), 0);
-        for row in &found {
+        for row in DeliveredRow::from_rows(&found) {
+            let row = row?;
             if freed >= bytes {
                 break;
             }
-            let id = Value::Bytes(row.bytes(0)?);
+            let id = Value::Bytes(row.id);
             transaction.execute(sql::FORGET_RESULT, &[id]).await?;
             transaction.execute(sql::DROP_RESULT, &[id]).await?;
-            rooms.leave(row.integer(1)?, 0, row.integer(2)?)?;
-            freed += row.integer(2)?;
+            rooms.leave(row.room, 0, row.result_bytes)?;
+            freed += row.result_bytes;
         }
         rooms.write(&mut transaction).await?;
         transaction.commit().await?;
@@ -32,7 +33,8 @@ impl SqlReplay {
     pub(super) async fn room(&self) -> Result<Room, Error> {
         let rows = step!(self.database.fetch(sql::ROOM, &[]))?;
         let row = rows.first().ok_or(Error::Corrupt { what: "rooms" })?;
-        Ok(self.limits.room(row.integer(0)?.cast_unsigned(), row.integer(1)?.cast_unsigned()))
+        let totals = RoomTotals::from_row(row)?;
+        Ok(self.limits.room(totals.entries.cast_unsigned(), totals.bytes.cast_unsigned()))
     }
 
     pub(super) async fn try_mark_delivered(&self, keys: &[ReplayKey], now: UnixTime) -> Result<(), Error> {
@@ -48,8 +50,9 @@ impl SqlReplay {
         let values = [time(now), Value::Integer(EXPIRE_BATCH as i64)];
         let gone = transaction.fetch(self.database.pick(sql::EXPIRE), &values).await?;
         let mut rooms = Rooms::default();
-        for row in &gone {
-            rooms.leave(row.integer(0)?, 1, row.integer(1)?)?;
+        for row in Gone::from_rows(&gone) {
+            let row = row?;
+            rooms.leave(row.room, 1, row.result_bytes)?;
         }
         rooms.write(&mut transaction).await?;
         transaction.commit().await?;

@@ -6,10 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use toolcrib_store::objects::{Objects, ObjectsLocation, hash_of};
 
-#[path = "../../support/s3.rs"]
-mod s3;
-
-use s3::{BUCKET, KEY, SECRET, Scripted, Service, open};
+use toolcrib_testkit::objects::{self, BUCKET, KEY, SECRET, Scripted, Service, open};
 
 fn folder() -> (tempfile::TempDir, Objects) {
     let folder = tempfile::tempdir().unwrap();
@@ -159,7 +156,7 @@ async fn another_implementation() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_is_away_or_fails_says_so_in_time() {
     let begun = Instant::now();
-    let away = s3::objects_at(1, "prefix");
+    let away = objects::objects_at(1, "prefix");
     assert_eq!(away.put("a", "b").await.unwrap_err().code().id(), "objects.unavailable");
     assert_eq!(away.get("a", 100).await.unwrap_err().code().id(), "objects.unavailable");
     let failing = Scripted::answering("500 Internal Server Error", 0, b"");

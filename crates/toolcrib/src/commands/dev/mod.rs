@@ -16,7 +16,7 @@ use toolcrib_core::clock::Clock as _;
 use toolcrib_core::codes;
 use toolcrib_devchain::{Authority, AuthorityError};
 use toolcrib_directory::keys::Keys;
-use toolcrib_directory::{Options, Rate};
+use toolcrib_directory::{DirectoryServer, Options, Rate, ServerConfig};
 use toolcrib_fetch::SystemClock;
 use toolcrib_gate::{ConfiguredUrl, Gate, LocalSettlement, Origins, Server, Tls, Tools, Usage};
 use toolcrib_index::Index;
@@ -27,9 +27,9 @@ use self::chain::{ChainArguments, Interrupts, World, ready, wait};
 use self::samples::{Access, SAMPLES, Sample};
 use self::stage::Registered;
 use crate::commands::discovery::Kept;
+use crate::commands::hosting::directory;
 use crate::commands::hosting::engine::{Doing, Engine, KEEP_CHANGES_DAYS, LogChecks};
 use crate::commands::hosting::followed::Following;
-use crate::commands::hosting::house::{House, Plan};
 use crate::commands::trust::door::{Reach, verifier};
 use crate::onchain::{dev_folder, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -106,7 +106,7 @@ pub(crate) async fn run(arguments: &Dev, printer: &mut Printer) -> Result<Done, 
 struct Fair {
     tools: Booth,
     engine: Engine,
-    house: House,
+    server: DirectoryServer,
 }
 
 impl Fair {
@@ -118,32 +118,32 @@ impl Fair {
         let unusable = |error: AuthorityError| Failure::new(error.code(), error.to_string());
         let authority = Authority::open(&dev_folder()?, &SystemClock).map_err(unusable)?;
         let reach = Reach { dev_ca: Some(authority.path().to_owned()) };
-        let plan = Plan { images: Some(reach.open_for_images()?), ..plan() };
-        let house = House::open(listen, &index, chains, plan).await?;
-        let usage = usage(&index, &house).await?;
+        let config = ServerConfig { images: Some(reach.open_for_images()?), ..config() };
+        let server = directory::open(listen, &index, chains, config).await?;
+        let usage = usage(&index, &server).await?;
         let tools = Booth::set_up(world, &registry, arguments.tools_port, &usage, authority).await?;
         let following = Following { chain: world.chain.clone(), registry: registry.address(), first_block: 0 };
         let verifier = verifier(&reach)?;
         let work = WorkOptions { poll: LOOK_POLL, ..WorkOptions::default() };
         let doing = Doing { workers: 4, no_follow: false, keep_changes: KEEP_CHANGES_DAYS, checks: LogChecks::default() };
         let engine = Engine::start(&index, &[following], verifier, None, &doing, work);
-        Ok(Self { tools, engine, house })
+        Ok(Self { tools, engine, server })
     }
 
     fn lines(&self) -> String {
-        let url = self.house.url();
+        let url = self.server.url();
         format!("{}directory {url}\nmcp {url}/mcp\n", self.tools.lines())
     }
 
     fn data(&self) -> Vec<(String, Value)> {
-        let url = self.house.url();
+        let url = self.server.url();
         let mut data = Vec::from(self.tools.data());
         data.extend([("directory".to_owned(), url.as_str().into()), ("mcp".to_owned(), format!("{url}/mcp").into())]);
         data
     }
 
     fn advice(&self, world: &World) -> String {
-        let (program, url) = (program(), self.house.url());
+        let (program, url) = (program(), self.server.url());
         let mut text = self.tools.advice(world);
         text += &format!("\nThe directory, in a browser: {url}\n");
         text += &format!("  {program} tools search --query 'how many words' --directory {url}\n");
@@ -154,9 +154,9 @@ impl Fair {
 
     /// Serves until it is time to stop, and then until every call and its settlement is done, unless Ctrl-C comes again.
     async fn serve(self, seconds: Option<u64>, interrupts: Interrupts, printer: &mut Printer) -> Result<(), Stop> {
-        let Self { tools, engine, house } = self;
+        let Self { tools, engine, server } = self;
         let (stop, stopped) = oneshot::channel::<()>();
-        let directory = tokio::spawn(house.serve(async move { stopped.await.unwrap_or_default() }));
+        let directory = tokio::spawn(server.serve(async move { stopped.await.unwrap_or_default() }));
         let served = tools.serve(seconds, interrupts, printer).await;
         // The tools' last reports of use were taken by then.
         let _ = stop.send(());
@@ -167,7 +167,7 @@ impl Fair {
 }
 
 /// Nobody but whoever started it asks this directory anything, so it does not count.
-fn plan() -> Plan {
+fn config() -> ServerConfig {
     let options = Options {
         anonymous_reads: None,
         anonymous_writes: Rate::per_hour(100_000),
@@ -175,7 +175,7 @@ fn plan() -> Plan {
         title: "Toolcrib (development)".to_owned(),
         ..Options::default()
     };
-    Plan { options, ..Plan::default() }
+    ServerConfig { options, ..ServerConfig::default() }
 }
 
 /// How this program was called.
@@ -337,12 +337,12 @@ fn server(
 }
 
 /// Where the tools report their use: to the directory, with a key of its own, since it refuses keys that it did not issue.
-async fn usage(index: &Index, house: &House) -> Result<Usage, Failure> {
+async fn usage(index: &Index, server: &DirectoryServer) -> Result<Usage, Failure> {
     let refused = |error: toolcrib_store::Error| Failure::new(error.code(), error.to_string());
     let keys = Keys::open(index.database().clone()).await.map_err(refused)?;
     let issued = keys.issue(Some("sample tools"), KEY_RATE, KEY_RATE, KEY_SECONDS, SystemClock.now()).await.map_err(refused)?;
     let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
-    let reports = ConfiguredUrl::from_setting(&format!("{}/api/v2/tools/usage", house.url())).map_err(unusable)?;
+    let reports = ConfiguredUrl::from_setting(&format!("{}/api/v2/tools/usage", server.url())).map_err(unusable)?;
     Usage::new(reports, &issued.key).map_err(unusable)
 }
 

@@ -5,16 +5,17 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
-use toolcrib_directory::{Auth, Options};
-use toolcrib_index::Chains;
+use toolcrib_directory::{Auth, DirectoryServer, Options, ServerConfig, ServerError};
+use toolcrib_fetch::SystemClock;
+use toolcrib_index::search::Snapshots;
 use toolcrib_index::work::WorkOptions;
+use toolcrib_index::{Chains, Index};
 
 use super::agents::AgentArgs;
 use super::bazaar::BazaarArgs;
 use super::collections::CollectionArgs;
 use super::engine::{Doing, Engine};
 use super::followed::Followed;
-use super::house::{House, Plan};
 use super::reading::ReadArgs;
 use super::snapshots::SnapshotArgs;
 use super::{embedding, logging, told_to_stop};
@@ -98,7 +99,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    fn plan(&self, embedding: Option<PathBuf>) -> Result<Plan, Failure> {
+    fn config(&self, embedding: Option<PathBuf>) -> Result<ServerConfig, Failure> {
         let mut options = Options::default();
         if self.require_key {
             options.auth = Auth::Required;
@@ -113,11 +114,11 @@ impl Serve {
         if let Some(name) = &self.address_header {
             options.address_header = Some(header_name(name)?);
         }
-        Ok(Plan {
+        Ok(ServerConfig {
             search: self.search.clone(),
             embedding,
-            objects: self.kept.objects()?,
-            snapshots: Some(self.snapshots),
+            snapshots: self.kept.objects()?.map(Snapshots::new),
+            publish: self.snapshots.options(),
             options,
             images: Some(self.reach.open_for_images()?),
             hosts: self.hosts.clone(),
@@ -127,21 +128,37 @@ impl Serve {
     }
 }
 
+/// Opens the server of a directory.
+pub(crate) async fn open(
+    listen: SocketAddr,
+    index: &Index,
+    chains: Chains,
+    config: ServerConfig,
+) -> Result<DirectoryServer, Failure> {
+    DirectoryServer::open(listen, index, chains, SystemClock, config).await.map_err(|error| {
+        let failure = Failure::new(error.code(), error.to_string());
+        match error {
+            ServerError::Listen { .. } => failure.hint("stop the other program, or choose another port (0 takes a free one)"),
+            _ => failure,
+        }
+    })
+}
+
 /// Serves until Ctrl-C.
 pub(crate) async fn run(arguments: &Serve, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     #[cfg(target_os = "linux")]
     crate::descriptors::prepare(printer)?;
     logging::begin(printer);
     let embedding = embedding::find(arguments.embedding.as_deref(), settings, printer)?;
-    let mut plan = arguments.plan(embedding.clone())?;
+    let mut config = arguments.config(embedding.clone())?;
     if arguments.with_index {
         arguments.doing.check(arguments.agents.agt.is_some() || arguments.bazaar.is_said())?;
     }
     let followings = arguments.followed.resolve(printer)?;
     let (index, location) = (arguments.kept.open().await?, arguments.kept.location()?);
     let chains: Chains = followings.iter().map(|following| following.chain.clone()).collect();
-    plan.replicas = Some(arguments.reading.open(&index, settings).await?);
-    let house = House::open(arguments.listen, &index, chains, plan).await?;
+    config.replicas = Some(arguments.reading.open(&index, settings).await?);
+    let server = open(arguments.listen, &index, chains, config).await?;
     let mut engine = match arguments.with_index {
         true => {
             let verifier = verifier(&arguments.reach)?;
@@ -158,7 +175,7 @@ pub(crate) async fn run(arguments: &Serve, settings: &Settings, printer: &mut Pr
         }
         false => None,
     };
-    let address = house.address;
+    let address = server.address();
     printer.result(&format!("directory http://{address}\nmcp http://{address}/mcp\nindex {}\n", shown(&location.to_string())))?;
     printer.flush()?;
     let data = json!({
@@ -183,7 +200,7 @@ pub(crate) async fn run(arguments: &Serve, settings: &Settings, printer: &mut Pr
                 error = failing => *fault = Some(error),
             }
         };
-        house.serve(stop).await;
+        server.serve(stop).await;
     }
     if let Some(engine) = engine {
         engine.stop().await;

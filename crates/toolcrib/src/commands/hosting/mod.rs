@@ -7,7 +7,6 @@ pub(crate) mod directory;
 pub(crate) mod embedding;
 pub(crate) mod engine;
 pub(crate) mod followed;
-pub(crate) mod house;
 pub(crate) mod index;
 pub(crate) mod logging;
 pub(crate) mod purge;

@@ -30,11 +30,10 @@ pub(crate) struct SnapshotArgs {
 }
 
 impl SnapshotArgs {
-    /// What publishes snapshots of a search, if there is an object store.
-    pub(crate) fn publisher(self, search: &Search, objects: Option<&Objects>) -> Option<Publisher> {
-        let objects = objects.filter(|_| self.snapshot_every > 0)?;
-        let options = PublishOptions { every_seconds: i64::from(self.snapshot_every), ..PublishOptions::default() };
-        Some(Publisher::new(search.clone(), Snapshots::new(objects.clone()), options))
+    /// How snapshots are published; `None` when they are not.
+    pub(crate) fn options(self) -> Option<PublishOptions> {
+        let every_seconds = i64::from(self.snapshot_every);
+        (every_seconds > 0).then(|| PublishOptions { every_seconds, ..PublishOptions::default() })
     }
 }
 
@@ -57,18 +56,19 @@ impl PublishArgs {
     /// Feeds search and publishes snapshots of it, as a task that ends when told to. `None` when that was not asked for.
     pub(crate) async fn start(&self, index: &Index, objects: Option<&Objects>) -> Result<Option<Publishing>, Failure> {
         let Some(folder) = &self.search else { return Ok(None) };
-        let Some(objects) = objects.filter(|_| self.snapshots.snapshot_every > 0) else {
+        let (Some(objects), Some(publish)) = (objects, self.snapshots.options()) else {
             let what = "--search publishes snapshots, which need an object store";
             return Err(Failure::new(codes::cli::USAGE, what).hint("give --objects, and a --snapshot-every above 0"));
         };
+        let snapshots = Snapshots::new(objects.clone());
         let options = SearchOptions {
             folder: Some(folder.clone()),
             embedding: self.embedding.clone(),
-            snapshots: Some(Snapshots::new(objects.clone())),
+            snapshots: Some(snapshots.clone()),
             ..SearchOptions::default()
         };
         let search = Search::open(index.clone(), options).await.map_err(|error| index_failure(&error))?;
-        let Some(publisher) = self.snapshots.publisher(&search, Some(objects)) else { return Ok(None) };
+        let publisher = Publisher::new(search.clone(), snapshots, publish);
         Ok(Some(Publishing { search, publisher }))
     }
 }

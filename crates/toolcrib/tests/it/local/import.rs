@@ -94,7 +94,7 @@ fn servers_of_a_configuration_become_tools_with_their_secrets_in_the_store() {
     let refused = import(&sandbox, &file, &["--server", "My Notes", "--read", &folder]);
     assert!(refused.code == 1 && refused.stderr.contains("there is no terminal to ask on"), "{refused:#?}");
     for line in
-        ["  starts: python3 ", " 'one two'\n", "  sandbox: sandboxed by Landlock", "  may reach: its own folder", folder.as_str()]
+        ["  starts: python3 ", " 'one two'\n", "  sandbox: sandboxed by Landlock", "  access: its own folder", folder.as_str()]
     {
         assert!(refused.stdout.contains(line), "{line}: {refused:#?}");
     }

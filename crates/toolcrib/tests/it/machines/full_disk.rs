@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 
 use super::stage::{Stage, free_address, get};
 use super::{check_directories, check_index, ids, is_settled, issue_key, pages};
-use crate::databases::{Place, Server};
+use toolcrib_testkit::databases::{Place, Server};
 
 const FOLDER: &str = "TOOLCRIB_SMALL_DISK";
 

@@ -23,7 +23,7 @@ use toolcrib_index::model::ToolKey;
 use toolcrib_store::database::Row;
 
 use self::stage::{Caller, Process, Stage, free_address, get};
-use crate::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, Place};
 
 /// Tools that are registered before anybody looks.
 const EARLY: u64 = 60;
@@ -113,8 +113,8 @@ fn check_index(stage: &Stage) {
     let events: Vec<_> = events
         .iter()
         .map(|row| {
-            let ToolKey { id, .. } = ToolKey::from_columns(1, row.bytes(2).expect("bytes")).expect("an id");
-            (row.integer(0).expect("a block"), row.integer(1).expect("a place"), id)
+            let ToolKey { id, .. } = ToolKey::from_columns(1, row.get("tool").expect("bytes")).expect("an id");
+            (row.get::<i64>("block_number").expect("a block"), row.get::<i64>("log_index").expect("a place"), id)
         })
         .collect();
     assert_eq!(events, stage.chain_events(), "every event once, in its place");
@@ -141,8 +141,8 @@ fn check_index(stage: &Stage) {
 
     let last = stage.runtime.block_on(index.last_change()).expect("a number");
     let rows = stage.rows("SELECT first, seq FROM index_change ORDER BY seq");
-    let number = |row: &Row, column| row.integer(column).expect("a number");
-    let numbers: Vec<i64> = rows.iter().flat_map(|row| number(row, 0)..=number(row, 1)).collect();
+    let number = |row: &Row, column| row.get::<i64>(column).expect("a number");
+    let numbers: Vec<i64> = rows.iter().flat_map(|row| number(row, "first")..=number(row, "seq")).collect();
     assert_eq!(numbers, (1..=last).collect::<Vec<_>>(), "changes without a gap");
 }
 
@@ -234,9 +234,9 @@ fn check_leases(stage: &Stage, dead: &[&str]) {
     }
     let mut leases = BTreeMap::<(String, String), Lease>::new();
     for row in stage.rows("SELECT tool, was, now, who, transaction FROM test_lease ORDER BY turn") {
-        let tool = hex::encode(row.bytes(0).expect("an id"));
-        let [was, now] = [1, 2].map(|column| row.optional_bytes(column).expect("a token").map(hex::encode));
-        let (who, transaction) = (row.text(3).expect("a name").to_owned(), row.integer(4).expect("a number"));
+        let tool = hex::encode(row.get::<&[u8]>("tool").expect("an id"));
+        let [was, now] = ["was", "now"].map(|column| row.get::<Option<&[u8]>>(column).expect("a token").map(hex::encode));
+        let (who, transaction) = (row.get::<String>("who").expect("a name"), row.get::<i64>("transaction").expect("a number"));
         if let Some(was) = was {
             let lease = leases.get_mut(&(tool.clone(), was)).expect("somebody took it");
             assert!(lease.end.is_none(), "a lease ends once");
@@ -247,7 +247,7 @@ fn check_leases(stage: &Stage, dead: &[&str]) {
         }
     }
     let intakes = stage.rows("SELECT transaction FROM test_intake");
-    let intakes: BTreeSet<i64> = intakes.iter().map(|row| row.integer(0).expect("a number")).collect();
+    let intakes: BTreeSet<i64> = intakes.iter().map(|row| row.scalar::<i64>().expect("a number")).collect();
     let (mut ends, mut returned) = (BTreeSet::new(), 0);
     for ((tool, _), lease) in &leases {
         let (ender, transaction, is_taken_over) = lease.end.as_ref().expect("no lease is left over");
@@ -264,8 +264,8 @@ fn check_leases(stage: &Stage, dead: &[&str]) {
     assert!(returned > 0, "a dead worker held something, and others did it");
     let mut written = BTreeMap::<_, usize>::new();
     for row in stage.rows("SELECT tool, who, transaction FROM test_listing") {
-        let tool = hex::encode(row.bytes(0).expect("an id"));
-        let write = (tool, row.text(1).expect("a name").to_owned(), row.integer(2).expect("a number"));
+        let tool = hex::encode(row.get::<&[u8]>("tool").expect("an id"));
+        let write = (tool, row.get::<String>("who").expect("a name"), row.get::<i64>("transaction").expect("a number"));
         assert!(ends.contains(&write), "{write:?}: what is written ends a lease of the writer's own");
         *written.entry(write).or_default() += 1;
     }
@@ -283,7 +283,7 @@ fn check_leases(stage: &Stage, dead: &[&str]) {
 /// How many jobs a worker holds.
 fn held(stage: &Stage, worker: &str) -> usize {
     let held = stage.rows("SELECT l.who FROM index_job j JOIN test_lease l ON l.tool = j.tool AND l.now = j.lease");
-    held.iter().filter(|row| row.text(0).expect("a name") == worker).count()
+    held.iter().filter(|row| row.scalar::<&str>().expect("a name") == worker).count()
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn two_followers_four_workers_and_two_directories_share_one_postgres() {
                 "SELECT l.who FROM index_job j JOIN test_lease l ON l.tool = j.tool AND l.now = j.lease
                 WHERE l.at > clock_timestamp() - interval '300 ms' GROUP BY l.who ORDER BY COUNT(*) DESC LIMIT 1",
             );
-            let Some(who) = recent.first().map(|row| row.text(0).expect("a name").to_owned()) else { return false };
+            let Some(who) = recent.first().map(|row| row.scalar::<&str>().expect("a name").to_owned()) else { return false };
             let worker = workers.iter_mut().find(|worker| worker.name == who).expect("one of ours");
             worker.freeze(true);
             // What it had sent to the database is done there.
@@ -340,7 +340,7 @@ fn two_followers_four_workers_and_two_directories_share_one_postgres() {
         });
         // The follower that leads dies.
         let leader = stage.rows("SELECT who FROM test_event ORDER BY turn DESC LIMIT 1");
-        let leader = leader.first().expect("events were taken in").text(0).expect("a name").to_owned();
+        let leader = leader.first().expect("events were taken in").scalar::<&str>().expect("a name").to_owned();
         followers.iter_mut().find(|follower| follower.name == leader).expect("one of ours").kill();
         let killed_at = Instant::now();
         dead.push(if leader == "follower1" { "follower1" } else { "follower2" });
@@ -351,7 +351,7 @@ fn two_followers_four_workers_and_two_directories_share_one_postgres() {
 
         let taken_over = stage.wait("the other follower leads", TAKE_OVER, || {
             let last = stage.rows("SELECT who FROM test_event ORDER BY turn DESC LIMIT 1");
-            last.first().is_some_and(|row| row.text(0).expect("a name") != leader)
+            last.first().is_some_and(|row| row.scalar::<&str>().expect("a name") != leader)
         });
         let _ = writeln!(std::io::stderr(), "the standby leads after {:?} ({taken_over:?})", killed_at.elapsed());
         // The other directory dies while the new leader is catching up.

@@ -9,8 +9,8 @@ use tokio::runtime::Runtime;
 use super::replicas::{codes, reads, ready};
 use super::stage::{Stage, free_address, get};
 use super::{ids, issue_key, pages};
-use crate::databases::{Place, Server};
-use crate::s3::{BUCKET, Service};
+use toolcrib_testkit::databases::{Place, Server};
+use toolcrib_testkit::objects::{BUCKET, Service};
 
 /// For what follows from processes that notice each other. Snapshots are looked at every 15 seconds.
 const SOON: Duration = Duration::from_secs(120);

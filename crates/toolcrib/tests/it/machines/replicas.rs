@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 
 use super::stage::{Caller, Stage, free_address, get};
 use super::{ids, issue_key, pages};
-use crate::databases::{Place, Server};
+use toolcrib_testkit::databases::{Place, Server};
 
 /// Seconds that a replica may be behind here.
 const LAG: &str = "3";

@@ -26,8 +26,8 @@ use toolcrib_store::{Database, Location};
 use toolcrib_x402::header;
 
 use crate::Sandbox;
-use crate::databases::Place;
-use crate::support::{Authority, Request, Script, Server, Step, answer, ok};
+use toolcrib_testkit::databases::Place;
+use toolcrib_testkit::servers::{Authority, Request, Script, Server, Step, answer, ok};
 
 /// How long the server of tools takes for an answer, so that a worker that is killed holds something.
 const SERVER_TIME: Duration = Duration::from_millis(800);
@@ -164,7 +164,7 @@ impl Stage {
     /// Asks the database for one number.
     pub(super) fn number(&self, sql: &'static str) -> i64 {
         let row = self.runtime.block_on(self.index.database().fetch_optional(sql, &[])).expect("read").expect("a row");
-        row.integer(0).expect("a number")
+        row.scalar::<i64>().expect("a number")
     }
 
     pub(super) fn execute(&self, sql: &'static str) -> u64 {

@@ -16,7 +16,7 @@ use toolcrib_store::database::Value;
 
 use super::stage::{Stage, free_address, get};
 use super::{is_settled, issue_key, stage};
-use crate::databases::Backend;
+use toolcrib_testkit::databases::Backend;
 
 /// Tools at the start: two of them are not good.
 const TOOLS: u64 = 10;
@@ -40,7 +40,7 @@ impl Stage {
         let id = key(id).id_bytes();
         let sql = "SELECT document FROM index_listing WHERE registry = 1 AND tool = $1";
         let row = self.runtime.block_on(self.index.database().fetch_optional(sql, &[Value::Bytes(&id)]));
-        serde_json::from_str(row.expect("read").expect("a listing").text(0).expect("a text")).expect("JSON")
+        serde_json::from_str(row.expect("read").expect("a listing").scalar::<&str>().expect("a text")).expect("JSON")
     }
 
     /// Writes for a tool with a statement that takes its id and a text, and tells the feed.

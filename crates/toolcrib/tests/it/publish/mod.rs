@@ -16,7 +16,7 @@ use toolcrib_verify::Verifier;
 
 use crate::example;
 use crate::onchain::CREATOR;
-use crate::support::NOW;
+use toolcrib_testkit::servers::NOW;
 use world::{HOST, Place};
 
 /// The account that is not the creator.
@@ -29,12 +29,12 @@ fn a_file_becomes_a_tool_that_verifies() {
     place.write_and_serve("tide-table", "one");
     let ran = place.publish("tide-table", &[]).code(0);
     assert!(ran.stdout.contains("/1\n") && ran.stdout.trim_end().lines().last().unwrap().starts_with("verified ("), "{ran:#?}");
-    assert!(ran.stdout.contains("development world"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("development environment"), "{}", ran.stdout);
     place.check_onchain("tide-table", 1, 1);
 
     // Given again, there is nothing to do, and it is verified all the same.
     let again = place.publish("tide-table", &[]).code(0);
-    assert!(again.stderr.contains("committed already") && !again.stderr.contains("sent"), "{again:#?}");
+    assert!(again.stderr.contains("already committed") && !again.stderr.contains("sent"), "{again:#?}");
     assert!(again.stdout.trim_end().lines().last().unwrap().starts_with("verified ("), "{}", again.stdout);
 
     // A new version is an update, also where nothing is remembered.
@@ -160,7 +160,7 @@ fn a_gate_is_set_once_and_never_changed_in_passing() {
     let others = place.publish("tide-table", &["--nft-gate", "0x0000000000000000000000000000000000000007"]).code(2);
     assert!(others.stderr.contains("author.gate_differs"), "{}", others.stderr);
     let same = place.publish("tide-table", &["--nft-gate", collection]).code(0);
-    assert!(same.stderr.contains("committed already"), "{}", same.stderr);
+    assert!(same.stderr.contains("already committed"), "{}", same.stderr);
 }
 
 /// Registered behind a gate by a machine that is no more, before the gate was told: another one finishes it.
@@ -190,7 +190,7 @@ fn a_gate_that_was_never_told_is_told() {
         let ran = place.publish(&slug, gate).code(0);
         assert!(ran.stderr.contains("whom to let in") && !ran.stderr.contains("register"), "{gate:?}: {}", ran.stderr);
         let again = place.publish(&slug, gate).code(0);
-        assert!(again.stderr.contains("committed already"), "{gate:?}: {}", again.stderr);
+        assert!(again.stderr.contains("already committed"), "{gate:?}: {}", again.stderr);
         place.check_onchain(&slug, id, id);
     }
 }
@@ -258,7 +258,7 @@ fn without_a_network_there_is_no_answer() {
 /// Name servers that do not answer leave everything open, and take nothing for granted that was verified before.
 #[test]
 fn without_name_servers_there_is_no_answer() {
-    let world = crate::support::World::new();
+    let world = toolcrib_testkit::servers::World::new();
     let host = "tools.harbour-office.org";
     world.recorder.answers(host, vec![Err(ResolveError::Failed("no name server answers".to_owned()))]);
     let verifier = Verifier::new(world.fetch(), Arc::new(FixedClock(NOW)), "test");

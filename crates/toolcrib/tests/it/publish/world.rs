@@ -12,8 +12,8 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::onchain::{CREATOR, World};
-use crate::support::{Authority, Script, Server, Step, answer, ok};
 use crate::{Ran, example};
+use toolcrib_testkit::servers::{Authority, Script, Server, Step, answer, ok};
 
 pub(crate) const HOST: &str = "harbour.tool.localhost";
 
@@ -48,7 +48,7 @@ impl Place {
         let (hold, held) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let respond = {
             let (files, hold, held) = (files.clone(), hold.clone(), held.clone());
-            move |request: &crate::support::Request| {
+            move |request: &toolcrib_testkit::servers::Request| {
                 if hold.load(Ordering::SeqCst) > 0 && hold.fetch_sub(1, Ordering::SeqCst) == 1 {
                     held.store(true, Ordering::SeqCst);
                     while held.load(Ordering::SeqCst) {

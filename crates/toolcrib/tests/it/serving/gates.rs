@@ -7,8 +7,8 @@ use toolcrib_x402::read_body;
 use super::upstream::Behind;
 use super::{Gate, ORIGIN, manifest, send, signed, until};
 use crate::Sandbox;
-use crate::databases::{Backend, Place};
 use crate::onchain::{CREATOR, World};
+use toolcrib_testkit::databases::{Backend, Place};
 
 pub(super) const STRANGER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
@@ -42,8 +42,8 @@ fn what_a_manifest_asks_for_is_never_served_for_nothing() {
     let base = ["--upstream", "http://127.0.0.1:1/", "--listen", "127.0.0.1:0", "--store", "memory"];
     for (arguments, message) in [
         (&["gated.json"][..], "gated has access requirements"),
-        (&["priced.json"], "priced has a price, and nothing says who settles"),
-        (&["priced.json", "--open"], "priced has a price, and nothing says who settles"),
+        (&["priced.json"], "priced has a price, but no settlement"),
+        (&["priced.json", "--open"], "priced has a price, but no settlement"),
         (&["priced.json", "--closed"], "priced has a price, so it can be served before it is registered"),
         (&["plain.json", "gated.json", "--tool", "7", "--network", "local"], "--tool names one tool"),
         (&["plain.json", "--tool", "other=7", "--network", "local"], "--tool is for other, which is not among the manifests"),
@@ -106,7 +106,7 @@ fn servers_that_are_replicas_share_a_store_or_do_not_start() {
         let ran = sandbox.run_with_env(&all, variables).code(2);
         assert!(ran.stderr.starts_with("error[cli.usage]: 2 servers cannot share the store "), "{named}: {}", ran.stderr);
         assert!(
-            ran.stderr.contains(named) && ran.stderr.contains("hint: put the URL of a PostgreSQL database"),
+            ran.stderr.contains(named) && ran.stderr.contains("hint: set TOOLCRIB_STORE to the URL of a PostgreSQL database"),
             "{}",
             ran.stderr
         );
@@ -141,7 +141,7 @@ fn servers_that_are_replicas_share_a_store_or_do_not_start() {
     for gate in &gates {
         assert_eq!(gate.call("tool", &json!(1)).json(), json!({ "got": 1 }), "{}", gate.log());
         let line = told(gate);
-        assert!(!line.contains(crate::databases::PASSWORD), "{line}");
+        assert!(!line.contains(toolcrib_testkit::databases::PASSWORD), "{line}");
     }
 }
 
@@ -190,7 +190,7 @@ fn a_dry_run_shows_prices() {
     let ran = sandbox.run(&["dry-run-gate", "priced.json"]).code(0);
     assert!(ran.stdout.contains("10000 (0.01 USDC) on eip155:31337 to 0x7099"), "{}", ran.stdout);
     let ran = sandbox.run(&["dry-run-gate", "plain.json"]).code(0);
-    assert!(ran.stdout.contains("served at once"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("served without a challenge"), "{}", ran.stdout);
     let ran = sandbox.run(&["dry-run-gate", "priced.json", "--data", "0x"]).code(2);
     assert!(ran.stderr.contains("--account"), "{}", ran.stderr);
 }

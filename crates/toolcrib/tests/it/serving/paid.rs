@@ -11,7 +11,7 @@ use super::gates::{STRANGER, priced};
 use super::upstream::Behind;
 use super::{Answer, Gate, manifest, send, signed, until};
 use crate::onchain::World;
-use crate::support::Authority;
+use toolcrib_testkit::servers::Authority;
 
 /// Gives an account test money, which anybody can make.
 pub(crate) fn mint(world: &World, to: Address, amount: u64) {
@@ -91,10 +91,10 @@ fn a_facilitator_that_is_down_moves_nothing_and_is_told_at_the_start() {
     drop(gate);
     let checked = [&arguments[..7], &["--rpc-url", &world.url]].concat();
     let gate = Gate::start(&world.sandbox, &checked);
-    assert!(gate.log().contains("note: other servers may be paid to the same recipients"), "{}", gate.log());
+    assert!(gate.log().contains("note: other servers may use the same recipients"), "{}", gate.log());
     drop(gate);
     let gate = Gate::start(&world.sandbox, &[&checked[..], &["--sole-recipient"]].concat());
-    assert!(gate.log().contains("note: no other server is paid to these recipients (--sole-recipient)"), "{}", gate.log());
+    assert!(gate.log().contains("note: only this server uses these recipients (--sole-recipient)"), "{}", gate.log());
     drop(gate);
     // Without a node it would do nothing.
     let ran = world.sandbox.run(&[&["serve"], &arguments[..], &["--sole-recipient"]].concat());

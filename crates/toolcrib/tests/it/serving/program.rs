@@ -67,7 +67,7 @@ fn a_flood_on_stderr_is_cut_and_escaped_and_holds_nothing_up() {
     check(script, &json!(1), |answer, log| {
         assert_eq!(answer.json(), json!(1));
         assert!(log.contains("tool: \\u{1b}[31mred\n"), "{log}");
-        assert!(log.contains("tool: … and more"), "{log}");
+        assert!(log.contains("tool: … (truncated)"), "{log}");
         assert!(log.len() < 20_000, "{} bytes", log.len());
     });
 }
@@ -137,7 +137,7 @@ fn a_program_gets_the_variables_that_are_listed() {
     sandbox.write("tool.json", manifest("tool").to_string());
     for name in ["TOOLCRIB_PRIVATE_KEY", "TOOLCRIB_USAGE_KEY", "TOOLCRIB_API_KEY", "RPC_URL", "RPC_URL_8453", "toolcrib_store"] {
         let ran = sandbox.run(&["serve", "tool.json", "--command", "/bin/sh", "--pass-env", name]).code(2);
-        assert!(ran.stderr.starts_with(&format!("error[cli.usage]: {name} is the gate's own variable")), "{}", ran.stderr);
+        assert!(ran.stderr.starts_with(&format!("error[cli.usage]: {name} is a variable of the gate")), "{}", ran.stderr);
     }
 }
 

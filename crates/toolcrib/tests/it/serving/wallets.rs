@@ -92,10 +92,13 @@ fn settings_that_do_not_fit_are_refused() {
     sandbox.write("plain.json", manifest("plain").to_string());
     let base = ["serve", "plain.json", "--upstream", "http://127.0.0.1:1/", "--listen", "127.0.0.1:0", "--store", "memory"];
     for (arguments, message) in [
-        (&["--contract-accounts"][..], "--contract-accounts needs a node"),
-        (&["--identity", "--contract-accounts"], "--contract-accounts needs a node"),
-        (&["--contract-accounts", "--rpc-url", "http://127.0.0.1:1"], "--contract-accounts is given, and none of the tools asks"),
-        (&["--siwe"], "--siwe is given, and none of the tools asks"),
+        (&["--contract-accounts"][..], "--contract-accounts needs an RPC node"),
+        (&["--identity", "--contract-accounts"], "--contract-accounts needs an RPC node"),
+        (
+            &["--contract-accounts", "--rpc-url", "http://127.0.0.1:1"],
+            "--contract-accounts was given, but none of the tools identifies",
+        ),
+        (&["--siwe"], "--siwe was given, but none of the tools identifies"),
         (&["--identity", "--open"], "cannot be used with"),
         (&["--siwe", "--bound-only"], "cannot be used with"),
         (&["--wallet-factory", "0x0000000000000000000000000000000000000001"], "required arguments"),

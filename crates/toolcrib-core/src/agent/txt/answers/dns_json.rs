@@ -1,20 +1,21 @@
-//! DNS over HTTPS in JSON (`application/dns-json`). There is no standard for it; this reads what the common services agree on.
+//! DNS over HTTPS in JSON (`application/dns-json`). There is no standard for it; this parser accepts what the common services have in
+//! common.
 
 use super::{AnswerFault, JsonAnswer, check_size, document, join_character_strings};
 use crate::agent::AgtDomain;
 use crate::codes;
 use crate::json::Value;
 
-/// Most aliases (CNAME) that one name may lead through, as common resolvers have it.
+/// Longest chain of aliases (CNAME) that is followed, as in common resolvers.
 pub const MAX_ALIASES: usize = 8;
 
 /// Type numbers of resource records.
 const CNAME: u64 = 5;
 const TXT: u64 = 16;
 
-/// Reads an answer about the TXT records of `domain`.
+/// Parses a response about the TXT records of `domain`.
 ///
-/// Values may be quoted strings in the form of zone files, or the bare text with all strings joined. Records count only if they belong to the
+/// Values may be quoted strings in zone file format, or the bare text with all strings joined. Records count only if they belong to the
 /// name itself or to the last name of its aliases.
 pub fn read_dns_json(bytes: &[u8], domain: &AgtDomain) -> Result<JsonAnswer, AnswerFault> {
     let document = document(bytes)?;
@@ -51,7 +52,7 @@ pub fn read_dns_json(bytes: &[u8], domain: &AgtDomain) -> Result<JsonAnswer, Ans
     match (status, records.is_empty()) {
         (0, false) => Ok(JsonAnswer::Records(records)),
         (0, true) => Ok(JsonAnswer::NoRecords),
-        // The response code is about the last alias; the name itself exists.
+        // The response code applies to the last alias; the name itself exists.
         (_, true) if aliases > 0 => Ok(JsonAnswer::NoRecords),
         (_, true) => Ok(JsonAnswer::NotFound),
         (_, false) => Err(AnswerFault::malformed("the answer has status NXDOMAIN but contains records of the name")),
@@ -87,7 +88,7 @@ fn check_question(root: Value<'_>, domain: &AgtDomain) -> Result<(), AnswerFault
     Ok(())
 }
 
-/// The last name of the aliases that begin at `name`, and their number.
+/// Returns the last name of the aliases that start at `name`, and their number.
 fn follow<'a>(answers: &[Entry<'a>], name: &'a str) -> Result<(&'a str, usize), AnswerFault> {
     let mut last = name;
     for aliases in 0..=MAX_ALIASES {
@@ -102,7 +103,7 @@ fn follow<'a>(answers: &[Entry<'a>], name: &'a str) -> Result<(&'a str, usize), 
     Err(AnswerFault { code: codes::agent::DNS_ALIASES, message })
 }
 
-/// Whether two names are the same, whatever their case and with or without the dot at the end.
+/// Whether two names are equal, ignoring case and a trailing dot.
 fn same_name(one: &str, other: &str) -> bool {
     let bare = |name: &'_ str| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
     bare(one) == bare(other)

@@ -6,7 +6,7 @@ use super::{AnswerFault, JsonAnswer, check_size, document, join_character_string
 use crate::agent::AgtDomain;
 use crate::json::Value;
 
-/// Reads an answer about `domain`. Every name in the answer, and the token id, must be that of `domain`.
+/// Parses a response about `domain`. Every name in the response, and the token id, must be that of `domain`.
 pub fn read_freename(bytes: &[u8], domain: &AgtDomain) -> Result<JsonAnswer, AnswerFault> {
     let document = document(bytes)?;
     let data = document.root().get("data").filter(|data| data.as_object().is_some());
@@ -42,7 +42,7 @@ fn check_name(data: Value<'_>, domain: &AgtDomain) -> Result<(), AnswerFault> {
     if !checked {
         return Err(AnswerFault::malformed("the answer does not contain the name"));
     }
-    // A number would have lost digits on its way through other readers, so only texts are compared.
+    // Other software may have rounded a JSON number, so only strings are compared.
     let token = data.get("tokenId").and_then(Value::as_str).and_then(|text| text.parse::<U256>().ok());
     if token.is_some_and(|token| token != domain.token_id()) {
         return Err(AnswerFault::other_name("the token id of the answer belongs to another name"));
@@ -50,8 +50,8 @@ fn check_name(data: Value<'_>, domain: &AgtDomain) -> Result<(), AnswerFault> {
     Ok(())
 }
 
-/// Values are wrapped in quotes. Long ones have several strings; quotes inside are not always escaped, so that one outer pair is removed
-/// where the strings do not parse.
+/// Removes the quotes around a value. Long values have several strings; inner quotes are not always escaped, so one outer pair is removed
+/// if the strings do not parse.
 fn unquoted(value: &str) -> Vec<u8> {
     if !value.starts_with('"') {
         return value.as_bytes().to_vec();

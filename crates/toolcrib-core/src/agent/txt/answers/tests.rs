@@ -47,7 +47,7 @@ fn dns_json_gives_records_in_every_common_spelling() {
     assert_eq!(dns(&answer(&quoted)), records(&[POINTER.as_bytes()]));
     let (first, second) = POINTER.split_at(20);
     assert_eq!(dns(&answer(&format!(r#""\"{first}\" \"{second}\"""#))), records(&[POINTER.as_bytes()]));
-    // Joined by the server, longer than one string can be.
+    // Joined by the server, and longer than one character-string can be.
     let long = "x".repeat(400);
     assert_eq!(dns(&answer(&format!(r#""{long}""#))), records(&[long.as_bytes()]));
     assert_eq!(dns(&answer(r#""\"\\255\\000\"""#)), records(&[b"\xff\0"]));
