@@ -30,9 +30,9 @@ pub const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 /// How the user reacts to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Does {
-    /// Agrees, and fills in a form.
+    /// Accepts with this content of the form.
     Fills(Json),
-    /// Says no.
+    /// Declines.
     Declines,
     /// Closes the question without an answer.
     Cancels,
@@ -58,12 +58,12 @@ impl fmt::Debug for Person {
 }
 
 impl Person {
-    /// A person who does this when asked.
+    /// A user who reacts in this way.
     pub fn new(does: Does) -> Self {
         Self { does, asked: Arc::default(), meanwhile: None, list_changes: Arc::default() }
     }
 
-    /// The same, with something that happens while the person thinks.
+    /// Sets a callback that is called while the user thinks.
     pub fn meanwhile(mut self, done: impl Fn() + Send + Sync + 'static) -> Self {
         self.meanwhile = Some(Arc::new(done));
         self

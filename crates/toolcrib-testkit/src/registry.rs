@@ -24,12 +24,12 @@ pub struct RegistryChain {
     pub devchain: Arc<Devchain>,
     /// A client of the registry on it.
     pub registry: Registry,
-    /// A predicate that denies everyone.
+    /// A predicate that denies every account.
     pub deny_all: Address,
 }
 
 impl RegistryChain {
-    /// Starts a chain that shows [`START`], and deploys the registry.
+    /// Starts a chain at the time [`START`], and deploys the registry.
     pub async fn start() -> Self {
         let contracts = deploy::contracts().expect("the files fit each other");
         let mut builder = Devchain::builder(FixedClock(START));
@@ -61,7 +61,7 @@ impl RegistryChain {
     }
 }
 
-/// How many tools a registry has.
+/// Number of tools in a registry.
 pub(crate) fn tool_count(devchain: &Devchain, registry: Address) -> U256 {
     let selector = Bytes::copy_from_slice(&keccak256("toolCount()")[..4]);
     let answer = devchain.request("eth_call", json!([{ "to": registry, "data": selector }, "latest"])).expect("an answer");

@@ -54,7 +54,7 @@ impl FakeNode {
         Self { port, seen }
     }
 
-    /// Where it listens.
+    /// The URL of the node.
     pub fn url(&self) -> NodeUrl {
         NodeUrl::parse(&format!("http://127.0.0.1:{}", self.port)).expect("a URL")
     }

@@ -13,7 +13,7 @@ use super::fake::{FakeNode, Reply};
 /// The transaction that settles the authorization.
 pub const TRANSACTION: B256 = B256::repeat_byte(0x77);
 
-/// The newest and the newest final block. Block time is two seconds.
+/// The newest block. Block time is two seconds.
 pub const NEWEST: u64 = 200;
 /// The newest final block.
 pub const FINAL: u64 = 136;
@@ -31,9 +31,9 @@ pub const STRANGER: Address = Address::repeat_byte(0x5e);
 /// The authorization in question.
 #[derive(Clone, Copy, Debug)]
 pub struct Signed {
-    /// The token that it moves.
+    /// The token.
     pub token: Address,
-    /// What was signed.
+    /// The signed authorization.
     pub authorization: Authorization,
 }
 
@@ -44,7 +44,7 @@ pub struct Says {
     pub start: u64,
     /// The number of the newest block.
     pub newest: u64,
-    /// The newest final block, if the node names one.
+    /// The newest final block, if the node returns one.
     pub last_final: Option<u64>,
     /// The first block in which the nonce is used.
     pub used_from: Option<u64>,
@@ -59,13 +59,13 @@ pub struct Says {
 /// The correct conclusion from a node's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Paid as signed.
+    /// The signed transfer was executed.
     Settled,
     /// Used for another transfer.
     Elsewhere,
     /// Cancelled by the payer.
     Cancelled,
-    /// Over, and unused.
+    /// Expired unused.
     Expired,
     /// Not used yet.
     Open,
@@ -76,18 +76,18 @@ pub enum Fate {
 /// A node, and the conclusions that its users should reach.
 #[derive(Debug)]
 pub struct Case {
-    /// What the case is called.
+    /// The name of the case.
     pub name: &'static str,
-    /// What the node says.
+    /// The node's answers.
     pub says: Says,
-    /// What may be concluded.
+    /// The correct conclusion.
     pub fate: Fate,
     /// Whether a report that names [`TRANSACTION`] counts as proof, or the error.
     pub counted: Result<(), Code>,
 }
 
 impl Says {
-    /// The same with a change.
+    /// The same answers with a change.
     pub fn but(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
@@ -164,7 +164,7 @@ impl Signed {
         Transfer { from, to, value: value.get() }.encode_log_data()
     }
 
-    /// The amount that was signed.
+    /// The signed amount.
     pub fn price(&self) -> Amount {
         self.authorization.value
     }
@@ -188,7 +188,7 @@ impl Signed {
         })
     }
 
-    /// Settled as it was signed.
+    /// The authorization was settled as signed.
     pub fn settled(&self, at: u64) -> Says {
         Says {
             used_from: Some(at),
@@ -198,13 +198,13 @@ impl Signed {
         }
     }
 
-    /// Cancelled by the payer.
+    /// The payer cancelled the authorization.
     pub fn cancelled_at(&self, at: u64) -> Says {
         let log = self.log(at, &self.cancelled());
         self.settled(at).but(|says| (says.logs, says.receipt) = (vec![log], Value::Null))
     }
 
-    /// Not used so far.
+    /// The authorization is unused.
     pub fn unused(&self, newest: u64, last_final: Option<u64>) -> Says {
         Says { start: self.start(), newest, last_final, used_from: None, logs: Vec::new(), receipt: Value::Null, waiting: None }
     }

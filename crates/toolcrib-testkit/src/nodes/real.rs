@@ -18,7 +18,7 @@ use crate::Anvil;
 #[derive(Debug)]
 pub struct Node {
     running: Running,
-    /// Where it answers JSON-RPC.
+    /// The URL of its JSON-RPC endpoint.
     pub url: String,
     chain_id: u64,
 }
@@ -37,7 +37,7 @@ impl Node {
         nodes
     }
 
-    /// Our own.
+    /// Our own node.
     pub async fn ours(chain_id: u64) -> Self {
         Self::priced(chain_id, ColdAccess::ETHEREUM).await
     }
@@ -48,35 +48,35 @@ impl Node {
         Self::of(devchain)
     }
 
-    /// Our own with other settings.
+    /// Our own node with other settings.
     pub fn of(devchain: Devchain) -> Self {
         let (url, chain_id) = (devchain.http_url(), devchain.chain_id());
         Self { running: Running::Ours { _devchain: Box::new(devchain) }, url, chain_id }
     }
 
-    /// Foundry's, if it is installed. Otherwise the test is recorded as skipped.
+    /// Anvil, if it is installed. Otherwise the test is recorded as skipped.
     pub fn anvil(chain_id: u64) -> Option<Self> {
         let anvil = Anvil::of_chain(chain_id)?;
         let url = anvil.url.clone();
         Some(Self { running: Running::Anvil { _anvil: anvil }, url, chain_id })
     }
 
-    /// Whether it is our own.
+    /// Whether it is our own node.
     pub const fn is_ours(&self) -> bool {
         matches!(self.running, Running::Ours { .. })
     }
 
-    /// The number of its chain.
+    /// The chain id.
     pub const fn chain_id(&self) -> u64 {
         self.chain_id
     }
 
-    /// A client of it.
+    /// A client of the node.
     pub async fn chain(&self) -> Chain {
         self.chain_of(|_| {}).await
     }
 
-    /// A client of it that knows something else about the network.
+    /// A client of the node with a changed network entry.
     pub async fn chain_of(&self, change: impl FnOnce(&mut Network)) -> Chain {
         let mut network = Network::by_id(self.chain_id).cloned().unwrap_or_else(|| Network::unlisted(self.chain_id));
         change(&mut network);

@@ -1,7 +1,7 @@
 //! Scripted servers on loopback, and a resolver and connector that record their calls.
 //!
-//! Nothing here leaves the machine: hosts get public addresses from [`Recorder`], which dials none of them but leads each to a server
-//! on loopback.
+//! No connection leaves this computer: hosts get public addresses from [`Recorder`], which connects none of them but redirects each to a
+//! server on loopback.
 
 pub mod authority;
 pub mod recorder;
@@ -22,9 +22,9 @@ pub const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
 /// A private authority, and a recorder that redirects hosts to scripted servers.
 #[derive(Debug)]
 pub struct World {
-    /// Signs the certificates of its servers.
+    /// The authority of the servers' certificates.
     pub authority: Authority,
-    /// Resolves its hosts and connects to them.
+    /// The resolver and connector for its hosts.
     pub recorder: Recorder,
     next: AtomicU8,
 }
@@ -36,7 +36,7 @@ impl Default for World {
 }
 
 impl World {
-    /// A world without hosts.
+    /// An environment without hosts.
     pub fn new() -> Self {
         Self { authority: Authority::new("test authority"), recorder: Recorder::default(), next: AtomicU8::new(1) }
     }

@@ -77,7 +77,7 @@ impl Recorder {
     }
 }
 
-/// Reads addresses.
+/// Parses addresses.
 pub fn parse(addresses: &[&str]) -> Vec<IpAddr> {
     addresses.iter().map(|address| address.parse().expect("an address")).collect()
 }

@@ -18,9 +18,9 @@ use super::Leaf;
 /// A server's behaviour.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// What comes first.
+    /// What comes before the steps.
     pub front: Front,
-    /// What follows, on every connection.
+    /// The steps on every connection.
     pub steps: Vec<Step>,
 }
 
@@ -31,9 +31,9 @@ pub enum Front {
     Tls {
         /// The certificate.
         leaf: Leaf,
-        /// Protocols to choose from.
+        /// The server's ALPN protocols.
         alpn: Vec<Vec<u8>>,
-        /// Versions of TLS.
+        /// The TLS versions.
         versions: &'static [&'static SupportedProtocolVersion],
     },
     /// Nothing: the steps use the socket directly.
@@ -120,7 +120,7 @@ impl Script {
 pub struct Request {
     /// Request line and headers.
     pub head: String,
-    /// The bytes that `Content-Length` announced.
+    /// The body, as long as `Content-Length` says.
     pub body: Vec<u8>,
 }
 
@@ -135,7 +135,7 @@ impl Request {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
 
-    /// The first header of this name.
+    /// The first header with this name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head
             .lines()
@@ -148,7 +148,7 @@ impl Request {
 /// A running server. It stops when dropped.
 #[derive(Debug)]
 pub struct Server {
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
     task: JoinHandle<()>,
@@ -167,7 +167,7 @@ impl Server {
         Self::start_on("127.0.0.1:0", script).await
     }
 
-    /// Listens at an address.
+    /// Starts a server that listens on this address.
     pub async fn start_on(address: &str, script: Script) -> Self {
         let listener = TcpListener::bind(address).await.expect("a free port");
         let address = listener.local_addr().expect("an address");
