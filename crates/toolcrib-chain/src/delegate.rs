@@ -1,4 +1,4 @@
-//! Delegations: whether one account lets another act for it (delegate.xyz, `DelegateRegistry` v2).
+//! Delegations: whether one account may act for another (delegate.xyz, `DelegateRegistry` v2).
 
 use alloy_primitives::{Address, B256, address};
 use alloy_sol_types::SolCall;

@@ -1,8 +1,9 @@
 //! Elicitation: questions to the user, in both eras of the protocol.
 //!
 //! Until 2025-11-25 a server sends its client a request during the call, and waits. Since 2026-07-28 it ends the call with the
-//! question and a sealed state, and the client calls again with the answer and the state. [`Asker::ask`] hides neither: code after it
-//! runs at once in the older era, and in another call in the newer one, where [`Asker::returned`] has the answer.
+//! question and a sealed state, and the client calls again with the answer and the state. [`Asker::ask`] does not hide the
+//! difference: it returns the answer in the older era, and ends the call in the newer one, where [`Asker::returned`] has the answer in the
+//! next call.
 
 use std::fmt;
 use std::time::Duration;
