@@ -1,4 +1,4 @@
-//! Writes exports of agent manifests for the programs of others to validate: `interop/agt-js/run` runs it.
+//! Writes exports of agent manifests, which third-party programs validate: `interop/agt-js/run` runs it.
 //!
 //!   bridges write OUT MANIFEST…   all exports of these manifests and of made-up ones
 //!   bridges import DOCUMENT       drafts a manifest from an A2A card or an ERC-8004 file and prints it
@@ -30,7 +30,7 @@ fn main() -> Outcome {
     }
 }
 
-/// The draft must keep every rule but that of the signature.
+/// Imports a document. The draft must satisfy every rule except that of the signature.
 fn draft(path: &Path) -> Outcome {
     let options = ImportOptions {
         domain: AgtDomain::parse("imported.agt")?,
@@ -78,7 +78,7 @@ fn write(out: &Path, manifests: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// As few options as possible, and all of them.
+/// The minimum of options, and all of them.
 fn options(name: &str) -> Result<[(&'static str, ExportOptions); 2], Box<dyn Error>> {
     let few = ExportOptions {
         a2a_endpoint: Some(A2aEndpoint::Rpc),
@@ -108,7 +108,7 @@ fn options(name: &str) -> Result<[(&'static str, ExportOptions); 2], Box<dyn Err
     Ok([("few", few), ("all", all)])
 }
 
-/// Manifests that try to break their exports. Their signatures have the right shape and are not genuine.
+/// Manifests that try to break their exports. Their signatures are well-formed, but not genuine.
 fn made_up() -> Vec<(&'static str, Json)> {
     let manifest = |extra: Json| {
         let mut manifest = json!({

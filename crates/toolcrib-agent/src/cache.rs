@@ -1,6 +1,6 @@
-//! Content of manifests that were verified, by name and CID.
+//! Cache of verified manifests' content, by name and CID.
 //!
-//! A CID names its content for ever, so content need not be retrieved twice. Who holds the name is never cached.
+//! The content of a CID never changes, so it need not be retrieved twice. The owner of a name is never cached.
 
 use alloy_primitives::Bytes;
 use quick_cache::Weighter;
@@ -8,13 +8,13 @@ use quick_cache::sync::Cache;
 use toolcrib_core::agent::AgtDomain;
 use toolcrib_core::agent::txt::CidText;
 
-/// Most bytes of content that are kept: a thousand manifests of the largest size that every reader must accept.
+/// Maximum size of the cache: a thousand manifests of the largest size that every reader must accept.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Manifests that are expected: typical ones have a few kilobytes.
+/// Expected number of manifests: typical ones have a few kilobytes.
 const EXPECTED_ITEMS: usize = 16_384;
 
-/// Verified content.
+/// The cache of verified content.
 pub(crate) struct ContentCache(Cache<Key, Bytes, ByBytes>);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -41,7 +41,7 @@ impl ContentCache {
         self.0.get(&key(domain, cid))
     }
 
-    /// Keeps content of a verified manifest. Nothing else may be put in.
+    /// Inserts the content of a verified manifest. Nothing else may be inserted.
     pub(crate) fn insert(&self, domain: &AgtDomain, cid: &CidText, content: Bytes) {
         self.0.insert(key(domain, cid), content);
     }

@@ -1,6 +1,6 @@
-//! Comparing content with its CID where only the bytes of the file are at hand.
+//! Compares content with its CID if only the file's bytes are available.
 //!
-//! A content source checks every block as it arrives. Saved evidence has the content alone and may have been changed, so
+//! A content source checks every block as it arrives. Saved evidence has only the content and may have been modified, so
 //! the hash is computed again before such evidence is judged.
 
 use crate::ipfs::pack::repack;
@@ -8,22 +8,22 @@ use crate::ipfs::{Cid, Codec, HashFunction};
 
 /// Compares content with a CID.
 pub trait ContentHash: Send + Sync {
-    /// Says whether `content` is what `cid` names.
+    /// Compares `content` with `cid`.
     fn content_matches(&self, cid: &str, content: &[u8]) -> ContentMatch;
 }
 
-/// Whether content is what a CID names.
+/// The result of comparing content with a CID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContentMatch {
-    /// It has the hash of the CID.
+    /// The content has the hash of the CID.
     Matches,
-    /// It does not.
+    /// The content has another hash.
     Differs,
-    /// It cannot be told from the content alone: the hash covers blocks whose layout is not known, or is of a kind that is not supported.
+    /// The content alone is not enough: the hash covers blocks with an unknown layout, or is of an unsupported kind.
     Unknown,
 }
 
-/// Compares content with every CID that a pointer may have: raw blocks by their hash, files in the layouts that importers write.
+/// Compares content with every allowed CID: raw blocks by their hash, files in the layouts that importers write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CidHash;
 
@@ -34,7 +34,7 @@ impl ContentHash for CidHash {
             Codec::Raw if cid.matches(content) => ContentMatch::Matches,
             Codec::Raw => ContentMatch::Differs,
             Codec::DagPb if repack(&cid, content).is_some() => ContentMatch::Matches,
-            // The same file may have blocks that no known importer writes.
+            // The same file may have been split into blocks by an unknown importer.
             Codec::DagPb => ContentMatch::Unknown,
         }
     }

@@ -1,4 +1,4 @@
-//! The holder of a name from the Freename registry, as evidence.
+//! Reads the owner of a name from the Freename registry, as evidence.
 
 use alloy_primitives::B256;
 use async_trait::async_trait;
@@ -45,7 +45,7 @@ impl OwnerSource for Fns {
     }
 }
 
-/// The code and the message of an error. Messages of nodes are escaped and shortened already.
+/// The code and the message of an error. Messages of nodes are already escaped and truncated.
 fn described(error: &Error) -> (String, String) {
     (error.code().id().to_owned(), error.to_string())
 }

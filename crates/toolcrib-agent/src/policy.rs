@@ -1,31 +1,31 @@
-//! What a reader asks for beyond the specification.
+//! A reader's requirements beyond the specification.
 
 use alloy_primitives::Address;
 use toolcrib_chain::fns::{FNS_CHAIN_ID, FNS_REGISTRY};
 use toolcrib_core::agent::MAX_CLOCK_SKEW_SECONDS;
 
-/// What a reader asks for when evidence is judged.
+/// The requirements for judging evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentPolicy {
-    /// What to do with a manifest that is older than one that was verified before.
+    /// What to do with a manifest that is older than one verified before.
     pub rollback: Reaction,
     /// What to do with legacy records of a name that had a verified manifest.
     pub downgrade: Reaction,
-    /// Accept the signature of a contract that holds the name (ERC-1271). An extension of the specification.
+    /// Accept the signature of a contract that owns the name (ERC-1271). An extension of the specification.
     pub allow_contract_owner: bool,
-    /// Whether the holder must have been read onchain. Without it nothing is verified: this is for previews.
+    /// Whether the owner must have been read onchain. Otherwise nothing is verified: use this for previews.
     pub require_onchain: bool,
-    /// Use only TXT answers that DNSSEC secures.
+    /// Use only TXT responses secured by DNSSEC.
     pub require_dnssec: bool,
-    /// Seconds by which `created_at` may be ahead of the reader's clock before there is a finding.
+    /// Number of seconds that `created_at` may be ahead of the reader's clock without a finding.
     pub max_clock_skew: u32,
-    /// The chain on which holding the name counts.
+    /// The chain of the registry.
     pub chain_id: u64,
-    /// The registry that says who holds the name.
+    /// The registry of owners.
     pub registry: Address,
 }
 
-/// What to do about something that is suspicious and not forbidden.
+/// What to do about something suspicious that is not forbidden.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reaction {
     /// Nothing.
@@ -33,12 +33,12 @@ pub enum Reaction {
     /// Report a finding.
     #[default]
     Warn,
-    /// Report a finding and refuse.
+    /// Report a finding and reject the manifest.
     Fail,
 }
 
 impl Reaction {
-    /// The reaction with this word: `off`, `warn` or `fail`.
+    /// Parses `off`, `warn` or `fail`.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "off" => Some(Self::Off),
@@ -50,8 +50,8 @@ impl Reaction {
 }
 
 impl Default for AgentPolicy {
-    /// The rules of the specification, a warning about rollbacks, and a refusal of downgrades: legacy records are never verified, so
-    /// nothing is lost by refusing those of a name that had a manifest.
+    /// The rules of the specification, with a warning about rollbacks, and rejection of downgrades: legacy records are never verified, so
+    /// nothing is lost by rejecting those of a name that had a manifest.
     fn default() -> Self {
         Self {
             rollback: Reaction::Warn,
@@ -67,13 +67,13 @@ impl Default for AgentPolicy {
 }
 
 impl AgentPolicy {
-    /// For previews without a chain: the result is never verified.
+    /// A policy for previews without a chain: the result is never verified.
     pub fn preview() -> Self {
         Self { require_onchain: false, ..Self::default() }
     }
 }
 
-/// What linting uses as well.
+/// The same value as in the linter.
 const DEFAULT_CLOCK_SKEW: u32 = MAX_CLOCK_SKEW_SECONDS as u32;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Resolution: TXT records, content, the holder, and the verdict about all of it.
+//! Resolution: TXT records, content, the onchain owner, and the verdict.
 //!
-//! The sources are asked in the order in which each needs the answer of the one before; TXT sources are asked side by side. Every part has
-//! its share of one overall deadline, so that a slow source cannot use up the time of the others. What did not arrive in time is part of the
-//! evidence, and [`judge`](fn@crate::judge::judge) decides what that means.
+//! Each source needs the result of the one before, so they are asked in sequence; TXT sources are asked concurrently. Every part has
+//! its share of one overall deadline, so that a slow source cannot use up the time of the others. Missing results are part of the
+//! evidence, and [`judge`](fn@crate::judge::judge) decides what they mean.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use crate::policy::AgentPolicy;
 use crate::report::AgentReport;
 use crate::source::{ContentSource, OwnerSource, TxtSource};
 
-/// The longest time for one name, unless another is set: gateways that search the network for content take many seconds.
+/// Default time limit for one name: gateways that search the network for content take many seconds.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Percent of the deadline after which TXT sources are no longer waited for.
+/// Percentage of the deadline after which TXT sources are no longer waited for.
 const TXT_PERCENT: u32 = 40;
 
-/// Percent of the deadline after which content is no longer waited for. The rest is for the holder.
+/// Percentage of the deadline after which content is no longer waited for. The rest is for the owner.
 const CONTENT_PERCENT: u32 = 80;
 
 /// Resolves names. Cheap to share behind an [`Arc`].
@@ -51,22 +51,22 @@ pub struct Resolver {
     cache: ContentCache,
 }
 
-/// What resolving a name gave.
+/// The result of resolving a name.
 #[derive(Debug)]
 pub struct Resolution {
-    /// What was read and fetched.
+    /// The evidence.
     pub evidence: AgentEvidence,
-    /// What it amounts to.
+    /// The verdict.
     pub report: AgentReport,
     /// The manifest, if it is verified and conformant.
     pub manifest: Option<Sealed<AgentManifest>>,
-    /// What legacy records say, if the name has nothing else. Untrusted and unsigned.
+    /// The legacy records, if the name has nothing else. Untrusted and unsigned.
     pub legacy: Option<LegacyAgent>,
-    /// Why a verified manifest could not be remembered.
+    /// Why a verified manifest could not be stored in the memory.
     pub not_remembered: Option<MemoryError>,
 }
 
-/// What was read and fetched, and what of it is read already.
+/// The gathered evidence, with the parts that are already parsed.
 struct Gathered {
     evidence: AgentEvidence,
     cid: Option<CidText>,
@@ -74,7 +74,7 @@ struct Gathered {
 }
 
 impl Resolver {
-    /// A resolver without TXT sources and without a chain, which remembers for as long as it exists. `gatherer` names the program in
+    /// A resolver without TXT sources and without a chain, whose memory lasts as long as the resolver. `gatherer` identifies the program in
     /// evidence, such as `toolcrib 1.0.0`.
     pub fn new(content: Arc<dyn ContentSource>, clock: Arc<dyn Clock + Send + Sync>, gatherer: impl Into<String>) -> Self {
         Self {
@@ -91,14 +91,14 @@ impl Resolver {
         }
     }
 
-    /// Adds a source of TXT records. All sources that answer have to agree.
+    /// Adds a TXT source. All sources that respond must agree.
     #[must_use]
     pub fn txt_source(mut self, source: Arc<dyn TxtSource>) -> Self {
         self.txt.push(source);
         self
     }
 
-    /// Sets the registry that says who holds a name. Without one nothing is verified.
+    /// Sets the registry of owners. Without one nothing is verified.
     #[must_use]
     pub fn owners(mut self, owners: Arc<dyn OwnerSource>) -> Self {
         self.owners = Some(owners);
@@ -126,14 +126,14 @@ impl Resolver {
         self
     }
 
-    /// Sets the longest time for one name.
+    /// Sets the time limit for one name.
     #[must_use]
     pub const fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Resolves a name and judges what was found. The holder is read every time; content of a verified manifest is not retrieved again.
+    /// Resolves a name and judges the evidence. The owner is read every time; content of a verified manifest is cached.
     pub async fn resolve(&self, domain: &AgtDomain) -> Resolution {
         let gathered = self.gather(domain).await;
         let (now, remembered) = (self.clock.now(), self.memory.recall(domain));
@@ -142,8 +142,8 @@ impl Resolver {
         resolution
     }
 
-    /// Like [`Self::resolve`], by what the caller remembers about the name. The memory of this resolver is neither read nor written: an
-    /// index keeps what it remembers in its database, beside the verdicts.
+    /// Like [`Self::resolve`], with an entry from the caller's own memory. The resolver's memory is neither read nor written: an
+    /// index stores its entries in its database, together with the verdicts.
     pub async fn resolve_by(&self, domain: &AgtDomain, remembered: Option<&Remembered>) -> Resolution {
         let gathered = self.gather(domain).await;
         self.judge(domain, gathered, remembered, self.clock.now())
@@ -171,7 +171,7 @@ impl Resolver {
             let retrieval = self.retrieve(domain, cid, started + self.deadline * CONTENT_PERCENT / 100).await;
             parsed = retrieval.content.as_ref().map(|content| Parsed::of(content));
             evidence.content = Some(retrieval);
-            // A manifest of another name is refused in any case, so its holder is not read.
+            // A manifest of another name is rejected in any case, so its owner is not read.
             if let Some(parsed) = parsed.as_ref().filter(|parsed| parsed.domain().as_ref() == Some(domain)) {
                 evidence.owner = self.holder(domain, parsed, started + self.deadline).await;
             }
@@ -189,7 +189,7 @@ impl Resolver {
         Resolution { evidence, report, manifest, legacy, not_remembered: None }
     }
 
-    /// Judges a manifest in a file for a name, or for the one that it gives itself. The result is never verified: no TXT record is read.
+    /// Judges a manifest in a file for a name, or for the name in it. The result is never verified, because no TXT record is read.
     pub async fn verify_manifest(&self, bytes: &[u8], domain: Option<&AgtDomain>) -> Judgement {
         let parsed = Parsed::of(bytes);
         let own = parsed.domain();
@@ -251,7 +251,7 @@ impl Resolver {
         now: UnixTime,
     ) -> Result<(), MemoryError> {
         let Some(remembered) = Remembered::of(report, now) else { return Ok(()) };
-        // The same content is no news, even if its time, which lies in the future, was cut to that of the verification.
+        // The same content is not an update, even if its time is in the future and was limited to that of the verification.
         let is_same = |known: &Remembered| {
             (&known.cid, known.digest, known.owner) == (&remembered.cid, remembered.digest, remembered.owner)
         };

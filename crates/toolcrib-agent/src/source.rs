@@ -1,7 +1,7 @@
-//! Where evidence comes from: TXT sources, content sources and the registry of names.
+//! Sources of evidence: TXT sources, content sources and the registry of names.
 //!
-//! Resolution is written against these traits, so that each part is tested by itself and a hostile one can stand in for any of them. None of
-//! them fails: what went wrong is part of the answer.
+//! Resolution uses only these traits, so that each part is tested separately, and tests can replace any of them by a hostile one. Their
+//! methods never return errors: a failure is part of the result.
 
 use async_trait::async_trait;
 use tokio::time::Instant;
@@ -16,7 +16,7 @@ pub trait TxtSource: Send + Sync {
     /// The name of the source in reports, without secrets.
     fn name(&self) -> &str;
 
-    /// Asks for the TXT records of a name.
+    /// Looks up the TXT records of a name.
     async fn lookup(&self, domain: &AgtDomain) -> TxtAnswer;
 }
 
@@ -25,14 +25,14 @@ pub trait TxtSource: Send + Sync {
 pub trait ContentSource: Send + Sync {
     /// Retrieves the content of a CID and checks it block by block.
     ///
-    /// Nothing is waited for after `until`. A source that asks several places divides the time until then among them, and ends a little
-    /// before, so that it can still say what each did.
+    /// It must return before `until`. A source that asks several gateways divides the time among them, and ends a little
+    /// earlier to report what each did.
     async fn retrieve(&self, cid: &CidText, until: Instant) -> Retrieval;
 }
 
-/// The registry that says who holds a name.
+/// A registry of owners.
 #[async_trait]
 pub trait OwnerSource: Send + Sync {
-    /// Reads the holder of a name. `signed` is a digest and a signature that a contract is asked about if it holds the name.
+    /// Reads the owner of a name. If the owner is a contract, it is asked whether the digest and signature in `signed` are valid.
     async fn holder(&self, domain: &AgtDomain, signed: Option<(alloy_primitives::B256, &[u8; 65])>) -> OwnerRead;
 }

@@ -1,74 +1,74 @@
-//! Why a tool could not be registered or changed.
+//! The error type of this crate.
 
 use std::path::PathBuf;
 
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_core::codes::{self, Code};
 
-/// Why work could not be finished. What was done stays done, and is in the journal.
+/// Why an operation failed. Completed steps stay completed, and are in the journal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The chain, the registry or the wallet refused.
+    /// An error of the chain, the registry or the wallet.
     #[error(transparent)]
     Chain(#[from] toolcrib_chain::Error),
     /// The journal cannot be read or written.
     #[error("the journal cannot be used: {0}")]
     Journal(#[from] std::io::Error),
-    /// The file about a paused tool cannot be read or written.
+    /// The pause file of a tool cannot be read or written.
     #[error("cannot use {}: {source}", .path.display())]
     PauseFile {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// The file about a paused tool does not name its former predicate.
+    /// The pause file of a tool does not name its former predicate.
     #[error("{} is damaged", .path.display())]
     PauseFileDamaged {
         /// The file.
         path: PathBuf,
     },
-    /// The user said no.
+    /// The user declined.
     #[error("nothing was signed")]
     Declined,
-    /// The journal's entry is for another chain, registry or signer.
+    /// The journal entry belongs to another chain, registry or signer.
     #[error("the unfinished work {id} belongs to {expected}, not to {got}")]
     OtherWork {
-        /// The entry.
+        /// The id of the entry.
         id: String,
-        /// What it was begun with.
+        /// Chain, registry and signer of the entry.
         expected: String,
-        /// What it should be finished with.
+        /// The current ones.
         got: String,
     },
-    /// The transaction went through, but the registry says nothing about a tool.
+    /// The transaction succeeded, but the registry emitted no registration.
     #[error("the transaction {hash} registered no tool")]
     NoRegistration {
         /// The transaction.
         hash: B256,
     },
-    /// The step needs a tool that has an id.
+    /// The step needs a registered tool.
     #[error("no tool was named")]
     NoTool,
-    /// The gate is larger than its predicate takes.
+    /// The gate exceeds a limit of its predicate.
     #[error("the gate has {count} {what}, and the predicate takes {most}")]
     GateTooLarge {
         /// What there is too much of.
         what: &'static str,
-        /// How many were given.
+        /// The configured number.
         count: usize,
-        /// The most that the predicate takes.
+        /// The predicate's limit.
         most: u64,
     },
-    /// Both predicates must grant, and they need different `data`.
+    /// Both predicates must grant access, and they need different `data`.
     #[error(
         "this gate could never grant access: {first} and {second} need different proofs in `data`, and all terms get the same"
     )]
     NeverGrants {
-        /// One of them.
+        /// One of the predicates.
         first: Address,
-        /// The other.
+        /// The other predicate.
         second: Address,
     },
     /// The gate has nothing to configure.
@@ -77,12 +77,12 @@ pub enum Error {
     /// Only its creator may change a tool.
     #[error("{signer} may not change this tool; its creator is {creator}")]
     NotCreator {
-        /// Who would sign.
+        /// The selected signer.
         signer: Address,
-        /// Who may.
+        /// The tool's creator.
         creator: Address,
     },
-    /// One account, one URL, several tools.
+    /// Several tools of one account have the same URL.
     #[error("{uri} is registered as {}", listed(.tools))]
     Duplicate {
         /// The URL.
@@ -90,20 +90,20 @@ pub enum Error {
         /// The tools.
         tools: Vec<U256>,
     },
-    /// The tool has another predicate than the gate that was given, or the same one for others.
+    /// The tool has another predicate than the requested gate, or the same one with another configuration.
     #[error("tool {tool} is {}, and not {}", gate(.has), if .has == .wanted { "for whom was asked".to_owned() } else { gate(.wanted) })]
     GateDiffers {
         /// The tool.
         tool: U256,
         /// Its predicate.
         has: Option<Address>,
-        /// That of the gate.
+        /// The predicate of the requested gate.
         wanted: Option<Address>,
     },
-    /// Another process holds the entry.
+    /// Another process has locked the entry.
     #[error("another process is doing the work {id}")]
     Busy {
-        /// The entry.
+        /// The id of the entry.
         id: String,
     },
 }
@@ -120,7 +120,7 @@ fn gate(predicate: &Option<Address>) -> String {
 }
 
 impl Error {
-    /// The code of the vocabulary.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         match self {
             Self::Chain(error) => error.code(),

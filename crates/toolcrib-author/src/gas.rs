@@ -1,7 +1,7 @@
-//! Whether a gate answers within the registry's gas on a chain that charges more than Ethereum for first access.
+//! Warns if a gate may exceed the registry's gas on a chain that charges more than Ethereum for cold access.
 //!
-//! Our predicates refuse configurations that do not fit at Ethereum's prices, and known faults of the reference's are listed by
-//! `toolcrib_core::registry::known`. What is left are the prices of the chain.
+//! Our predicates refuse configurations that do not fit at Ethereum's costs, and known bugs of the reference's predicates are in
+//! `toolcrib_core::registry::known`. What remains is the cost on other chains.
 
 use std::fmt;
 
@@ -23,14 +23,14 @@ use crate::plan::Gate;
 pub struct GasWarning {
     /// The chain.
     pub network: &'static str,
-    /// What the chain charges.
+    /// The chain's gas costs.
     pub prices: ColdAccess,
     /// The estimate; `None` for a composite, whose terms are configured elsewhere.
     pub needs: Option<GasUse>,
 }
 
 impl GasWarning {
-    /// Its code.
+    /// Returns the code of this warning.
     pub const fn code(&self) -> Code {
         codes::predicate::GAS_ON_CHAIN
     }
@@ -59,8 +59,8 @@ impl fmt::Display for GasWarning {
     }
 }
 
-/// Estimates a gate's check for a holder of its last token, and returns a warning if the registry's gas may not suffice. Tokens are
-/// checked for proxies. Nothing is read on chains with Ethereum's prices.
+/// Estimates the gas of a gate's check for a holder of its last token, and returns a warning if the registry's gas limit may not suffice.
+/// Checks whether the tokens are proxies. Reads nothing on chains with Ethereum's costs.
 pub async fn warning(gate: &Gate, registry: &Registry) -> Result<Option<GasWarning>, Error> {
     let chain = registry.chain();
     let Network { title, cold_access, .. } = *chain.network();
@@ -75,7 +75,7 @@ pub async fn warning(gate: &Gate, registry: &Registry) -> Result<Option<GasWarni
     Ok(needs.filter(|needs| !needs.fits_registry(cold_access)).and_then(|needs| found(Some(needs))))
 }
 
-/// `None` for gates that read no list of tokens: they fit at every known price.
+/// Returns `None` for gates without a list of tokens: they fit at all known costs.
 async fn estimate(gate: &Gate, chain: &Chain) -> Result<Option<GasUse>, Error> {
     Ok(match gate {
         Gate::Erc721 { predicate, collections } => {
@@ -97,13 +97,13 @@ async fn estimate(gate: &Gate, chain: &Chain) -> Result<Option<GasUse>, Error> {
     })
 }
 
-/// Ours are known by their addresses, which are the same on every chain.
+/// Our own predicates are recognised by their addresses, which are the same on every chain.
 fn implementation(chain: &Chain, predicate: Address) -> Implementation {
     let ours = toolcrib_chain::deploy::with_our_contracts(chain.network()).predicates;
     if [ours.erc721, ours.erc1155].contains(&Some(predicate)) { Implementation::Toolcrib } else { Implementation::Reference }
 }
 
-/// A design that is not ERC-1967 cannot be told from a plain contract.
+/// Detects ERC-1967 proxies. Other designs look like a plain contract.
 async fn token_code(chain: &Chain, token: Address) -> Result<TokenCode, Error> {
     let code = chain.code(token).await?;
     Ok(match detect_proxy(chain, token, &code).await?.map(|proxy| proxy.kind) {

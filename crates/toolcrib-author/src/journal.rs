@@ -1,7 +1,7 @@
-//! The journal: what was begun is written down before it is done, so that it can be finished after a crash.
+//! The journal: records each step before it is executed, so that work can be finished after a crash.
 //!
-//! A transaction is journalled *signed* and only then sent. Sending the same bytes twice is harmless: the nonce in them
-//! lets the chain take them once. So whoever resumes sends again what stands there, and never signs a second one that
+//! A transaction is recorded *signed* before it is sent. Sending the same bytes twice is harmless, because the chain accepts their
+//! nonce only once. So on resumption the recorded transaction is sent again, and no second one is signed that
 //! could register a second tool.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -16,60 +16,60 @@ use toolcrib_files::AtomicFile;
 use crate::Error;
 use crate::plan::Step;
 
-/// The version of the format, so that a later one can tell.
+/// The version of the file format.
 const FORMAT: u32 = 1;
 
-/// Most bytes of one entry. The largest holds a few signed transactions of some kilobytes each.
+/// Maximum size of one entry. The largest has a few signed transactions of some kilobytes each.
 const MAX_ENTRY_BYTES: u64 = 1 << 20;
 
-/// A folder of entries.
+/// A folder of journal entries.
 #[derive(Clone, Debug)]
 pub struct Journal {
     folder: PathBuf,
 }
 
-/// An entry that no other process works on.
+/// An exclusive lock on an entry across processes.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
-/// One piece of work of several steps.
+/// A task of several steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     format: u32,
     /// The name of the entry.
     pub id: String,
-    /// The chain it belongs to. It must never be finished on another.
+    /// Its chain. It must never be finished on another.
     pub chain_id: u64,
-    /// The registry it belongs to.
+    /// Its registry.
     pub registry: Address,
-    /// Who signs.
+    /// The signer.
     pub signer: Address,
     /// The tool, once it has an id.
     pub tool: Option<U256>,
-    /// What is to be done, in order, and how far it is.
+    /// The steps in order, with their state.
     pub steps: Vec<Progress>,
 }
 
-/// A step and how far it is.
+/// A step and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What is to be done.
+    /// The step.
     pub step: Step,
-    /// How far it is.
+    /// Its state.
     pub state: State,
 }
 
-/// How far a step is.
+/// The state of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Nothing was signed.
+    /// Not signed yet.
     Waiting,
-    /// A transaction was signed. It may have been sent, or not.
+    /// A transaction was signed. It may or may not have been sent.
     Signed(Signed),
-    /// The transaction is in a block and did what it should.
+    /// The transaction was mined and succeeded.
     Done {
         /// Its hash.
         hash: B256,
@@ -79,14 +79,14 @@ pub enum State {
 }
 
 impl Entry {
-    /// A new entry, not written yet. The id names who does what: it is the same for the same work, so that work that
-    /// was begun is found again instead of being begun twice.
+    /// Creates an entry without writing it. The same task has the same id, so that unfinished work
+    /// is found instead of being started a second time.
     pub fn new(id: String, chain_id: u64, registry: Address, signer: Address, tool: Option<U256>, steps: Vec<Step>) -> Self {
         let steps = steps.into_iter().map(|step| Progress { step, state: State::Waiting }).collect();
         Self { format: FORMAT, id, chain_id, registry, signer, tool, steps }
     }
 
-    /// Whether anything was signed: then it must be finished before other work takes its place.
+    /// Whether a transaction was signed: then the entry must be finished before other work replaces it.
     pub fn is_begun(&self) -> bool {
         self.steps.iter().any(|progress| progress.state != State::Waiting)
     }
@@ -98,19 +98,19 @@ impl Entry {
 }
 
 impl Journal {
-    /// The journal in a folder, which is made when the first entry is written.
+    /// The journal in a folder, which is created with the first entry.
     pub const fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    /// Writes an entry, whole or not at all, and waits until the disk has it.
+    /// Writes an entry atomically, and syncs it to disk.
     pub fn save(&self, entry: &Entry) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        // Signed transactions are no secrets once sent, and private before.
+        // Signed transactions are public once they are sent, and private before.
         AtomicFile::new(self.path(&entry.id)?).replace(&serde_json::to_vec_pretty(entry)?)
     }
 
-    /// Reads an entry; `None` when there is none of that name.
+    /// Reads an entry; `None` if there is none with this id.
     pub fn load(&self, id: &str) -> io::Result<Option<Entry>> {
         let path = self.path(id)?;
         match fs::metadata(&path) {
@@ -126,8 +126,8 @@ impl Journal {
         Ok(Some(entry))
     }
 
-    /// Takes an entry for this process, as long as the lock lives. The system gives it back when the process dies, however it
-    /// dies; the empty file stays.
+    /// Locks an entry for this process. The operating system releases the lock when the process ends, however it
+    /// ends; the empty lock file stays.
     pub fn lock(&self, id: &str) -> Result<Lock, Error> {
         fs::create_dir_all(&self.folder)?;
         let path = self.path(id)?.with_extension("lock");
@@ -139,7 +139,7 @@ impl Journal {
         }
     }
 
-    /// Every entry that is not done, by name.
+    /// Every unfinished entry, by id.
     pub fn unfinished(&self) -> io::Result<Vec<Entry>> {
         let names = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

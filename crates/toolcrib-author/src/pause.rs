@@ -1,8 +1,8 @@
-//! Which predicate a paused tool had before.
+//! The former predicate of a paused tool.
 //!
-//! The registry keeps only the newest predicate, so the one before is kept in a file: as *begun* before anything is signed, and as
-//! *paused* once the transaction is mined. The file is believed only while the tool has the predicate that the pause gave it.
-//! Everything else, such as a pause that was declined or a gate that was changed since, must not open a tool.
+//! The registry stores only the current predicate, so the former one is kept in a file: as *begun* before anything is signed, and as
+//! *paused* once the transaction is mined. The file counts only while the tool has the predicate that the pause set.
+//! Everything else, such as a pause that was declined or a gate that was changed later, must not open a tool.
 
 use std::fs;
 use std::io;
@@ -16,39 +16,39 @@ use toolcrib_files::AtomicFile;
 
 use crate::Error;
 
-/// Failures after which a transaction that was signed is never mined.
+/// Errors after which a signed transaction is never mined.
 pub const NEVER_MINED: [Code; 2] = [codes::chain::REVERTED, codes::chain::REPLACED];
 
-/// What is kept about a paused tool.
+/// The stored data about a paused tool.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paused {
-    /// The predicate before; `null` if the tool was open to everybody. Never left out: a damaged file must not open a tool.
+    /// The former predicate; `null` if access was open to every account. Always written: a damaged file must not open a tool.
     #[serde(deserialize_with = "Option::deserialize")]
     pub former: Option<Address>,
-    /// The predicate that denies every call.
+    /// The predicate that denies every account.
     pub deny: Address,
 }
 
 /// The files of one tool.
 #[derive(Clone, Debug)]
 pub struct PauseFile {
-    /// Of a pause that was begun.
+    /// For a pause that was begun.
     begun: PathBuf,
-    /// Of one that was mined.
+    /// For a pause that was mined.
     paused: PathBuf,
 }
 
 impl PauseFile {
-    /// The files of a tool in a folder, which is made when something is written.
+    /// The files of a tool in a folder, which is created when needed.
     pub fn new(folder: &Path, registry: &Registry, tool: U256) -> Self {
         let name = format!("{}-{:x}-{tool}", registry.chain().chain_id(), registry.address());
         Self { begun: folder.join(format!("{name}.begun.json")), paused: folder.join(format!("{name}.json")) }
     }
 
-    /// Writes down a pause that is about to be signed.
+    /// Records a pause that is about to be signed.
     pub fn begin(&self, paused: Paused) -> Result<(), Error> {
-        // An older one is of a pause that is over: the tool is not paused now.
+        // An older file is of a pause that has ended: the tool is not paused now.
         self.forget()?;
         let failed = |error| unusable(&self.begun, error);
         if let Some(folder) = self.begun.parent() {
@@ -68,7 +68,7 @@ impl PauseFile {
         }
     }
 
-    /// Returns what is kept. Of a pause whose end is not known, the chain shows whether it was mined.
+    /// Returns the stored data. For a pause that was begun and never confirmed, check on the chain whether it was mined.
     pub fn recall(&self) -> Result<Option<Paused>, Error> {
         Ok(match read(&self.paused)? {
             Some(paused) => Some(paused),
@@ -76,7 +76,7 @@ impl PauseFile {
         })
     }
 
-    /// Removes what is kept.
+    /// Removes the stored data.
     pub fn forget(&self) -> Result<(), Error> {
         for path in [&self.begun, &self.paused] {
             match fs::remove_file(path) {

@@ -1,7 +1,7 @@
-//! What is to be done, as a list of steps, each of them one transaction.
+//! Plans: lists of steps with one transaction each.
 //!
-//! The order is chosen so that stopping anywhere leaves nothing open that should be closed: a gated tool is registered
-//! with its predicate from the start, and a predicate that is not configured yet lets nobody in.
+//! The order ensures that stopping anywhere never opens a tool that should be gated: a gated tool is registered
+//! with its predicate from the start, and a predicate without a configuration denies every account.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use serde::{Deserialize, Serialize};
@@ -14,15 +14,15 @@ use toolcrib_chain::transaction::Call;
 
 use crate::Error;
 
-/// Who may use a tool.
+/// Which accounts may use a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
-    /// Everybody.
+    /// Every account.
     Open,
-    /// Whoever a predicate lets in that is configured elsewhere, or needs no configuration.
+    /// A predicate that is configured elsewhere, or needs no configuration.
     Predicate(Address),
-    /// Owners of a token of any of these collections.
+    /// Owners of a token from any of these collections.
     Erc721 {
         /// The predicate contract.
         predicate: Address,
@@ -33,7 +33,7 @@ pub enum Gate {
     Erc1155 {
         /// The predicate contract.
         predicate: Address,
-        /// Collections and the tokens that count.
+        /// Collections and the accepted tokens.
         tokens: Vec<(Address, Vec<U256>)>,
     },
     /// Holders of an amount of a token.
@@ -42,16 +42,16 @@ pub enum Gate {
         predicate: Address,
         /// The token.
         token: Address,
-        /// The least balance, in the smallest unit.
+        /// The minimum balance, in the smallest unit.
         min_balance: U256,
     },
-    /// Subscribers of at least a tier.
+    /// Subscribers with at least this tier.
     Subscription {
         /// The predicate contract.
         predicate: Address,
         /// The subscription NFT.
         collection: Address,
-        /// The least tier.
+        /// The minimum tier.
         min_tier: u8,
     },
     /// Owners of a token whose trait has one of these values.
@@ -60,33 +60,33 @@ pub enum Gate {
         predicate: Address,
         /// The collection.
         collection: Address,
-        /// Who knows the traits; often the collection itself.
+        /// The contract that returns the traits; often the collection itself.
         traits: Address,
         /// The trait.
         key: B256,
-        /// The values that count.
+        /// The accepted values.
         values: Vec<B256>,
     },
-    /// Several predicates joined; each may be negated.
+    /// Several predicates combined; each may be negated.
     Composite {
         /// The predicate contract.
         predicate: Address,
-        /// Whether all must grant, or one.
+        /// Whether all terms must grant access, or one.
         all: bool,
-        /// Predicates, and whether their answer is turned round.
+        /// The predicates, and whether their answer is negated.
         terms: Vec<(Address, bool)>,
     },
-    /// Accounts on a list.
+    /// Accounts on an allowlist.
     Merkle {
         /// The predicate contract.
         predicate: Address,
-        /// The root of the list.
+        /// The Merkle root of the list.
         root: B256,
     },
 }
 
 impl Gate {
-    /// The predicate to register; `None` for open tools.
+    /// The predicate to register; `None` for open access.
     pub const fn predicate(&self) -> Option<Address> {
         match self {
             Self::Open => None,
@@ -101,8 +101,8 @@ impl Gate {
         }
     }
 
-    /// Refuses a gate that is larger than its predicate takes, before anything is signed: a tool would be registered that
-    /// nobody can use.
+    /// Returns an error for a gate that exceeds its predicate's limits, before anything is signed. Otherwise a tool would be registered
+    /// that every account is denied.
     pub fn check(&self, limits: &Limits) -> Result<(), Error> {
         let within = |what: &'static str, count: usize, most: u64| {
             if count as u64 > most { Err(Error::GateTooLarge { what, count, most }) } else { Ok(()) }
@@ -121,13 +121,14 @@ impl Gate {
         }
     }
 
-    /// Every predicate that decides: the one to register and, for a composite, its terms.
+    /// Every predicate that decides: the registered one and, for a composite, its terms.
     fn predicates(&self) -> impl Iterator<Item = Address> {
         let terms: &[_] = if let Self::Composite { terms, .. } = self { terms } else { &[] };
         self.predicate().into_iter().chain(terms.iter().map(|(predicate, _)| *predicate))
     }
 
-    /// [`Self::check`] against what the predicate itself offers. Refuses predicates that serve another registry than the tool's.
+    /// [`Self::check`] with the limits that the predicate states. Also rejects predicates that are bound to another registry
+    /// than the tool's.
     pub async fn check_on(&self, registry: &Registry) -> Result<(), Error> {
         for predicate in self.predicates() {
             check_registry(registry, predicate).await?;
@@ -138,8 +139,8 @@ impl Gate {
         self.check_proofs(registry).await
     }
 
-    /// Refuses a composite that could never grant: all terms get the same `data`, and no `data` is a proof of two kinds. Our
-    /// composites refuse it too, but only after the tool is registered, and the reference's do not.
+    /// Rejects a composite that can never grant access: all terms get the same `data`, and no `data` is a proof of two kinds. Our
+    /// composites reject it too, but only after the tool is registered, and the reference's do not.
     async fn check_proofs(&self, registry: &Registry) -> Result<(), Error> {
         let Self::Composite { all: true, terms, .. } = self else { return Ok(()) };
         let mut needed: Option<(Address, [u8; 4])> = None;
@@ -153,12 +154,12 @@ impl Gate {
         Ok(())
     }
 
-    /// Whether the predicate must be told about the tool after it is registered.
+    /// Whether the predicate must be configured for the tool after its registration.
     pub const fn needs_configuration(&self) -> bool {
         !matches!(self, Self::Open | Self::Predicate(_))
     }
 
-    /// The call that tells the predicate; `None` when there is nothing to tell.
+    /// The call that configures the predicate; `None` if there is nothing to configure.
     fn configure(&self, registry: &Registry, tool: U256) -> Option<Call> {
         let chain = registry.chain().clone();
         Some(match self {
@@ -195,39 +196,39 @@ impl Gate {
     }
 }
 
-/// One transaction.
+/// A step of a plan: one transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Register a tool, with its predicate.
+    /// Register a tool with its predicate.
     Register {
-        /// Where its manifest is.
+        /// The URL of its manifest.
         uri: String,
         /// The hash of its manifest.
         hash: B256,
-        /// Who decides about access.
+        /// The access predicate.
         predicate: Option<Address>,
-        /// What is paid to the registry, in wei. Most take nothing and refuse a gift.
+        /// The value of the transaction in wei. Most registries take nothing and revert otherwise.
         #[serde(default)]
         value: U256,
     },
-    /// Tell the predicate whom to let in.
+    /// Configure the predicate.
     Configure(Gate),
-    /// Change where the manifest is and its hash.
+    /// Change URL and hash of the manifest.
     Update {
-        /// Where it is now.
+        /// The new URL.
         uri: String,
-        /// Its hash now.
+        /// The new hash.
         hash: B256,
     },
-    /// Change who decides about access.
+    /// Change the access predicate.
     SetPredicate(Option<Address>),
-    /// Remove the tool for good.
+    /// Deregister the tool for good.
     Deregister,
 }
 
 impl Step {
-    /// The call that does it. `tool` is needed by every step but the registration.
+    /// The call of this step. Every step except the registration needs `tool`.
     pub fn call(&self, registry: &Registry, tool: Option<U256>) -> Result<Call, Error> {
         if let Self::Register { uri, hash, predicate, value } = self {
             return Ok(Call { value: *value, ..registry.register(uri, *hash, *predicate) });
@@ -242,7 +243,7 @@ impl Step {
         })
     }
 
-    /// What it does, in a few words.
+    /// A short description of the step.
     pub fn described(&self) -> String {
         match self {
             Self::Register { uri, predicate: None, .. } => format!("register {uri}, open to everybody"),
@@ -259,7 +260,7 @@ impl Step {
     }
 }
 
-/// The steps that register a tool with a gate, for nothing.
+/// The steps that register a tool with a gate, without a fee.
 pub fn register(uri: &str, hash: B256, gate: &Gate) -> Vec<Step> {
     register_for(uri, hash, gate, U256::ZERO)
 }
@@ -273,14 +274,14 @@ pub fn register_for(uri: &str, hash: B256, gate: &Gate, value: U256) -> Vec<Step
     steps
 }
 
-/// The steps that put a registered tool behind another gate. The predicate is told first: while it does not know the
-/// tool it lets nobody in, and the former gate stays until the new one works.
+/// The steps that change a registered tool's gate. The new predicate is configured first. Until then it would deny
+/// every account, and the former gate stays until the new one works.
 pub fn change_gate(gate: &Gate) -> Vec<Step> {
     let configure = gate.needs_configuration().then(|| Step::Configure(gate.clone()));
     configure.into_iter().chain([Step::SetPredicate(gate.predicate())]).collect()
 }
 
-/// The name of a piece of work in the journal: the same work has the same name, whoever begins it.
+/// The id of a task in the journal. The same task always has the same id.
 pub fn journal_id(verb: &str, chain_id: u64, registry: Address, signer: Address, subject: &[u8]) -> String {
     let mut preimage = Vec::new();
     for part in [verb.as_bytes(), &chain_id.to_be_bytes(), registry.as_slice(), signer.as_slice(), subject] {
@@ -355,7 +356,7 @@ mod tests {
         };
         assert_eq!(value(&register("https://a.example/x", B256::ZERO, &Gate::Open)), U256::ZERO);
         assert_eq!(value(&register_for("https://a.example/x", B256::ZERO, &Gate::Open, U256::from(5))), U256::from(5));
-        // Journals of before know of no value.
+        // Older journals have no value.
         let old = format!(r#"{{"register":{{"uri":"u","hash":"{}","predicate":null}}}}"#, B256::ZERO);
         assert_eq!(value(&[serde_json::from_str(&old).expect("an old step")]), U256::ZERO);
     }

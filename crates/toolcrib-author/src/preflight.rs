@@ -1,6 +1,6 @@
-//! What is checked before a transaction is signed. Gas that is not spent is the cheapest.
+//! Checks before a transaction is signed, so that no gas is wasted.
 //!
-//! Nothing is fetched here: that the URL really serves the manifest is the verifier's to find out.
+//! Nothing is fetched here: the verifier checks that the URL really serves the manifest.
 
 use alloy_primitives::Address;
 use toolcrib_core::canon::Sealed;
@@ -10,7 +10,7 @@ use toolcrib_core::slug::{self, Slug};
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::well_known::{WellKnown, check_origin_binding, metadata_uri};
 
-/// A manifest that may be registered under a URL by one account.
+/// A manifest that one account may register at a URL.
 #[derive(Clone, Debug)]
 pub struct Ready {
     /// The manifest, with the hash to commit.
@@ -19,13 +19,13 @@ pub struct Ready {
     pub metadata_uri: String,
     /// The slug in it.
     pub slug: Slug,
-    /// What is worth knowing, though it stops nothing.
+    /// Findings that do not prevent the registration.
     pub remarks: Vec<Finding>,
 }
 
-/// Checks a manifest, the URL it will be registered under, and who is going to sign.
+/// Checks a manifest, its URL, and the signer.
 ///
-/// All that is wrong is reported at once; a URL or a signer is not looked at only if the manifest cannot be read.
+/// Reports all errors at once; URL and signer are checked unless the manifest cannot be parsed.
 pub fn preflight(manifest: &[u8], uri: &str, signer: Address) -> Result<Ready, Vec<Finding>> {
     let checked = ToolManifest::parse(manifest, Mode::Producer);
     let mut findings = checked.findings.clone();

@@ -1,9 +1,9 @@
-//! Making a registry say what a manifest says: what is there already, and what is left to do.
+//! Publishing: compares a manifest with its registration, and determines the remaining steps.
 //!
-//! Publishing is done again for every new version, from machines that forget and after crashes at any point, and must end
-//! with one registration. So it looks first: at work that was begun here, at what was published from here, and at the
-//! registry itself. The work has one name for one account and one URL, whatever the manifest says, so that a changed file
-//! never begins a second registration beside one that is under way.
+//! Authors publish every new version, also from machines without a journal and after crashes at any point, and must end up
+//! with one registration. So it first checks unfinished work, the tool published earlier from this machine, and the
+//! registry itself. The journal id depends only on account and URL, not on the manifest, so that a changed file
+//! never starts a second registration next to a pending one.
 
 use alloy_primitives::{Address, U256};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -15,11 +15,11 @@ use crate::journal::{Entry, Journal, State};
 use crate::plan::{self, Gate, Step, journal_id};
 use crate::preflight::Ready;
 
-/// Largest registry that is read tool by tool. Its log would have to be searched from the first block on, which on an old chain
-/// takes thousands of questions.
+/// Largest registry that is enumerated tool by tool. The alternative is to search its logs from the first block, which on an old chain
+/// takes thousands of requests.
 pub const MAX_ENUMERATED: u64 = 2_000;
 
-/// Questions under way at once: enough to hide the wait, few enough for a public node.
+/// Number of concurrent requests: enough to hide latency, few enough for a public node.
 const AT_ONCE: usize = 8;
 
 /// One account's tool at one URL.
@@ -33,35 +33,35 @@ pub struct Subject<'a> {
     pub uri: &'a str,
 }
 
-/// A tool that is registered.
+/// A registered tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Its id.
     pub id: U256,
-    /// What the registry has about it.
+    /// Its configuration in the registry.
     pub config: ToolConfig,
 }
 
-/// What is left to do.
+/// What remains to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing is registered: these steps do it.
+    /// The tool is not registered: register it with these steps.
     Register(Vec<Step>),
-    /// The tool is registered, and something about it is not as it should be: these steps change it.
+    /// The tool is registered, but differs: change it with these steps.
     Change(U256, Vec<Step>),
-    /// The tool says what it should.
+    /// The tool is registered as it should be.
     Nothing(U256),
 }
 
 impl Subject<'_> {
-    /// The name of the work in the journal.
+    /// The id of the task in the journal.
     pub fn journal_id(&self) -> String {
         let (chain_id, registry) = (self.registry.chain().chain_id(), self.registry.address());
         journal_id("publish", chain_id, registry, self.signer, self.uri.as_bytes())
     }
 
-    /// Work that was begun for this URL and must be finished before anything else: a transaction of it may be under way. Work
-    /// of which nothing was signed, or whose transactions all came to nothing, is not among it.
+    /// Returns unfinished work for this URL that must be finished first, because one of its transactions may be pending. Work
+    /// without a signed transaction, or whose transactions all failed, is not included.
     pub fn begun(&self, journal: &Journal) -> Result<Vec<Entry>, Error> {
         let mine = (self.registry.chain().chain_id(), self.registry.address(), self.signer);
         let mut entries = journal.unfinished()?;
@@ -77,8 +77,8 @@ impl Subject<'_> {
         Ok(entries)
     }
 
-    /// Looks for the tool. A named one must be there; otherwise what was published from here is looked at first, then the
-    /// registry: tool by tool, or in its log from `from_block` on where that is given or there are too many.
+    /// Finds the tool. A named tool must exist. Otherwise checks the tool published earlier from this machine, then the
+    /// registry: tool by tool, or through its logs from `from_block` on if that is given or there are too many tools.
     pub async fn find(&self, journal: &Journal, named: Option<U256>, from_block: Option<u64>) -> Result<Option<Found>, Error> {
         if let Some(id) = named {
             let config = self.registry.config(id).await?;
@@ -87,7 +87,7 @@ impl Subject<'_> {
             }
             return Ok(Some(Found { id, config }));
         }
-        // Only a hint: chains are thrown away and ids given anew, and tools move to other URLs.
+        // Only a hint: development chains are reset and reuse ids, and tools move to other URLs.
         if let Some(id) = journal.load(&self.journal_id())?.and_then(|entry| entry.tool)
             && let Some(found) = self.look(id).await?
         {
@@ -106,8 +106,8 @@ impl Subject<'_> {
         Ok(found.pop())
     }
 
-    /// Decides what is left to do. The gate counts only for a tool that is not there yet, or whose predicate was told nothing; for
-    /// another, one that is given must be the one it has.
+    /// Determines the remaining steps. The gate is applied to a tool that is not registered yet, or whose predicate is not configured; for
+    /// any other tool, a requested gate must equal the existing one.
     pub async fn decide(&self, found: Option<&Found>, ready: &Ready, gate: &Gate) -> Result<Decision, Error> {
         let (uri, hash) = (&ready.metadata_uri, ready.manifest.hash());
         let Some(Found { id, config }) = found else { return Ok(Decision::Register(plan::register(uri, hash, gate))) };
@@ -121,7 +121,7 @@ impl Subject<'_> {
                 return Err(differs());
             }
             match gate.standing(self.registry, *id).await? {
-                // Registered by a run that is forgotten, and closed to everybody since.
+                // Registered by an earlier run without a journal; no account has had access since.
                 None => steps.push(Step::Configure(gate.clone())),
                 Some(standing) if standing != *gate => return Err(differs()),
                 Some(_) => {}
@@ -130,8 +130,8 @@ impl Subject<'_> {
         Ok(if steps.is_empty() { Decision::Nothing(*id) } else { Decision::Change(*id, steps) })
     }
 
-    /// The entry for a decision; none when there is nothing to do. It takes the place of the one before it, and stays as the
-    /// memory of which tool this URL belongs to.
+    /// The journal entry of a decision; `None` if there is nothing to do. It replaces the former entry of this URL, and afterwards
+    /// records which tool the URL belongs to.
     pub fn entry(&self, decision: Decision) -> Option<Entry> {
         let (tool, steps) = match decision {
             Decision::Register(steps) => (None, steps),
@@ -142,14 +142,14 @@ impl Subject<'_> {
         Some(Entry::new(self.journal_id(), chain_id, registry, self.signer, tool, steps))
     }
 
-    /// The tool, if it is registered by this account at this URL.
+    /// Returns the tool if this account registered it with this URL.
     async fn look(&self, id: U256) -> Result<Option<Found>, Error> {
         let ToolState::Present(config) = self.registry.tool(id).await? else { return Ok(None) };
         let is_mine = config.creator == self.signer && normalized(&config.metadata_uri).as_deref() == Some(self.uri);
         Ok(is_mine.then_some(Found { id, config }))
     }
 
-    /// Tools that may be the one.
+    /// The ids of tools that may match.
     async fn candidates(&self, from_block: Option<u64>) -> Result<Vec<U256>, Error> {
         if from_block.is_none() {
             let count = self.registry.tool_count().await?;
@@ -168,8 +168,8 @@ impl Subject<'_> {
     }
 }
 
-/// Gives work that was begun the gate that is asked for now, where its own was refused or not told yet. The predicate stays
-/// the same, so that the tool is as closed as it was.
+/// Replaces the gate of unfinished work by the requested one, if the predicate rejected the old one or was not configured yet. The
+/// predicate stays the same, so that access is as restricted as before.
 pub fn regate(entry: &mut Entry, gate: &Gate) {
     for progress in &mut entry.steps {
         if let (Step::Configure(old), State::Waiting) = (&progress.step, &progress.state)

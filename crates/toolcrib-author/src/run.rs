@@ -1,4 +1,4 @@
-//! Doing what the plan says, one transaction after the other, from wherever the journal says it stopped.
+//! Executes a plan, one transaction after the other, from the step where the journal says that it stopped.
 
 use std::time::Duration;
 
@@ -11,47 +11,47 @@ use crate::Error;
 use crate::journal::{Entry, Journal, State};
 use crate::plan::Step;
 
-/// How long a transaction is waited for. Blocks come every few seconds; a transaction that is not in one after this
-/// long needs a person to look at it, and can be resumed.
+/// How long to wait for a transaction. Blocks come every few seconds; a transaction that is not mined by then
+/// needs attention, and can be resumed.
 pub const MAX_WAIT: Duration = Duration::from_secs(180);
 
-/// What happens while a plan runs.
+/// Progress events of a plan.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
-    /// A transaction is about to be signed. Whoever listens may refuse by returning `false`.
+    /// A transaction is about to be signed. Return `false` to decline.
     AboutToSign {
-        /// Which step, counted from 0.
+        /// The index of the step, from 0.
         index: usize,
-        /// What it does.
+        /// The step.
         step: &'a Step,
-        /// What will be signed.
+        /// The unsigned transaction.
         prepared: &'a Prepared,
     },
     /// A transaction was sent, or sent again.
     Sent {
-        /// Which step.
+        /// The index of the step.
         index: usize,
-        /// What was sent.
+        /// The signed transaction.
         signed: &'a Signed,
     },
-    /// Still waiting; the newest block.
+    /// Still waiting for a receipt.
     Waiting {
         /// The newest block.
         block: u64,
     },
     /// A step is done.
     Done {
-        /// Which step.
+        /// The index of the step.
         index: usize,
-        /// The block.
+        /// The block of the transaction.
         block: u64,
     },
 }
 
-/// Runs an entry to its end and gives the id of the tool.
+/// Executes an entry to its end and returns the id of the tool.
 ///
-/// Every state is on disk before the next thing happens. Interrupted at any point, the same call with the same entry
-/// goes on: what was signed is sent again, what was mined is only looked up.
+/// Every state is written to disk before the next action. After an interruption at any point, the same call with the same entry
+/// resumes: signed transactions are sent again, mined ones are only looked up.
 pub async fn run(
     registry: &Registry,
     wallet: &dyn Wallet,
@@ -87,7 +87,7 @@ pub async fn run(
         let receipt = match receipt.await {
             Ok(receipt) => receipt,
             Err(error @ (toolcrib_chain::Error::Failed { .. } | toolcrib_chain::Error::Replaced { .. })) => {
-                // This transaction will never do its work. Whoever resumes may sign another one.
+                // This transaction will never be mined successfully, so the step may be signed again.
                 entry.steps[index].state = State::Waiting;
                 journal.save(entry)?;
                 return Err(error.into());
@@ -111,7 +111,7 @@ pub async fn run(
     entry.tool.ok_or(Error::NoTool)
 }
 
-/// An entry is finished only where it was begun, and by whoever began it.
+/// Checks that an entry is resumed with the chain, registry and signer that it was started with.
 fn check_belongs(registry: &Registry, wallet: &dyn Wallet, entry: &Entry) -> Result<(), Error> {
     let (chain_id, address) = (registry.chain().chain_id(), registry.address());
     if (entry.chain_id, entry.registry, entry.signer) == (chain_id, address, wallet.address()) {

@@ -1,7 +1,7 @@
-//! Whether a server sends what is about to be committed.
+//! Checks that a server sends the manifest that is about to be committed.
 //!
-//! The bytes come from whoever may fetch. A registration whose URL serves something else costs gas and never verifies, so
-//! this is looked at before anything is signed, and the difference is explained.
+//! The caller fetches the bytes. Registering a URL that serves something else costs gas and never verifies, so
+//! this is checked before anything is signed, and differences are explained.
 
 use std::time::Duration;
 
@@ -17,21 +17,21 @@ use toolcrib_judge::explain::{Case, Diff, diff};
 
 use crate::preflight::Ready;
 
-/// Pause between two requests to a server that is waited for: a deployment takes seconds at the least.
+/// Pause between two requests while waiting for a server: a deployment takes at least seconds.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Why what is served must not be committed to.
+/// Why the served manifest must not be committed.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// The reasons, the main one first.
+    /// The findings, the main one first.
     pub findings: Vec<Finding>,
-    /// Whether our own network may be at fault, so that nothing is known about the server.
+    /// Whether the client's own network may be at fault, so that the server's state is unknown.
     pub is_unclear: bool,
-    /// What differs from the file to what is served, if both are documents.
+    /// The difference from the file to the served document, if both parse.
     pub diff: Option<Diff>,
 }
 
-/// The bytes that were served.
+/// Returns the served bytes.
 pub fn served(exchange: &Exchange) -> Result<&[u8], Refusal> {
     if let Some(response) = exchange.complete() {
         return Ok(response.body.as_bytes());
@@ -48,8 +48,8 @@ pub fn served(exchange: &Exchange) -> Result<&[u8], Refusal> {
     Err(Refusal { findings, is_unclear, diff: None })
 }
 
-/// Compares what is served with the manifest that is to be committed, by their canonical hashes. `committed` is what is
-/// onchain now, if the tool is registered.
+/// Compares the served manifest with the one to commit, by their canonical hashes. `committed` is the hash that is
+/// currently onchain, if the tool is registered.
 pub fn compare(exchange: &Exchange, ready: &Ready, committed: Option<B256>) -> Result<(), Refusal> {
     let bytes = served(exchange)?;
     let wanted = ready.manifest.hash();
@@ -73,9 +73,9 @@ pub fn compare(exchange: &Exchange, ready: &Ready, committed: Option<B256>) -> R
     Err(refusal(findings, bytes, ready))
 }
 
-/// Compares what a server sends with the manifest, again and again for at most `wait`, as while it is being deployed.
+/// Compares repeatedly for at most `wait`, such as during a deployment.
 ///
-/// `fetch` asks the server once; `waits` is told of the first refusal, if there is time left.
+/// `fetch` makes one request; `waits` is called with the first difference if there is time left.
 pub async fn wait_until_served(
     ready: &Ready,
     committed: Option<B256>,
@@ -178,7 +178,7 @@ mod tests {
         check("<!doctype html><p>hello", None, &["author.served_differs", "hash.error_page"]);
         check("", None, &["author.served_differs", "hash.empty_body"]);
         check(r#"{"error":"no such tool"}"#, None, &["author.served_differs", "hash.error_object"]);
-        // A server that sends the addresses in another spelling: lower case is what was hashed.
+        // A server that sends addresses with a checksum, while lower case was hashed.
         let upper = MANIFEST.replace("0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
         check(upper, None, &["author.served_differs", "hash.hex_case"]);
         check(format!("\u{feff}{MANIFEST}"), None, &["author.served_differs"]);

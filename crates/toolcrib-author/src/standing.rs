@@ -1,4 +1,4 @@
-//! What a predicate was told about a tool: the other half of configuring it.
+//! Reads a predicate's current configuration for a tool, the counterpart of configuring it.
 
 use alloy_primitives::U256;
 use toolcrib_chain::Error;
@@ -11,8 +11,8 @@ use toolcrib_chain::registry::Registry;
 use crate::plan::Gate;
 
 impl Gate {
-    /// How the predicate of this gate is configured for a tool, read as a gate of the same kind. `None` while it was told
-    /// nothing and lets nobody in. A gate that needs no configuration stands as it is.
+    /// Reads the configuration of this gate's predicate for a tool as a gate of the same kind. `None` if it is not configured
+    /// and denies every account. A gate that needs no configuration is returned unchanged.
     pub async fn standing(&self, registry: &Registry, tool: U256) -> Result<Option<Self>, Error> {
         let chain = registry.chain().clone();
         Ok(match *self {

@@ -1,6 +1,6 @@
-//! How much a payment's whole check costs beside the bare recovery that it contains.
+//! Compares the cost of a payment's complete signature check with the bare key recovery in it.
 //!
-//! Both run in turns in one process, on the same signatures, and the best round of each counts: noise only ever adds.
+//! Both take turns in one process, on the same signatures. The best round of each counts, because noise only adds time.
 #![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
 
 use std::hint::black_box;
@@ -16,7 +16,7 @@ use toolcrib_chain::wallet::{LocalWallet, Scope, Wallet};
 /// Signatures of one round.
 const COUNT: u64 = 2_000;
 
-/// Rounds, of which the best counts.
+/// Number of rounds. The best one counts.
 const ROUNDS: usize = 12;
 
 fn main() {
@@ -49,7 +49,7 @@ fn main() {
         }));
         full = full.min(timed(|| {
             for (payment, _, signature) in &payments {
-                // What a server does with a payment: parse, hash, recover, compare.
+                // A server's work for a payment: parse, hash, recover, compare.
                 let signature = StrictSignature::from_slice(black_box(signature)).expect("strict");
                 signature.check(payment.digest(TransferKind::Transfer, &domain), payment.from).expect("the payer's");
             }
@@ -67,7 +67,7 @@ fn timed(work: impl FnOnce()) -> Duration {
     started.elapsed()
 }
 
-/// The public key alone: no hashing, no address, no comparison.
+/// Recovers the public key only: no hashing, no address, no comparison.
 fn recover(digest: &B256, signature: &[u8; 65]) -> secp256k1::PublicKey {
     let id = RecoveryId::try_from(i32::from(signature[64]) - 27).expect("0 or 1");
     let signature = RecoverableSignature::from_compact(&signature[..64], id).expect("well-formed");

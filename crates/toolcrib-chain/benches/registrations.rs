@@ -1,5 +1,5 @@
-//! A thousand registrations, one after the other, each in a block of its own: on our development chain and, where
-//! `TOOLCRIB_ANVIL` names it, on anvil. Signed beforehand, sent over HTTP, in turns; the best round of each counts.
+//! A thousand registrations in sequence, each in its own block: on our development chain and, if
+//! `TOOLCRIB_ANVIL` is set, on anvil. They are signed beforehand and sent over HTTP, in turns; the best round of each counts.
 #![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
 
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ fn main() {
     });
 }
 
-/// The time to the first answer, and the time that all registrations took.
+/// Returns the time to the first response, and the time of all registrations.
 async fn round(url: &str, began: Instant) -> (Duration, Duration) {
     let network = with_our_contracts(Network::find("local").expect("built in"));
     let chain = Chain::connect(ChainConfig::from_setting(&network, Some(url)).expect("a URL")).await.expect("answers");
@@ -68,7 +68,7 @@ async fn round(url: &str, began: Instant) -> (Duration, Duration) {
     for transaction in &signed {
         chain.broadcast(transaction).await.expect("sent");
     }
-    // Anvil answers before it has mined; the time ends when the last one is in a block.
+    // Anvil responds before it has mined; stop the clock when the last registration is in a block.
     while registry.tool_count().await.expect("a number").to::<u64>() < REGISTRATIONS {
         assert!(start.elapsed() < Duration::from_secs(60), "not all were mined");
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,4 +1,4 @@
-//! The contracts' functions, events and structures, as `sol!` sees them. Names are those of the contracts.
+//! Contract functions, events and structs, declared with alloy's `sol!`. Names are those of the contracts.
 
 use alloy_sol_types::sol;
 
@@ -44,8 +44,8 @@ sol! {
 }
 
 sol! {
-    /// The registry as it may answer: a contract stores whatever bytes it is given as text, UTF-8 or not. The selector and the
-    /// layout are those of the declared function.
+    /// The registry, with URIs as bytes: a contract stores any bytes as a string, UTF-8 or not. The selectors and the layout are those of
+    /// the declared functions.
     #[derive(Debug, PartialEq, Eq)]
     interface IRawToolRegistry {
         struct RawToolConfig {
@@ -79,7 +79,7 @@ sol! {
         function supportsInterface(bytes4 interfaceId) external view returns (bool);
     }
 
-    /// The part of ERC-721 that says who holds a token.
+    /// The part of ERC-721 that returns a token's owner.
     interface IERC721Owner {
         function ownerOf(uint256 tokenId) external view returns (address);
     }
@@ -102,7 +102,7 @@ sol! {
         function transferWithAuthorization(
             address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, uint8 v, bytes32 r, bytes32 s
         ) external;
-        /// The same for accounts with code, whose signatures are anything (USDC since its version 2.2).
+        /// The same for smart accounts, whose signatures may be any bytes (USDC since version 2.2).
         function transferWithAuthorization(
             address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature
         ) external;
@@ -202,7 +202,7 @@ sol! {
         function DOMAIN_SEPARATOR() external view returns (bytes32);
     }
 
-    /// Constants that predicates offer about themselves; none of them is mandatory.
+    /// Optional constants in which predicates state their limits.
     interface ILimits {
         function MAX_COLLECTIONS_PER_TOOL() external view returns (uint256);
         function MAX_TOKEN_IDS_PER_COLLECTION() external view returns (uint256);
@@ -211,7 +211,7 @@ sol! {
         function maxTokenIds(uint256 collections) external view returns (uint256);
     }
 
-    /// Claimed by ERC-165 by predicates whose answer depends on a proof in `data`.
+    /// Claimed through ERC-165 by predicates whose answer depends on a proof in `data`.
     interface IProofBased {
         function proofKind() external view returns (bytes4);
     }

@@ -1,4 +1,4 @@
-//! Delegations: whether one account lets another act for it (delegate.xyz, `DelegateRegistry` v2).
+//! Delegations: whether one account may act for another (delegate.xyz, `DelegateRegistry` v2).
 
 use alloy_primitives::{Address, B256, address};
 use alloy_sol_types::SolCall;
@@ -7,16 +7,16 @@ use crate::Error;
 use crate::abi::IDelegateRegistry;
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
 
-/// Where delegate.xyz has its registry, on every chain that has one.
+/// The address of delegate.xyz's registry on every chain where it is deployed.
 pub const DELEGATE_REGISTRY: Address = address!("00000000000000447e69651d841bD8D104Bed493");
 
-/// Gas for one answer, which takes a few reads of storage.
+/// Gas for one check, which takes a few storage reads.
 const CHECK_GAS: u64 = 200_000;
 
-/// Whether `holder` has delegated everything to `agent`. Narrower delegations, of one contract or token, do not count: a predicate may
-/// look at anything that the holder has.
+/// Whether `holder` has delegated everything to `agent`. Delegations of a single contract or token do not count, because a predicate may
+/// check any of the holder's assets.
 ///
-/// A registry that is not there, or does not answer with a boolean, is an error and never a no.
+/// Returns an error, never "no", if the registry is not deployed or does not return a boolean.
 pub async fn is_delegate(chain: &Chain, registry: Address, agent: Address, holder: Address) -> Result<bool, Error> {
     let call = IDelegateRegistry::checkDelegateForAllCall { to: agent, from: holder, rights: B256::ZERO };
     let call = BoundedCall { to: registry, data: call.abi_encode().into(), from: None, gas: Some(CHECK_GAS), max_bytes: 32 };

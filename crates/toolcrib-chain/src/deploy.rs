@@ -1,7 +1,7 @@
-//! Our own contracts: where they belong, and putting them there.
+//! Addresses and deployment of Toolcrib's own contracts.
 //!
-//! Each has one address on every chain, because the factory derives it from the code. So deploying is idempotent: what is
-//! there already is the same code, and is left alone.
+//! Each contract has the same address on every chain, because the CREATE2 factory derives it from the code. Deployment is therefore
+//! idempotent: a contract that already exists at its address has the same code and is skipped.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::rpc::Chain;
 use crate::transaction::Call;
 use crate::wallet::Wallet;
 
-/// The salt of every deployment.
+/// The CREATE2 salt of every deployment.
 pub const SALT: B256 = b256!("0000000000000000000000000000000000000000000000000000000000000001");
 
-/// How long one deployment is waited for.
+/// How long to wait for one deployment.
 const MAX_WAIT: Duration = Duration::from_secs(180);
 
-/// The contracts that are deployed, the registry first.
+/// The contracts to deploy, the registry first.
 const CONTRACTS: [&str; 10] = [
     "ToolRegistry",
     "AccessProofPredicate",
@@ -41,7 +41,7 @@ const CONTRACTS: [&str; 10] = [
 /// A name and constructor arguments.
 type TestAsset = (&'static str, fn() -> Vec<u8>);
 
-/// Tokens and the like for tests and demos. Never for public chains.
+/// Tokens and other assets for tests and demos. Never deployed to public chains.
 const TEST_ASSETS: [TestAsset; 7] = [
     ("TestERC721", || ("Test Collection", "TEST").abi_encode_params()),
     ("TestERC1155", || ("https://tokens.example/{id}.json",).abi_encode_params()),
@@ -52,30 +52,30 @@ const TEST_ASSETS: [TestAsset; 7] = [
     ("TestDelegateRegistry", Vec::new),
 ];
 
-/// A contract of ours.
+/// One of Toolcrib's own contracts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contract {
     /// Its name.
     pub name: &'static str,
     /// Its address on every chain.
     pub address: Address,
-    /// What the factory is given: code and constructor arguments.
+    /// The init code that the factory gets: code and constructor arguments.
     pub init_code: Bytes,
-    /// keccak256 of the code that it leaves, where that does not depend on the place.
+    /// keccak256 of the runtime code, if it does not depend on the address.
     pub code_hash: Option<B256>,
 }
 
-/// What became of a contract.
+/// The result of deploying a contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deployed {
-    /// It is there now.
+    /// Deployed now.
     Now,
-    /// It was there before.
+    /// Already deployed.
     Before,
 }
 
 impl Contract {
-    /// The call that puts it in its place.
+    /// Returns the call that deploys it.
     pub fn call(&self) -> Call {
         Call { to: CREATE2_FACTORY, data: [SALT.as_slice(), &self.init_code].concat().into(), value: U256::ZERO }
     }
@@ -91,12 +91,12 @@ struct Deployments {
 struct Place {
     address: Address,
     constructor_arguments: Bytes,
-    /// `null` for contracts whose code depends on where they are.
+    /// `null` for contracts whose runtime code depends on their address.
     code_hash: Option<B256>,
 }
 
-/// All our contracts, the registry first. `None` would mean that the files in this crate do not fit each other, which a
-/// test rules out.
+/// All our contracts, the registry first. `None` means that the artifacts in this crate contradict each other, which a test
+/// rules out.
 pub fn contracts() -> Option<Vec<Contract>> {
     let places: Deployments = serde_json::from_str(DEPLOYMENTS).ok()?;
     CONTRACTS
@@ -109,7 +109,7 @@ pub fn contracts() -> Option<Vec<Contract>> {
         .collect()
 }
 
-/// Test assets, at addresses that follow from their code like those of the contracts.
+/// Test assets, at CREATE2 addresses like those of the contracts.
 pub fn test_assets() -> Option<Vec<Contract>> {
     TEST_ASSETS
         .iter()
@@ -121,7 +121,7 @@ pub fn test_assets() -> Option<Vec<Contract>> {
         .collect()
 }
 
-/// A network as it is once our contracts are on it: the registry and predicates of this crate instead of the built-in ones.
+/// Returns the network with our contracts deployed: their registry and predicates replace the built-in ones.
 pub fn with_our_contracts(network: &Network) -> Network {
     let all = contracts().unwrap_or_default();
     let at = |name: &str| all.iter().find(|contract| contract.name == name).map(|contract| contract.address);
@@ -143,20 +143,20 @@ pub fn with_our_contracts(network: &Network) -> Network {
     }
 }
 
-/// What a deployment of registry and predicates would do, and what it may cost.
+/// What a deployment of registry and predicates would do, and its maximum cost.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Plan {
-    /// Every contract, in the order of deployment, with the gas of its transaction. `None`: it is there already.
+    /// Every contract, in the order of deployment, with the gas of its transaction; `None` if it is already deployed.
     pub contracts: Vec<(Contract, Option<u64>)>,
-    /// The most that is paid for a unit of gas, as of now.
+    /// The current maximum fee per gas.
     pub max_fee_per_gas: u128,
-    /// What the account has of the chain's currency.
+    /// The account's balance in the native currency.
     pub balance: U256,
 }
 
 impl Plan {
-    /// The contracts that are not there yet.
+    /// The contracts that are not deployed yet.
     pub fn missing(&self) -> impl Iterator<Item = (&Contract, u64)> {
         self.contracts.iter().filter_map(|(contract, gas)| Some((contract, (*gas)?)))
     }
@@ -166,13 +166,13 @@ impl Plan {
         self.missing().map(|(_, gas)| gas).fold(0, u64::saturating_add)
     }
 
-    /// The most that the account pays, in the smallest unit of the chain's currency.
+    /// The maximum cost for the account, in wei.
     pub fn most_cost(&self) -> U256 {
         U256::from(self.gas()).saturating_mul(U256::from(self.max_fee_per_gas))
     }
 }
 
-/// Finds out what a deployment would do. Nothing is signed.
+/// Computes what a deployment would do. Nothing is signed.
 pub async fn plan(chain: &Chain, from: Address) -> Result<Plan, Error> {
     check_factory(chain).await?;
     let provider = chain.provider();
@@ -186,12 +186,12 @@ pub async fn plan(chain: &Chain, from: Address) -> Result<Plan, Error> {
     Ok(Plan { contracts: planned, max_fee_per_gas: fees.max_fee_per_gas, balance })
 }
 
-/// Puts registry and predicates where they belong. `progress` is told about each.
+/// Deploys registry and predicates. Calls `progress` for each.
 pub async fn deploy(chain: &Chain, wallet: &dyn Wallet, progress: impl FnMut(&Contract, Deployed)) -> Result<(), Error> {
     deploy_all(chain, wallet, contracts().unwrap_or_default(), progress).await
 }
 
-/// Puts test assets where they belong.
+/// Deploys the test assets.
 pub async fn deploy_test_assets(chain: &Chain, wallet: &dyn Wallet) -> Result<(), Error> {
     deploy_all(chain, wallet, test_assets().unwrap_or_default(), |_, _| {}).await
 }
@@ -224,7 +224,7 @@ async fn check_factory(chain: &Chain) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a contract is in its place. Other code there is an error: on an honest chain the address follows from the code.
+/// Whether a contract is deployed. Other code at its address is an error: on an honest chain the address follows from the code.
 async fn is_deployed(chain: &Chain, contract: &Contract) -> Result<bool, Error> {
     let code = chain.code(contract.address).await?;
     if code.is_empty() {

@@ -1,4 +1,4 @@
-//! The one error type of this crate: why no answer was possible.
+//! The error type of this crate.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_transport::TransportError;
@@ -11,76 +11,76 @@ use crate::rpc::TransportFault;
 use crate::sign::SignatureError;
 use crate::wallet::WalletError;
 
-/// Characters of a foreign message that are shown. Enough for a sentence; a node could send megabytes.
+/// Characters shown of a message from a node. Enough for a sentence; a node could send megabytes.
 pub const MAX_FOREIGN_CHARS: usize = 300;
 
-/// Why we could not tell, or could not do it.
+/// Why an operation failed or had no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No network has this name.
     #[error("unknown network `{}`; known networks: {}", escape_for_display(.text), known_networks())]
     UnknownNetwork {
-        /// What was asked for.
+        /// The requested name.
         text: String,
     },
-    /// Several networks of the settings are of this chain.
+    /// Several networks in the settings have this chain id.
     #[error("several networks in the settings have chain id {chain_id}: {}", names.join(", "))]
     AmbiguousNetwork {
-        /// The number that was asked for.
+        /// The requested chain id.
         chain_id: u64,
         /// Their names.
         names: Vec<&'static str>,
     },
-    /// Nobody said which node to use.
+    /// No RPC node is configured.
     #[error("no RPC node is configured for {network}: pass --rpc-url or set RPC_URL")]
     NoRpc {
         /// The network.
         network: String,
     },
-    /// A URL that is none, or has an unusable scheme.
+    /// Not a URL, or a URL with an unsupported scheme.
     #[error("the RPC node's URL is not allowed: {reason}")]
     RpcUrl {
-        /// What is wrong with it. The URL itself may hold a key and is not shown.
+        /// What is wrong with it. The URL itself may contain a key and is not shown.
         reason: &'static str,
     },
-    /// Nodes could not be reached, or answered with nonsense.
+    /// No node could be reached, or none sent a valid response.
     #[error("{fault}{}", attempts_note(*.attempts))]
     Transport {
-        /// What went wrong at the last attempt.
+        /// The error of the last attempt.
         fault: TransportFault,
-        /// Attempts over all nodes.
+        /// Attempts across all nodes.
         attempts: u32,
     },
-    /// The node understood and refused.
+    /// The node returned a JSON-RPC error.
     #[error("the RPC node returned an error: {message} ({rpc_code})")]
     Refused {
-        /// The JSON-RPC error number.
+        /// The JSON-RPC error code.
         rpc_code: i64,
-        /// The node's words, escaped and shortened.
+        /// The node's message, escaped and truncated.
         message: String,
     },
     /// The node is on another chain.
     #[error("the RPC node {node} has chain id {got}, expected {expected}")]
     WrongChain {
-        /// The node, without what its URL may hide.
+        /// The node's URL without the parts that may be secret.
         node: String,
-        /// The number that was asked for.
+        /// The expected chain id.
         expected: u64,
-        /// The number that the node gives.
+        /// The chain id that the node returned.
         got: u64,
     },
     /// Too few nodes gave the same answer.
     #[error("only {agreeing} of {asked} RPC nodes agree, {needed} are required")]
     NoQuorum {
-        /// Nodes that were asked.
+        /// Number of nodes asked.
         asked: usize,
-        /// The largest number that gave one answer.
+        /// The largest number of nodes with the same answer.
         agreeing: usize,
-        /// The number that is needed.
+        /// The number required.
         needed: usize,
     },
-    /// The chain replaced the block that reads were made at.
+    /// A reorg replaced the block that reads were pinned to.
     #[error("block {number} was replaced during the reads (reorg)")]
     Reorg {
         /// The number of the block.
@@ -92,48 +92,48 @@ pub enum Error {
         /// The network.
         network: String,
     },
-    /// The factory for deterministic addresses is missing.
+    /// The CREATE2 factory is not deployed.
     #[error("the deployment factory {factory} has no code on this chain")]
     NoFactory {
-        /// Where it belongs.
+        /// Its expected address.
         factory: Address,
     },
-    /// The factory was called, and there is still no code.
+    /// The factory call succeeded, but there is no code at the contract's address.
     #[error("{name} has no code at {address} after its deployment")]
     NotDeployed {
         /// The contract.
         name: &'static str,
-        /// Where it belongs.
+        /// Its expected address.
         address: Address,
     },
-    /// There is other code at the address of one of our contracts.
+    /// The address of one of our contracts has other code.
     #[error("{name} at {address} has code hash {got}, expected {expected}")]
     OtherCode {
         /// The contract.
         name: &'static str,
         /// Its address.
         address: Address,
-        /// The hash of its code.
+        /// The expected code hash.
         expected: B256,
-        /// The hash of the code that is there.
+        /// The actual code hash.
         got: B256,
     },
-    /// The address does not answer as a registry.
+    /// The contract at the address does not behave like a registry.
     #[error("{address} is not a tool registry: {reason}")]
     NotARegistry {
         /// The address.
         address: Address,
-        /// What it does instead.
+        /// How it differs.
         reason: &'static str,
     },
-    /// The registry's code differs from the pin.
+    /// The registry's code differs from the pinned hash.
     #[error("the registry {address} has code hash {got}, pinned {expected}")]
     RegistryCode {
         /// The address.
         address: Address,
-        /// The pinned hash.
+        /// The pinned code hash.
         expected: B256,
-        /// The hash of the code that is there.
+        /// The actual code hash.
         got: B256,
     },
     /// The predicate serves another registry.
@@ -141,18 +141,18 @@ pub enum Error {
     OtherRegistry {
         /// The predicate.
         predicate: Address,
-        /// What it states by `REGISTRY()`.
+        /// The registry that it returns from `REGISTRY()`.
         stated: Address,
         /// The registry of the tool.
         registry: Address,
     },
-    /// The predicate checks proofs and is not bound to a registry.
+    /// The predicate checks proofs, but is not bound to a registry.
     #[error("the predicate {predicate} has no REGISTRY(), so a proof for it is valid in every registry")]
     UnboundProof {
         /// The predicate.
         predicate: Address,
     },
-    /// No tool was ever registered under this id.
+    /// No tool was ever registered with this id.
     #[error("no tool with id {id} was ever registered at {registry}")]
     ToolNotFound {
         /// The registry.
@@ -160,7 +160,7 @@ pub enum Error {
         /// The id.
         id: U256,
     },
-    /// The creator removed the tool.
+    /// The creator deregistered the tool.
     #[error("tool {id} at {registry} was deregistered by its creator")]
     ToolDeregistered {
         /// The registry.
@@ -168,74 +168,74 @@ pub enum Error {
         /// The id.
         id: U256,
     },
-    /// A contract refused a call.
+    /// A call reverted.
     #[error("the contract reverted: {0}")]
     Reverted(Revert),
-    /// A contract answered with bytes that do not decode.
+    /// A contract returned bytes that do not decode.
     #[error("{contract} returned {length} bytes for {function} that do not decode")]
     Undecodable {
         /// The contract.
         contract: Address,
         /// The function.
         function: &'static str,
-        /// The length of the answer.
+        /// The number of bytes.
         length: usize,
     },
-    /// A log has a registry topic but not its layout.
+    /// A log has a registry topic, but not the event's layout.
     #[error("log {index} of transaction {transaction} does not decode as the event of its topic")]
     EventMalformed {
         /// The transaction.
         transaction: B256,
-        /// Its place in the block.
+        /// The log's index in the block.
         index: u64,
     },
-    /// The account cannot pay.
+    /// The account's balance is too low.
     #[error("the balance of {account} is too low for the transaction: {message}")]
     NoFunds {
         /// The account.
         account: Address,
-        /// The node's words.
+        /// The node's message.
         message: String,
     },
-    /// The number of the transaction is used up.
+    /// The transaction's nonce was already used.
     #[error("nonce {nonce} of {account} was already used")]
     NonceTooLow {
         /// The account.
         account: Address,
-        /// The number.
+        /// The nonce.
         nonce: u64,
     },
     /// The fee is too low.
     #[error("the offered fee is too low: {message}")]
     Underpriced {
-        /// The node's words.
+        /// The node's message.
         message: String,
     },
-    /// Another transaction took the number.
+    /// Another transaction was mined with this nonce.
     #[error("transaction {hash} was replaced: nonce {nonce} of {account} was used by another transaction")]
     Replaced {
-        /// The transaction that will never be mined.
+        /// The transaction that can no longer be mined.
         hash: B256,
         /// The account.
         account: Address,
-        /// The number.
+        /// The nonce.
         nonce: u64,
     },
-    /// No receipt before the deadline.
+    /// There was no receipt before the deadline.
     #[error("transaction {hash} was not mined within {seconds} s")]
     NotMined {
         /// The transaction, which may still be mined.
         hash: B256,
-        /// How long was waited.
+        /// The time waited.
         seconds: u64,
     },
-    /// The transaction was mined and failed.
+    /// The transaction was mined and reverted.
     #[error("transaction {hash} was mined and reverted")]
     Failed {
         /// The transaction.
         hash: B256,
     },
-    /// A signature is not acceptable.
+    /// A signature is invalid.
     #[error(transparent)]
     Signature(#[from] SignatureError),
     /// The token's own domain separator differs from the pinned one.
@@ -243,18 +243,18 @@ pub enum Error {
     DomainMismatch {
         /// The token.
         token: Address,
-        /// Computed from the table.
+        /// The one computed from the built-in table.
         expected: B256,
-        /// What the token says.
+        /// The one that the token returns.
         got: B256,
     },
-    /// A wallet refused or is not there.
+    /// A wallet refused, or is not available.
     #[error(transparent)]
     Wallet(#[from] WalletError),
 }
 
 impl Error {
-    /// The code of the vocabulary.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         use codes::chain;
         match self {
@@ -292,7 +292,7 @@ impl Error {
         }
     }
 
-    /// Whether the same request may succeed later without anything being changed.
+    /// Whether the same request may succeed later without any change.
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Transport { fault, .. } => fault.is_retryable(),
@@ -305,7 +305,7 @@ impl Error {
         }
     }
 
-    /// An error of alloy's client in our words. Reverts are decoded.
+    /// Converts an error of alloy's client. Reverts are decoded.
     pub fn from_rpc(error: TransportError) -> Self {
         match error {
             TransportError::ErrorResp(payload) => {
@@ -323,7 +323,7 @@ impl Error {
     }
 }
 
-/// What the transport layer hands through alloy's client.
+/// The transport layer's error, passed through alloy's client.
 #[derive(Debug, thiserror::Error)]
 #[error("{fault}")]
 pub(crate) struct Exhausted {
@@ -331,7 +331,7 @@ pub(crate) struct Exhausted {
     pub(crate) attempts: u32,
 }
 
-/// Foreign words made fit for a terminal: escaped and shortened.
+/// Escapes and truncates untrusted text for a terminal.
 pub(crate) fn foreign(text: &str) -> String {
     let short: String = text.chars().take(MAX_FOREIGN_CHARS).collect();
     let mut shown = escape_for_display(&short);
@@ -341,12 +341,12 @@ pub(crate) fn foreign(text: &str) -> String {
     shown
 }
 
-/// The revert data of an error answer. Nodes differ in where they put it; a revert without data is one too.
+/// The revert data of an error response. Nodes put it in different places; a revert without data counts too.
 pub(crate) fn revert_data(payload: &alloy_json_rpc::ErrorPayload) -> Option<Bytes> {
     if let Some(data) = payload.as_revert_data() {
         return Some(data);
     }
-    // Code 3 is what geth gives a revert; others say so in words only.
+    // geth reports reverts with code 3; other nodes only say so in the message.
     let says_so = payload.code == 3 || payload.message.to_ascii_lowercase().contains("revert");
     says_so.then(Bytes::new)
 }

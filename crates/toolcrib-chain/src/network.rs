@@ -1,8 +1,8 @@
-//! Networks by name: where the registry, its predicates and the payment token live, and how the token signs.
+//! Networks by name: the addresses of registry, predicates and payment token, and the token's EIP-712 domain.
 //!
-//! The table is pinned here. A token is never asked for its name or version, because an answer that it can change must
-//! not decide what somebody signs; [`crate::sign::check_domain`] compares the two instead. Everything can be overridden
-//! by the user of the program: with arguments, or with networks of the settings, which `added.rs` has.
+//! The table is pinned here. The token is never asked for its name or version, because a value that the token can change must not
+//! determine what is signed; [`crate::sign::check_domain`] compares the two instead. Users can override everything with arguments, or
+//! with networks in the settings (`added.rs`).
 
 mod added;
 
@@ -16,43 +16,43 @@ use toolcrib_x402::asset;
 use crate::rpc::NodeUrl;
 use crate::{Error, sign::Domain};
 
-/// What is known about a network.
+/// A network's chain id, contracts, nodes and limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Network {
-    /// The number that transactions and typed data carry.
+    /// The chain id in transactions and typed data.
     pub chain_id: u64,
-    /// The short name that commands take.
+    /// The short name for commands.
     pub name: &'static str,
-    /// The name that people read.
+    /// The display name.
     pub title: &'static str,
-    /// The currency that gas is paid in.
+    /// The native currency, which pays for gas.
     pub currency: &'static str,
     /// The tool registry.
     pub registry: Option<Address>,
-    /// keccak256 of the registry's code, where it is known: reports about tools of a registry with other code are refused. The
-    /// code of the public registries was not at hand to be hashed, so they have none yet.
+    /// keccak256 of the registry's code, if known: verification reports about tools of a registry with other code are refused. The
+    /// code of the public registries was not available for hashing, so they have none yet.
     pub registry_code: Option<B256>,
     /// The deployed predicates.
     pub predicates: Predicates,
-    /// The stablecoin that tools are paid in.
+    /// The stablecoin that callers pay with.
     pub usdc: Option<Token>,
-    /// A free node that anybody may use, within its limits.
+    /// A free public node with rate limits.
     pub public_rpc: Option<&'static str>,
-    /// Nodes that the settings name. They come before the public one.
+    /// Nodes from the settings. They are preferred to the public one.
     pub nodes: &'static [NodeUrl],
     /// The block explorer: an https URL without a slash at its end.
     pub explorer: Option<&'static str>,
     /// Where the values come from.
     pub source: Source,
-    /// Whether the chain runs on this machine and may be thrown away.
+    /// Whether the chain is a local development chain.
     pub is_local: bool,
-    /// Gas that a call costs before the contract's first instruction, with a margin.
+    /// Gas of a call before the contract's first instruction, with a margin.
     ///
-    /// 21,000 and at most 40 for each byte of a short calldata on Ethereum and its like. Abstract runs another virtual
-    /// machine that charges more; its number is an estimate that has not been measured.
+    /// 21,000 plus at most 40 for each byte of short calldata on Ethereum and equivalent chains. Abstract runs another virtual
+    /// machine that charges more; its value is an estimate that has not been measured.
     pub call_overhead: u64,
-    /// Gas for the first access to an account or a slot. Abstract does not price by access at all; its entry says nothing about it.
+    /// Gas for cold access to an account or storage slot. Abstract does not charge by access, so its value means nothing.
     pub cold_access: ColdAccess,
 }
 
@@ -64,9 +64,9 @@ pub enum Source {
     BuiltIn,
     /// The user's settings, in this file.
     User(&'static str),
-    /// A project's settings, in this file. They come with code of other people, so such a network is used by its name only.
+    /// A project's settings, in this file. They come with third-party code, so such a network is selected by its name only.
     Project(&'static str),
-    /// Arguments alone: a chain id that no table has.
+    /// Arguments only: a chain id that is not in any table.
     Unlisted,
 }
 
@@ -90,16 +90,16 @@ pub struct Predicates {
     pub access_proof: Option<Address>,
     /// Several predicates joined.
     pub composite: Option<Address>,
-    /// Nobody: for pausing.
+    /// Denies every account, to pause a tool.
     pub deny_all: Option<Address>,
 }
 
 impl Predicates {
-    /// The names of the predicates in settings files, in the order of the fields.
+    /// The predicates' names in settings files, in the order of the fields.
     pub const NAMES: [&'static str; 9] =
         ["erc721", "erc1155", "subscription", "traits", "erc20", "merkle", "access_proof", "composite", "deny_all"];
 
-    /// The predicate with a name of [`Self::NAMES`].
+    /// Returns the predicate with a name from [`Self::NAMES`].
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Option<Address>> {
         Some(match name {
             "erc721" => &mut self.erc721,
@@ -115,25 +115,25 @@ impl Predicates {
         })
     }
 
-    /// The predicates that are known, by name.
+    /// The configured predicates, by name.
     pub fn iter(mut self) -> impl Iterator<Item = (&'static str, Address)> {
         Self::NAMES.into_iter().filter_map(move |name| Some((name, (*self.get_mut(name)?)?)))
     }
 }
 
-/// A token that is paid with by EIP-3009 authorization.
+/// A payment token with EIP-3009 authorizations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Token {
     /// The contract.
     pub address: Address,
-    /// The EIP-712 name. Not the same on every chain.
+    /// The name in its EIP-712 domain. It differs between chains.
     pub name: &'static str,
     /// The EIP-712 version.
     pub version: &'static str,
-    /// What people call it.
+    /// The ticker symbol.
     pub symbol: &'static str,
-    /// Digits after the point.
+    /// Decimals.
     pub decimals: u8,
 }
 
@@ -148,9 +148,9 @@ impl Network {
     /// Every network of the table.
     pub const ALL: &'static [Self] = &[ETHEREUM, BASE, BASE_SEPOLIA, SHAPE, ABSTRACT, MONAD, ROBINHOOD, POLYGON, LOCAL];
 
-    /// Finds a network by short name (`base`), other usual name (`mainnet`), number (`8453`) or CAIP-2 id (`eip155:8453`).
+    /// Finds a network by short name (`base`), common alias (`mainnet`), chain id (`8453`) or CAIP-2 id (`eip155:8453`).
     ///
-    /// A number is that of the built-in table or of the user's settings, never that of a project's.
+    /// A chain id finds networks of the built-in table and the user's settings, never those of a project.
     ///
     /// ```
     /// use toolcrib_chain::network::Network;
@@ -167,12 +167,12 @@ impl Network {
         Self::ALL.iter().chain(Self::added()).find(|network| network.name == name).ok_or_else(unknown)
     }
 
-    /// The network with this number: of the built-in table, or else the first of the user's settings.
+    /// The network with this chain id: from the built-in table, or else the first in the user's settings.
     pub fn by_id(chain_id: u64) -> Option<&'static Self> {
         Self::ALL.iter().find(|network| network.chain_id == chain_id).or_else(|| Self::of_user(chain_id).next())
     }
 
-    /// A network outside the table: nothing is known but its number.
+    /// A network that is not in the table: only its chain id is known.
     pub fn unlisted(chain_id: u64) -> Self {
         let source = Source::Unlisted;
         let (usdc, cold_access) = (usdc(chain_id), cold_access(chain_id));
@@ -185,7 +185,7 @@ impl Network {
     }
 }
 
-/// The number that a text names as digits or as a CAIP-2 id; `None` for a name.
+/// Parses digits or a CAIP-2 id as a chain id; `None` for a name.
 fn number_in(text: &str) -> Result<Option<u64>, Error> {
     let unknown = || Error::UnknownNetwork { text: text.to_owned() };
     match text.strip_prefix("eip155:") {
@@ -195,16 +195,16 @@ fn number_in(text: &str) -> Result<Option<u64>, Error> {
     }
 }
 
-/// The number that local development chains use.
+/// The chain id of local development chains.
 pub const LOCAL_CHAIN_ID: u64 = LOCAL.chain_id;
 
-/// The factory that deploys contracts at the same address on every chain.
+/// The factory for deterministic deployment: the same contract has the same address on every chain.
 pub const CREATE2_FACTORY: Address = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
 
 /// The delegation registry of delegate.xyz, version 2.
 pub const DELEGATE_REGISTRY: Address = address!("00000000000000447e69651d841bD8D104Bed493");
 
-/// Other names in common use.
+/// Common aliases.
 const ALIASES: &[(&str, &str)] = &[
     ("mainnet", "ethereum"),
     ("eth", "ethereum"),
@@ -215,10 +215,10 @@ const ALIASES: &[(&str, &str)] = &[
     ("dev", "local"),
 ];
 
-/// The registry of the reference deployment, the same wherever it is deployed.
+/// The registry of the reference deployment. It has the same address on every chain.
 const REGISTRY: Option<Address> = Some(address!("265BB2DBFC0A8165C9A1941Eb1372F349baD2cf1"));
 
-/// The predicates of the reference deployment, the same wherever it is deployed.
+/// The predicates of the reference deployment. They have the same addresses on every chain.
 const PREDICATES: Predicates = Predicates {
     erc721: Some(address!("c8721c9A776958FfFfEb602DA1b708bf1D318379")),
     erc1155: Some(address!("77373Dc3c1AE9A1e937eF3e5E08F4807D47c7c11")),
@@ -258,7 +258,7 @@ const BLANK: Network = Network {
     cold_access: ColdAccess::ETHEREUM,
 };
 
-/// USDC of a chain, from the table that readers of challenges use too.
+/// USDC on a chain, from the table that is also used to check payment challenges.
 const fn usdc(chain_id: u64) -> Option<Token> {
     match asset::usdc(chain_id) {
         Some(asset::Token { address, name, version, symbol, decimals, .. }) => {
@@ -268,7 +268,7 @@ const fn usdc(chain_id: u64) -> Option<Token> {
     }
 }
 
-/// What a chain charges for first access, whichever registry and settings it is used with.
+/// A chain's gas costs for cold access, whatever its registry and settings.
 const fn cold_access(chain_id: u64) -> ColdAccess {
     match chain_id {
         // Monad and its testnet.
@@ -299,7 +299,7 @@ const BASE: Network = Network {
     ..BLANK
 };
 
-// No registry of the reference is deployed here.
+// The reference registry is not deployed here.
 const BASE_SEPOLIA: Network = Network {
     chain_id: 84_532,
     name: "base-sepolia",
@@ -309,7 +309,7 @@ const BASE_SEPOLIA: Network = Network {
     ..BLANK
 };
 
-// No USDC that takes EIP-3009 authorizations is known here.
+// No USDC with EIP-3009 authorizations is known here.
 const SHAPE: Network = Network {
     chain_id: 360,
     name: "shape",
@@ -345,7 +345,7 @@ const MONAD: Network = Network {
     ..BLANK
 };
 
-// No USDC that takes EIP-3009 authorizations is known here.
+// No USDC with EIP-3009 authorizations is known here.
 const ROBINHOOD: Network = Network {
     chain_id: 4663,
     name: "robinhood",
@@ -356,7 +356,7 @@ const ROBINHOOD: Network = Network {
     ..BLANK
 };
 
-// Agents' names live here; no registry of the reference is deployed.
+// The chain of agents' names; the reference registry is not deployed here.
 const POLYGON: Network = Network {
     chain_id: 137,
     name: "polygon",
@@ -367,7 +367,7 @@ const POLYGON: Network = Network {
     ..BLANK
 };
 
-// Addresses come from the chain that is started. The test token alone is where its code puts it.
+// Addresses come from the running development chain. Only the test token's address is fixed, by CREATE2.
 const LOCAL: Network = Network {
     chain_id: 31_337,
     name: "local",

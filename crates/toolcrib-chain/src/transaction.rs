@@ -1,7 +1,7 @@
-//! Transactions in steps that can be written down between: simulate, prepare, sign, broadcast, wait.
+//! Transactions in steps that can be persisted: simulate, prepare, sign, broadcast, wait.
 //!
-//! A signed transaction is the same each time it is sent, so whoever keeps [`Signed`] before broadcasting can be interrupted
-//! at any point and go on without doing anything twice.
+//! A signed transaction is the same each time it is sent, so a caller that stores [`Signed`] before broadcasting can be interrupted
+//! at any point and resume without doing anything twice.
 
 use std::time::Duration;
 
@@ -20,40 +20,40 @@ use crate::registry::Revert;
 use crate::rpc::Chain;
 use crate::wallet::{Scope, Wallet};
 
-/// Added to the estimate of gas, in percent: state may change between estimate and execution.
+/// Margin on the gas estimate in percent: state may change between estimate and execution.
 pub const GAS_MARGIN_PERCENT: u64 = 20;
 
-/// How often a transaction is looked for whose number is used and which is not there, before another is believed to have taken its
-/// place. Nodes count a transaction before they show its receipt, and lag behind each other; whoever believes it too early sends twice.
+/// How often to look for a transaction whose nonce is used but whose receipt is missing, before concluding that another transaction has
+/// replaced it. Nodes count a transaction before they return its receipt, and lag behind each other; concluding too early sends twice.
 pub const REPLACED_LOOKS: u32 = 10;
 
-/// A call to a contract that changes something.
+/// A state-changing call to a contract.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// The contract.
     pub to: Address,
     /// Selector and arguments.
     pub data: Bytes,
-    /// The chain's own currency to send along.
+    /// The native currency to send along, in wei.
     pub value: U256,
 }
 
-/// A transaction with everything decided but the signature.
+/// An unsigned transaction with all fields set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepared {
     /// The chain.
     pub chain_id: u64,
-    /// Who sends it.
+    /// The sender.
     pub from: Address,
-    /// Its number among the sender's transactions.
+    /// The nonce.
     pub nonce: u64,
-    /// What it does.
+    /// The call.
     pub call: Call,
-    /// The most gas that it may use.
+    /// The gas limit.
     pub gas_limit: u64,
-    /// The most that is paid for a unit of gas.
+    /// The maximum fee per gas.
     pub max_fee_per_gas: u128,
-    /// The part of it that the block's producer gets.
+    /// The maximum priority fee per gas, which the block producer gets.
     pub max_priority_fee_per_gas: u128,
 }
 
@@ -64,14 +64,14 @@ pub struct Signed {
     pub hash: B256,
     /// The bytes to send.
     pub raw: Bytes,
-    /// Who sends it.
+    /// The sender.
     pub from: Address,
-    /// Its number.
+    /// The nonce.
     pub nonce: u64,
 }
 
 impl Prepared {
-    /// The most that the sender can lose: all the gas at the highest fee, and the value.
+    /// The maximum cost for the sender: all the gas at the maximum fee, and the value.
     pub fn most_cost(&self) -> U256 {
         U256::from(self.gas_limit).saturating_mul(U256::from(self.max_fee_per_gas)).saturating_add(self.call.value)
     }
@@ -92,18 +92,18 @@ impl Prepared {
 }
 
 impl Chain {
-    /// Executes a call without sending it. A refusal is decoded.
+    /// Executes a call without sending it. A revert is decoded.
     pub async fn simulate(&self, from: Address, call: &Call) -> Result<Bytes, Error> {
         self.provider().call(request(from, call)).await.map_err(|error| refusal(error, from, 0))
     }
 
-    /// The most gas that a call may use: the node's estimate and [`GAS_MARGIN_PERCENT`].
+    /// The gas limit of a call: the node's estimate and [`GAS_MARGIN_PERCENT`].
     pub async fn estimate(&self, from: Address, call: &Call) -> Result<u64, Error> {
         let gas = self.provider().estimate_gas(request(from, call)).await.map_err(|error| refusal(error, from, 0))?;
         Ok(gas.saturating_add(gas / 100 * GAS_MARGIN_PERCENT))
     }
 
-    /// Decides number, gas and fees. Fails where the transaction would fail.
+    /// Sets nonce, gas and fees. Fails if the transaction would fail.
     pub async fn prepare(&self, from: Address, call: &Call) -> Result<Prepared, Error> {
         let provider = self.provider();
         let nonce = provider.get_transaction_count(from).pending().await.map_err(Error::from_rpc)?;
@@ -118,7 +118,7 @@ impl Chain {
             max_fee_per_gas: fees.max_fee_per_gas,
             max_priority_fee_per_gas: fees.max_priority_fee_per_gas,
         };
-        // Estimates are made without a price, so nodes do not look at the balance.
+        // Estimates are made without a gas price, so nodes do not check the balance.
         let balance = provider.get_balance(from).await.map_err(Error::from_rpc)?;
         if balance < prepared.most_cost() {
             let message = format!("the balance is {balance} wei, up to {} wei are needed", prepared.most_cost());
@@ -127,7 +127,7 @@ impl Chain {
         Ok(prepared)
     }
 
-    /// Signs. Nothing is sent.
+    /// Signs the transaction. Nothing is sent.
     pub async fn sign(&self, wallet: &dyn Wallet, prepared: &Prepared) -> Result<Signed, Error> {
         if prepared.chain_id != self.chain_id() {
             return Err(Error::WrongChain {
@@ -145,7 +145,7 @@ impl Chain {
         Ok(Signed { hash: keccak256(&raw), raw, from: prepared.from, nonce: prepared.nonce })
     }
 
-    /// Sends. Sending again what the node already has is no error.
+    /// Sends the transaction. Sending one that the node already has is not an error.
     pub async fn broadcast(&self, signed: &Signed) -> Result<(), Error> {
         let Err(error) = self.provider().send_raw_transaction(&signed.raw).await else { return Ok(()) };
         let is_known = error.as_error_resp().is_some_and(|payload| {
@@ -159,12 +159,12 @@ impl Chain {
         }
     }
 
-    /// The receipt of a transaction that was mined.
+    /// The receipt of a mined transaction.
     pub async fn receipt(&self, hash: B256) -> Result<Option<TransactionReceipt>, Error> {
         self.provider().get_transaction_receipt(hash).await.map_err(Error::from_rpc)
     }
 
-    /// Waits until a transaction is mined. `progress` is told the newest block at each look.
+    /// Waits until a transaction is mined. Calls `progress` with the newest block number after each poll.
     pub async fn wait(
         &self,
         signed: &Signed,
@@ -179,12 +179,12 @@ impl Chain {
                 return if receipt.status() { Ok(receipt) } else { Err(Error::Failed { hash: signed.hash }) };
             }
             let used = self.provider().get_transaction_count(signed.from).await.map_err(Error::from_rpc)?;
-            // Its number is used, and it may have been mined between the two questions.
+            // The nonce is used, but this transaction may have been mined between the two requests.
             missed = if used > signed.nonce { missed + 1 } else { 0 };
             if missed > REPLACED_LOOKS {
                 return Err(Error::Replaced { hash: signed.hash, account: signed.from, nonce: signed.nonce });
             }
-            // Once its number is used, a few looks more decide.
+            // Once the nonce is used, a few more polls decide.
             if missed == 0 && tokio::time::Instant::now() >= deadline {
                 return Err(Error::NotMined { hash: signed.hash, seconds: most.as_secs() });
             }
@@ -193,7 +193,7 @@ impl Chain {
         }
     }
 
-    /// All the steps at once, for callers without a journal.
+    /// Prepares, signs, sends and waits, for callers without a journal.
     pub async fn send(&self, wallet: &dyn Wallet, call: &Call, most: Duration) -> Result<TransactionReceipt, Error> {
         let prepared = self.prepare(wallet.address(), call).await?;
         let signed = self.sign(wallet, &prepared).await?;
@@ -206,7 +206,7 @@ fn request(from: Address, call: &Call) -> TransactionRequest {
     TransactionRequest::default().with_from(from).with_to(call.to).with_input(call.data.clone()).with_value(call.value)
 }
 
-/// A refusal of a transaction in our words. Nodes agree on these phrases, not on numbers.
+/// Classifies a node's error about a transaction. Nodes agree on these phrases, not on error codes.
 fn refusal(error: TransportError, account: Address, nonce: u64) -> Error {
     let TransportError::ErrorResp(payload) = &error else { return Error::from_rpc(error) };
     if let Some(data) = revert_data(payload) {

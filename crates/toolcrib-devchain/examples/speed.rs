@@ -1,4 +1,4 @@
-//! How fast it is: the time to the first answer, and a thousand transactions that are each mined at once.
+//! Measures the time to the first response, and a thousand transactions that are each mined at once.
 //!
 //! `cargo run --release -p toolcrib-devchain --example speed`
 
@@ -15,7 +15,7 @@ use toolcrib_core::clock::{FixedClock, UnixTime};
 use toolcrib_devchain::Devchain;
 use toolcrib_devchain::accounts::dev_signers;
 
-/// Stores the first word of calldata at the slot that the word names, and logs it.
+/// Stores the first word of calldata at the slot of the same number, and logs it.
 const STORE: Bytes = bytes!("600f8060093d393df36000358080558060005260206000a1");
 
 const COUNT: u64 = 1_000;

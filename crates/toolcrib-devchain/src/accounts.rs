@@ -1,7 +1,7 @@
 //! The ten development accounts.
 //!
 //! They come from the mnemonic `test test test test test test test test test test test junk` at `m/44'/60'/0'/0/0..9`, as on
-//! every other development chain. Everybody knows these keys: whatever they hold on a real chain is gone.
+//! every other development chain. The keys are public: any funds that they hold on a real chain will be stolen.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ pub const DEV_KEYS: [B256; 10] = [
     b256!("2a871d0798f97d79848a013d4936a73bf4cc922c825d33c1cf7073dff6d409c6"),
 ];
 
-/// What each account has at the start: 10,000 ether.
+/// The initial balance of each account: 10,000 ether.
 pub const DEV_BALANCE: U256 = U256::from_limbs([0x19e0_c9ba_b240_0000, 0x021e, 0, 0]);
 
 static SIGNERS: LazyLock<Vec<PrivateKeySigner>> =
@@ -38,7 +38,7 @@ pub fn dev_accounts() -> impl ExactSizeIterator<Item = Address> {
     dev_signers().iter().map(PrivateKeySigner::address)
 }
 
-/// The signer of one of the ten accounts; every other address has none. This is the one way to a signature in this crate.
+/// The signer of one of the ten accounts; `None` for any other address. Every signature of this crate is made through it.
 pub fn dev_signer(address: Address) -> Option<&'static PrivateKeySigner> {
     dev_signers().iter().find(|signer| signer.address() == address)
 }

@@ -1,9 +1,9 @@
-//! The certificate authority of the development environment: certificates for hosts below `localhost`, so that tools on a developer's machine
-//! verify exactly as public ones do.
+//! The certificate authority of the development environment: issues certificates for hosts below `localhost`, so that tools on a
+//! developer's computer verify exactly like public ones.
 //!
-//! Its certificate says itself that it vouches for nothing else (name constraints, RFC 5280 §4.2.1.10), and is tried on that each time
-//! it is opened. It is never added to any root store: whoever wants to trust it names its file. The key is on disk for its owner alone;
-//! the keys of the certificates that it issues never are.
+//! The authority's certificate restricts itself to these hosts (name constraints, RFC 5280 §4.2.1.10), which is checked each time
+//! it is opened. It is never added to any root store: clients that trust it name its file. Only its owner can read the key file;
+//! the keys of issued certificates are never written to disk.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -26,30 +26,30 @@ use toolcrib_files::{AtomicFile, create_private_folder};
 use toolcrib_http::{Tls, TlsError};
 use zeroize::Zeroizing;
 
-/// For how many days an authority is good. Clients that are told to trust its file go by that file; nobody else has it.
+/// Validity of an authority in days. Clients trust its file explicitly, so it need not be short.
 pub const AUTHORITY_DAYS: u64 = 3_650;
 
-/// For how many days a certificate is good. It is issued anew at each start, so this is how long a server may run without a renewal.
+/// Validity of a certificate in days. Each start issues a new one, so this is how long a server may run without a restart.
 pub const CERTIFICATE_DAYS: u64 = 30;
 
-/// Certificates begin a day in the past, for clocks that are behind.
+/// Certificates are valid from a day in the past, for clocks that are slow.
 const EARLIER: u64 = DAY;
 const DAY: u64 = 86_400;
 
-/// The certificate, for those who want to trust it.
+/// The certificate, for clients that trust it.
 const CERTIFICATE_FILE: &str = "ca.pem";
 /// The key.
 const KEY_FILE: &str = "ca-key.pem";
-/// Held while the two are looked at or made, so that two processes do not make two authorities.
+/// Locked while the two files are read or created, so that two processes do not create two authorities.
 const LOCK_FILE: &str = "ca.lock";
 
-/// Largest file that is read. Ours have less than a kilobyte.
+/// Maximum size of a file. Ours have less than a kilobyte.
 const MAX_FILE_BYTES: u64 = 65_536;
 
-/// What the authority calls itself. Verifiers find the issuer of a certificate by it, so it is never changed.
+/// The authority's name. Verifiers find the issuer of a certificate by it, so it never changes.
 const NAME: &str = "Toolcrib development authority, for localhost only";
 
-/// The authority of this machine's development world.
+/// The certificate authority of this computer's development environment.
 #[derive(Debug)]
 pub struct Authority {
     path: PathBuf,
@@ -58,7 +58,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Opens the authority in a folder, or makes one if there is none. What is there and cannot be used stays as it is.
+    /// Opens the authority in a folder, or creates one if there is none. Existing files that are unusable stay unchanged.
     pub fn open(folder: &Path, clock: &dyn Clock) -> Result<Self, AuthorityError> {
         let now = clock.now();
         let (path, key_path) = (folder.join(CERTIFICATE_FILE), folder.join(KEY_FILE));
@@ -81,7 +81,7 @@ impl Authority {
         let params = authority_params(now);
         let certificate = match certificate {
             Some(pem) => CertificateDer::from_pem_slice(&pem).map_err(|_| unusable("the certificate cannot be read"))?,
-            // Made for the first time, or cut short between the two files before.
+            // Created for the first time, or interrupted between the two files before.
             None => {
                 let made = params.self_signed(&key).map_err(|error| unusable(&error.to_string()))?;
                 write(&path, &made.pem())?;
@@ -93,12 +93,12 @@ impl Authority {
         Ok(authority)
     }
 
-    /// The file with its certificate, PEM.
+    /// The PEM file with its certificate.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Certificates for these hosts, each with a key of its own, good for [`CERTIFICATE_DAYS`] from now.
+    /// Issues certificates for these hosts, each with its own key, valid for [`CERTIFICATE_DAYS`] from now.
     pub fn tls<'h>(&self, hosts: impl IntoIterator<Item = &'h str>, clock: &dyn Clock) -> Result<Tls, AuthorityError> {
         let mut issued = Vec::new();
         for host in hosts {
@@ -125,8 +125,8 @@ impl Authority {
         Ok((certificate, key))
     }
 
-    /// Shows that whoever trusts the certificate accepts what is issued under it for localhost, and nothing else. A certificate that
-    /// belongs to another key fails the first, one without constraints the second.
+    /// Checks that clients that trust the certificate accept certificates issued for localhost, and nothing else. A certificate of
+    /// another key fails the first check, one without constraints the second.
     fn try_out(&self, now: UnixTime) -> Result<(), AuthorityError> {
         let unusable = |reason: String| AuthorityError::Unusable { path: self.path.clone(), reason };
         let mut roots = RootCertStore::empty();
@@ -148,16 +148,16 @@ impl Authority {
     }
 }
 
-/// Why there is no local authority, or no certificate by it.
+/// Why the local authority could not be opened, or could not issue a certificate.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthorityError {
-    /// A file is there and cannot be read.
+    /// A file exists, but cannot be read.
     #[error("cannot read {}: {reason}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A file or the folder cannot be written.
@@ -165,15 +165,15 @@ pub enum AuthorityError {
     Unwritable {
         /// The file or the folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What is there is no authority for localhost.
+    /// The files are not a certificate authority for localhost.
     #[error("the authority in {} cannot be used: {reason}", path.display())]
     Unusable {
-        /// The file of its certificate.
+        /// The file of the certificate.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The host is not below `localhost`.
@@ -182,13 +182,13 @@ pub enum AuthorityError {
         /// The host.
         host: String,
     },
-    /// A certificate was issued, and TLS does not take it.
+    /// TLS rejects an issued certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
 
 impl AuthorityError {
-    /// The code of the vocabulary.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         match self {
             Self::Unreadable { .. } => codes::gate::AUTHORITY_UNREADABLE,
@@ -204,18 +204,18 @@ impl AuthorityError {
     }
 }
 
-/// What the certificate of the authority says. Issuers are made from it too: they need its name and how keys are named.
+/// The contents of the authority's certificate. The issuer is made from it too, because it needs the name and the key identifier method.
 fn authority_params(now: UnixTime) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, NAME);
     set_validity(&mut params, now, AUTHORITY_DAYS);
-    // It issues no further authorities.
+    // It must not issue further authorities.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     params.name_constraints = Some(NameConstraints {
         permitted_subtrees: vec![GeneralSubtree::DnsName("localhost".to_owned())],
-        // A constraint on names says nothing about addresses, so these are excluded, all of them.
+        // Name constraints do not restrict IP addresses, so exclude all of them.
         excluded_subtrees: vec![
             GeneralSubtree::IpAddress(CidrSubnet::from_v4_prefix([0; 4], 0)),
             GeneralSubtree::IpAddress(CidrSubnet::from_v6_prefix([0; 16], 0)),
@@ -224,7 +224,7 @@ fn authority_params(now: UnixTime) -> CertificateParams {
     params
 }
 
-/// Sets a validity from a day ago to so many days from now.
+/// Sets a validity from a day ago to `days` days from now.
 fn set_validity(params: &mut CertificateParams, now: UnixTime, days: u64) {
     let (epoch, now) = (rcgen::date_time_ymd(1970, 1, 1), since_epoch(now));
     params.not_before = epoch + now.saturating_sub(Duration::from_secs(EARLIER));
@@ -235,7 +235,7 @@ fn since_epoch(now: UnixTime) -> Duration {
     Duration::from_secs(u64::try_from(now.seconds()).unwrap_or_default())
 }
 
-/// The content of a file, or nothing if there is none. It may be a key, so it does not stay in memory.
+/// Reads a file; `None` if there is none. It may be a key, so its contents are wiped from memory.
 fn read(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, AuthorityError> {
     let unreadable = |reason: String| AuthorityError::Unreadable { path: path.to_owned(), reason };
     let mut bytes = Zeroizing::new(Vec::new());
@@ -247,7 +247,7 @@ fn read(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, AuthorityError> {
     }
 }
 
-/// Writes a file for its owner alone, whole or not at all.
+/// Writes a file atomically that only its owner can read.
 fn write(path: &Path, text: &str) -> Result<(), AuthorityError> {
     let replaced = AtomicFile::new(path).under_lock().replace(text.as_bytes());
     replaced.map_err(|error| AuthorityError::unwritable(path, &error))

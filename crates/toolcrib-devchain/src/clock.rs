@@ -1,4 +1,4 @@
-//! The chain's own time: the clock it was given, plus what tests made of it.
+//! The chain's clock: a base clock with an offset that tests can set.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use toolcrib_core::clock::{Clock, UnixTime};
 
 /// A clock that can be moved.
 ///
-/// Blocks may share a second. Most development chains insist on a new one for every block and so run ahead of the world while
-/// transactions are mined quickly; then signatures that are valid for a minute expire on arrival.
+/// Blocks may have equal timestamps. Most development chains increase the timestamp with every block, and so run ahead of real time while
+/// transactions are mined quickly; then signatures that are valid for a minute are expired on arrival.
 pub struct TravelClock {
     base: Box<dyn Clock + Send>,
     offset: i64,
@@ -15,44 +15,44 @@ pub struct TravelClock {
 }
 
 impl TravelClock {
-    /// A clock that shows what `base` shows, until it is moved.
+    /// A clock that shows the time of `base` until it is moved.
     pub fn new(base: impl Clock + Send + 'static) -> Self {
         Self { base: Box::new(base), offset: 0, next: None }
     }
 
-    /// Seconds by which it was moved.
+    /// The offset in seconds.
     pub const fn offset(&self) -> i64 {
         self.offset
     }
 
-    /// Moves it to where it was, for snapshots and state files.
+    /// Restores an offset, for snapshots and state files.
     pub const fn set_offset(&mut self, offset: i64) {
         self.offset = offset;
         self.next = None;
     }
 
-    /// Moves it forward, or back with a negative number. Saturates.
+    /// Moves the clock forward, or back with a negative number. Saturates.
     pub const fn advance(&mut self, seconds: i64) {
         self.offset = self.offset.saturating_add(seconds);
     }
 
-    /// Makes it show `timestamp` now.
+    /// Sets the current time to `timestamp`.
     pub fn set(&mut self, timestamp: u64) {
         let timestamp = i64::try_from(timestamp).unwrap_or(i64::MAX);
         self.offset = timestamp.saturating_sub(self.base.now().seconds());
     }
 
-    /// Fixes the time of the next block; the clock goes on from there.
+    /// Sets the time of the next block; the clock continues from there.
     pub const fn set_next(&mut self, timestamp: u64) {
         self.next = Some(timestamp);
     }
 
-    /// The time that the next block would have after one of `parent`.
+    /// The time that the next block would have. It is at least `parent`, its parent's time.
     pub fn upcoming(&self, parent: u64) -> u64 {
         self.next.unwrap_or_else(|| u64::try_from(self.now().seconds()).unwrap_or(0)).max(parent)
     }
 
-    /// The time of the block that is being mined after one of `parent`.
+    /// The time of the block that is being mined. It is at least `parent`, its parent's time.
     pub fn take_next(&mut self, parent: u64) -> u64 {
         let timestamp = self.upcoming(parent);
         if self.next.take().is_some() {

@@ -1,4 +1,4 @@
-//! Building a chain, and holding on to it while it runs.
+//! Building and controlling a chain.
 
 use std::fmt;
 use std::io::Read as _;
@@ -27,10 +27,10 @@ use crate::predeploy::Predeploy;
 use crate::rpc::{self, NoExtra, Params};
 use crate::server;
 
-/// The chain id of the local world. No real chain has it, so a signature made for it is worth nothing elsewhere.
+/// The chain id of local development chains. No real chain has it, so a signature for it is worthless elsewhere.
 pub const LOCAL_CHAIN_ID: u64 = 31_337;
 
-/// A chain to be.
+/// A builder for a chain.
 pub struct Builder {
     clock: TravelClock,
     config: Config,
@@ -43,67 +43,68 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The chain id; 31337 unless given. See [`Devchain::is_local_world`] before choosing that of a public chain.
+    /// Sets the chain id; the default is 31337. See [`Devchain::is_local_world`] before you use that of a public chain.
     pub const fn chain_id(mut self, chain_id: u64) -> Self {
         self.config.chain_id = chain_id;
         self
     }
 
-    /// A block for every transaction, at once. This is the default.
+    /// Mines a block for every transaction, at once. This is the default.
     pub const fn automine(self) -> Self {
         self.mining(Mining::Auto)
     }
 
-    /// A block at every interval.
+    /// Mines a block at every interval.
     pub const fn interval(self, interval: Duration) -> Self {
         self.mining(Mining::Interval(interval))
     }
 
-    /// When blocks are made.
+    /// Sets when blocks are mined.
     pub const fn mining(mut self, mining: Mining) -> Self {
         self.mining = mining;
         self
     }
 
-    /// Where to listen; a free port of 127.0.0.1 unless given.
+    /// Sets the address to listen on; the default is a free port of 127.0.0.1.
     pub const fn listen(mut self, address: SocketAddr) -> Self {
         self.address = address;
         self
     }
 
-    /// Keeps the chain in a file: read at the start if it is there, written while it runs and at the end. What is predeployed
-    /// or deployed at the start is part of a new chain only.
+    /// Stores the chain in a file: it is read at the start if it exists, and written while the chain runs and at the end. Predeploys
+    /// and deployments at the start apply to a new chain only.
     pub fn state_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.state_file = Some(path.into());
         self
     }
 
-    /// Puts a contract into the genesis block.
+    /// Adds a contract to the genesis block.
     pub fn predeploy(mut self, predeploy: Predeploy) -> Self {
         self.predeploys.push(predeploy);
         self
     }
 
-    /// Deploys a contract from account 0 before anybody connects. The n-th gets the address that [`Devchain::deployed`] tells.
+    /// Deploys a contract from account 0 before clients connect. [`Devchain::deployed`] returns the addresses in the same order.
     pub fn deploy(mut self, init_code: impl Into<Bytes>) -> Self {
         self.deploys.push(init_code.into());
         self
     }
 
-    /// Lets pages of this origin talk to the chain, such as `https://app.example`; `*` means every page. Those of this machine may anyway.
+    /// Allows pages of this origin to use the chain, such as `https://app.example`; `*` allows every page. Pages of this
+    /// computer are always allowed.
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
         self.origins.push(origin.into());
         self
     }
 
-    /// The most blocks that one `eth_getLogs` may look at: lower it to test clients of stingy nodes.
+    /// Sets the maximum block range of one `eth_getLogs`: lower it to test clients of strict nodes.
     pub const fn log_range(mut self, blocks: u64) -> Self {
         self.config.log_range = blocks;
         self
     }
 
-    /// Charges other prices than Ethereum for the first access to an account or a slot: Monad, for example, takes 10,100 and
-    /// 8,100. All other prices stay.
+    /// Sets other gas costs than Ethereum's for cold access to an account or a slot: Monad, for example, charges 10,100 and
+    /// 8,100. All other costs stay the same.
     pub const fn cold_access(mut self, prices: ColdAccess) -> Self {
         self.config.cold_access = prices;
         self
@@ -112,7 +113,7 @@ impl Builder {
     /// Starts the chain and its server on the current tokio runtime.
     ///
     /// # Errors
-    /// When the port cannot be used, the state file is of no use, or a contract cannot be deployed.
+    /// If the port cannot be used, the state file is unusable, or a contract cannot be deployed.
     pub async fn spawn(self) -> Result<Devchain, Error> {
         let Self { clock, config, mining, address, state_file, predeploys, deploys, origins } = self;
         let chain_id = config.chain_id;
@@ -155,7 +156,7 @@ impl fmt::Debug for Builder {
     }
 }
 
-/// A running chain. Dropping it stops the server and, with a state file, saves it.
+/// A running chain. Dropping it stops the server and, with a state file, saves the chain.
 #[derive(Debug)]
 pub struct Devchain {
     node: Arc<Node>,
@@ -167,7 +168,7 @@ pub struct Devchain {
 }
 
 impl Devchain {
-    /// A chain that takes its time from `clock`.
+    /// Returns a builder for a chain whose time comes from `clock`.
     pub fn builder(clock: impl Clock + Send + 'static) -> Builder {
         Builder {
             clock: TravelClock::new(clock),
@@ -186,17 +187,17 @@ impl Devchain {
         }
     }
 
-    /// Where JSON-RPC is answered over HTTP.
+    /// The HTTP URL of the JSON-RPC endpoint.
     pub fn http_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Where it is answered over WebSocket, with subscriptions.
+    /// The WebSocket URL of the JSON-RPC endpoint, which supports subscriptions.
     pub fn ws_url(&self) -> String {
         format!("ws://{}", self.address)
     }
 
-    /// The address it listens on.
+    /// The address that the server listens on.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -206,20 +207,20 @@ impl Devchain {
         self.chain_id
     }
 
-    /// Whether the chain id is that of no real chain.
+    /// Whether the chain id is 31337, which no real chain uses.
     ///
-    /// When it is not, a signature made for this chain is valid on the real one too. The chain itself can sign with nothing but
-    /// the ten published keys; everything else that signs for it must ask [`Devchain::may_sign`] and refuse all other keys.
+    /// Otherwise, a signature for this chain is also valid on the real one. The chain itself can sign only with
+    /// the ten published keys; other signers must check [`Devchain::may_sign`] and refuse all other keys.
     pub const fn is_local_world(&self) -> bool {
         self.chain_id == LOCAL_CHAIN_ID
     }
 
-    /// Whether a key with this address may sign for this chain: any in the local world, else the ten development keys only.
+    /// Whether a key with this address may sign for this chain: any key on chain 31337, otherwise only the ten development keys.
     pub fn may_sign(&self, address: Address) -> bool {
         self.is_local_world() || dev_signer(address).is_some()
     }
 
-    /// The addresses of the contracts that were deployed at the start, in the order they were given.
+    /// The addresses of the contracts that were deployed at the start, in the given order.
     pub fn deployed(&self) -> &[Address] {
         &self.deployed
     }
@@ -227,7 +228,7 @@ impl Devchain {
     /// Calls a JSON-RPC method without a connection.
     ///
     /// # Errors
-    /// Whatever the method answers.
+    /// The error of the method.
     pub fn request(&self, method: &str, params: Value) -> Result<Value, Error> {
         Ok(rpc::call(&self.node, method, Params::new(Some(params))?, &mut NoExtra)?)
     }
@@ -237,51 +238,51 @@ impl Devchain {
         self.node.with(|chain| chain.head().header.number)
     }
 
-    /// The block that `id` means, with transaction hashes.
+    /// The block with this id, with transaction hashes.
     pub fn block(&self, id: impl Into<BlockId>) -> Option<Block> {
         self.node.with(|chain| chain.block(id.into()).map(|block| block.rpc_block(false)))
     }
 
-    /// Mines blocks of what waits, empty or not; at most 100,000.
+    /// Mines blocks of the pool's transactions, empty or not; at most 100,000.
     pub fn mine(&self, blocks: u64) {
-        // One at a time, so that others get their turn.
+        // One at a time, so that other requests can run in between.
         for _ in 0..blocks.min(MAX_MINE) {
             self.node.with(|chain| chain.mine());
         }
     }
 
-    /// When blocks are made, from now on.
+    /// Changes when blocks are mined.
     pub fn set_mining(&self, mining: Mining) {
         self.node.with(|chain| chain.mining = mining);
     }
 
-    /// Takes in a signed transaction.
+    /// Submits a signed transaction.
     ///
     /// # Errors
-    /// When the chain refuses it.
+    /// If the chain rejects it.
     pub fn send_raw(&self, raw: &[u8]) -> Result<B256, Refusal> {
         self.node.with(|chain| chain.send_raw(raw))
     }
 
-    /// What a mined transaction did.
+    /// The receipt of a mined transaction.
     pub fn receipt(&self, hash: B256) -> Option<TransactionReceipt> {
         self.node.with(|chain| chain.mined(hash).and_then(|(block, index)| block.receipts.get(index).cloned()))
     }
 
-    /// Asks a contract, at the newest block.
+    /// Executes a call at the newest block.
     ///
     /// # Errors
-    /// When the call reverts or stops.
+    /// If the call reverts or halts.
     pub fn call(&self, request: &TransactionRequest) -> Result<Bytes, Refusal> {
         self.node.with(|chain| chain.call(request, &chain.point(BlockId::latest())?, StateOverride::default()))
     }
 
-    /// Wei of an account.
+    /// Balance of an account in wei.
     pub fn balance(&self, address: Address) -> U256 {
         self.node.with(|chain| chain.point(BlockId::latest()).map(|at| chain.balance(address, &at)).unwrap_or_default())
     }
 
-    /// Transactions an account has sent.
+    /// Nonce of an account.
     pub fn nonce(&self, address: Address) -> u64 {
         self.node.with(|chain| chain.nonce(address, BlockId::latest()).unwrap_or_default())
     }
@@ -316,33 +317,33 @@ impl Devchain {
         self.node.with(|chain| chain.clock.advance(i64::try_from(by.as_secs()).unwrap_or(i64::MAX)));
     }
 
-    /// Sets the chain's time; blocks never go back, so an earlier time shows once the world has caught up.
+    /// Sets the chain's time. Timestamps of blocks never decrease, so an earlier time takes effect once real time has caught up.
     pub fn set_time(&self, timestamp: u64) {
         self.node.with(|chain| chain.clock.set(timestamp));
     }
 
-    /// Remembers where the chain is.
+    /// Takes a snapshot.
     pub fn snapshot(&self) -> u64 {
         self.node.with(|chain| chain.snapshot())
     }
 
-    /// Goes back to a snapshot, once. False when there is none of that number any more.
+    /// Reverts to a snapshot, once. Returns false if there is none with this id any more.
     pub fn revert(&self, snapshot: u64) -> bool {
         self.node.with(|chain| chain.revert(snapshot))
     }
 
-    /// Replaces the newest `depth` blocks by as many empty ones with other hashes. Followers are told that logs were removed.
+    /// Replaces the newest `depth` blocks by as many empty ones with other hashes. Subscribers are told that logs were removed.
     ///
     /// # Errors
-    /// When there are not so many blocks.
+    /// If the chain has fewer blocks.
     pub fn reorg(&self, depth: u64) -> Result<(), Refusal> {
         self.node.with(|chain| chain.reorg(depth, Vec::new()))
     }
 
-    /// Like [`Devchain::reorg`]; each raw transaction goes into the new block with its number, counted from 0.
+    /// Like [`Devchain::reorg`]; each raw transaction goes into the new block with this index, from 0.
     ///
     /// # Errors
-    /// When there are not so many blocks, or a transaction cannot be read. One that the chain refuses is left out.
+    /// If the chain has fewer blocks, or a transaction does not decode. Transactions that the chain rejects are left out.
     pub fn reorg_with(&self, depth: u64, raw: &[(Bytes, u64)]) -> Result<(), Refusal> {
         let pairs = raw.iter().map(|(raw, block)| Ok((crate::chain::decode(raw)?, *block))).collect::<Result<_, Refusal>>()?;
         self.node.with(|chain| chain.reorg(depth, pairs))
@@ -351,20 +352,20 @@ impl Devchain {
     /// Writes the state file now, if there is one.
     ///
     /// # Errors
-    /// When it cannot be written; the one before it stays.
+    /// If it cannot be written; the former file stays.
     pub fn save(&self) -> Result<(), Error> {
         let Some(path) = &self.state_file else { return Ok(()) };
         server::write_atomically(&self.node, path).map_err(|source| Error::StateUnwritable { path: path.clone(), source })
     }
 
-    /// Stops serving and saves; what dropping does, but telling whether it worked.
+    /// Stops the server and saves the chain, like dropping, but returns whether it worked.
     ///
     /// # Errors
-    /// When the state file cannot be written.
+    /// If the state file cannot be written.
     pub fn shutdown(mut self) -> Result<(), Error> {
         let _ = self.stop.send(true);
         let saved = self.save();
-        // Dropping need not try again.
+        // It was saved already.
         self.state_file = None;
         saved
     }
@@ -373,7 +374,7 @@ impl Devchain {
 impl Drop for Devchain {
     fn drop(&mut self) {
         let _ = self.stop.send(true);
-        // Nobody is left to tell; `shutdown` tells.
+        // Errors cannot be returned here; `shutdown` returns them.
         let _ = self.save();
     }
 }

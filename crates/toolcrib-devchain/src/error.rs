@@ -1,4 +1,4 @@
-//! What can go wrong around the chain. What goes wrong on it is a [`Refusal`].
+//! Errors of starting and running a chain. Errors of requests to it are a [`Refusal`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,34 +10,34 @@ use toolcrib_core::codes::{Code, devchain};
 use crate::chain::Refusal;
 use crate::rpc::RpcError;
 
-/// Why a development chain could not start, or do as told.
+/// Why a development chain could not start or complete an operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The port is taken or may not be used.
+    /// The port is in use or not permitted.
     #[error("cannot listen on {address}")]
     Bind {
-        /// Where it should listen.
+        /// The address to listen on.
         address: SocketAddr,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
-    /// The state file is there and cannot be read.
+    /// The state file exists, but cannot be read.
     #[error("cannot read the state file {}", path.display())]
     StateUnreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
-    /// The state file was read and is no state of this chain.
+    /// The state file does not contain a state of this chain.
     #[error("cannot use the state file {}: {reason}", path.display())]
     StateUnusable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// The state file cannot be written.
@@ -45,31 +45,31 @@ pub enum Error {
     StateUnwritable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
-    /// A contract that should be there from the start could not be deployed.
+    /// A contract could not be deployed at the start.
     #[error("cannot deploy contract {index} at {address}")]
     Deploy {
-        /// Which of the given init codes, from 0.
+        /// The index of its init code, from 0.
         index: usize,
-        /// Where it would have been.
+        /// Its expected address.
         address: Address,
-        /// Why not.
+        /// The reason.
         #[source]
         source: Box<Refusal>,
     },
-    /// The chain refused.
+    /// The chain rejected a request.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A JSON-RPC method answered with an error.
+    /// A JSON-RPC method returned an error.
     #[error(transparent)]
     Rpc(#[from] RpcError),
 }
 
 impl Error {
-    /// The code in the common vocabulary.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         match self {
             Self::Bind { .. } => devchain::BIND,
@@ -81,7 +81,7 @@ impl Error {
         }
     }
 
-    /// Whether the same might work a little later.
+    /// Whether the same operation may succeed later.
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Bind { .. })
     }

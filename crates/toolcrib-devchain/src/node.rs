@@ -1,4 +1,4 @@
-//! The chain behind its lock, and what it tells those who listen.
+//! The chain behind a lock, and its events for subscribers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,19 +7,19 @@ use tokio::sync::{Notify, broadcast};
 use crate::chain::{Chain, Event};
 use crate::limits::MAX_SUBSCRIBER_LAG;
 
-/// An event and its place in the order of all events.
+/// An event with its sequence number.
 #[derive(Debug)]
 pub(crate) struct Numbered {
     pub(crate) sequence: u64,
     pub(crate) event: Event,
 }
 
-/// One running chain, shared by every connection.
+/// A running chain, shared by every connection.
 #[derive(Debug)]
 pub(crate) struct Node {
     inner: Mutex<Inner>,
     events: broadcast::Sender<Arc<Numbered>>,
-    /// Rung when the way of mining changed.
+    /// Notified when the mining mode changes.
     pub(crate) mining_changed: Notify,
 }
 
@@ -35,16 +35,16 @@ impl Node {
         Self { inner: Mutex::new(Inner { chain, sequence: 0 }), events, mining_changed: Notify::new() }
     }
 
-    /// Does something with the chain. Synchronous, so the lock can never be held across an await; what happened is announced
-    /// before it is released, so that everybody hears it in the same order.
+    /// Runs an action on the chain. It is synchronous, so the lock is never held across an await; events are sent
+    /// before the lock is released, so that all subscribers get them in the same order.
     pub(crate) fn with<T>(&self, action: impl FnOnce(&mut Chain) -> T) -> T {
-        // A panic inside the EVM must not take every later request with it.
+        // A panic inside the EVM must not fail all later requests.
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let mining = inner.chain.mining;
         let result = action(&mut inner.chain);
         for event in inner.chain.take_events() {
             inner.sequence += 1;
-            // Nobody listening is no error.
+            // There may be no subscribers.
             let _ = self.events.send(Arc::new(Numbered { sequence: inner.sequence, event }));
         }
         if inner.chain.mining != mining {
@@ -53,12 +53,12 @@ impl Node {
         result
     }
 
-    /// Every event from now on.
+    /// Subscribes to all further events.
     pub(crate) fn listen(&self) -> broadcast::Receiver<Arc<Numbered>> {
         self.events.subscribe()
     }
 
-    /// The number of the latest event.
+    /// The sequence number of the latest event.
     pub(crate) fn sequence(&self) -> u64 {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).sequence
     }

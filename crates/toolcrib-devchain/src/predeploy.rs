@@ -1,11 +1,11 @@
-//! Contracts that are there from the first block on.
+//! Contracts in the genesis block.
 
 use alloy_primitives::{Address, Bytes, U256, address, bytes};
 
-/// An account that exists from the start.
+/// An account in the genesis block.
 #[derive(Clone, Debug, Default)]
 pub struct Predeploy {
-    /// Where.
+    /// Its address.
     pub address: Address,
     /// Runtime code.
     pub code: Bytes,
@@ -13,7 +13,7 @@ pub struct Predeploy {
     pub storage: Vec<(U256, U256)>,
 }
 
-/// The factory that deploys to the same address on every chain: calldata is a 32-byte salt and init code.
+/// The factory for deterministic deployment: calldata is a 32-byte salt and init code.
 /// <https://github.com/Arachnid/deterministic-deployment-proxy>
 pub const CREATE2_FACTORY: Address = address!("4e59b44847b379578588920cA78FbF26c0B4956C");
 
@@ -23,7 +23,7 @@ const CREATE2_FACTORY_CODE: Bytes = bytes!(
 );
 
 impl Predeploy {
-    /// The factory, at its well-known address.
+    /// The CREATE2 factory at its well-known address.
     pub const fn create2_factory() -> Self {
         Self { address: CREATE2_FACTORY, code: CREATE2_FACTORY_CODE, storage: Vec::new() }
     }

@@ -1,7 +1,7 @@
-//! What the door costs over a bare handshake and GET: the same server, the same certificate, in one run.
+//! Measures the overhead of the client over a bare handshake and GET: the same server, the same certificate, in one run.
 //!
-//! The client has a thread of its own, and the processor time of that thread is compared: the server's work is not counted, and a busy
-//! machine disturbs little. Rounds take turns, and the median of their ratios is the result.
+//! The client runs in its own thread, and only that thread's CPU time is compared: the server's work is not counted, and a busy
+//! machine has little influence. Rounds take turns, and the median of their ratios is the result.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -87,7 +87,7 @@ fn main() {
                 assert_eq!(exchange.complete().map(|response| response.body.as_bytes().len()), Some(BODY));
             }
             let (bare, fetch) = ((middle - start) / REQUESTS as f64, (cpu() - middle) / REQUESTS as f64);
-            // The first round warms up.
+            // The first round is a warm-up.
             if round > 0 {
                 ratios.push(fetch / bare);
                 (fastest_bare, fastest_fetch) = (fastest_bare.min(bare), fastest_fetch.min(fetch));
@@ -112,7 +112,7 @@ async fn get(connector: &TlsConnector, address: SocketAddr) -> usize {
     answer.len()
 }
 
-/// Microseconds that this thread has spent on a processor.
+/// CPU time of this thread in microseconds.
 fn cpu() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).expect("a number") / 1_000.0

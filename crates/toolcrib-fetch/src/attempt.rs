@@ -1,4 +1,4 @@
-//! The part that both doors share: from addresses to an answer, noting on the way what was seen.
+//! The part that both clients share: from addresses to a response, with a record of what happened.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
@@ -16,18 +16,18 @@ use crate::http::{self, Head, Persistence, RequestLine, Wire};
 use crate::tls::{self, Counted, Stream};
 use crate::{Connect, Expect, Headers, Limits, Observer, connect};
 
-/// Longest `Location` that is shown.
+/// Maximum length of a `Location` in messages.
 const MAX_LOCATION_CHARS: usize = 200;
 
-/// What is asked, and how.
+/// One request with its limits.
 #[derive(Debug)]
 pub(crate) struct Attempt<'a> {
     pub(crate) method: Method,
-    /// The host as it stands in the URL.
+    /// The host as written in the URL.
     pub(crate) host: &'a str,
     pub(crate) literal: Option<IpAddr>,
     pub(crate) port: u16,
-    /// The port that the scheme has by itself.
+    /// The scheme's default port.
     pub(crate) default_port: u16,
     /// Path and query.
     pub(crate) target: &'a str,
@@ -36,15 +36,15 @@ pub(crate) struct Attempt<'a> {
     pub(crate) expect: Expect,
     pub(crate) limits: Limits,
     pub(crate) clock: Stopwatch,
-    /// Whether the connection may be kept for another request.
+    /// Whether the connection may be kept alive.
     pub(crate) keep: bool,
-    /// Sees the body while it comes.
+    /// Gets the body while it is read.
     pub(crate) observer: Option<&'a dyn Observer>,
 }
 
 impl Attempt<'_> {
-    /// Connects to the first of `addresses` that answers, and talks; over TLS unless `config` is `None`. Gives the connection back if it
-    /// can take another request.
+    /// Connects to the first of `addresses` that accepts, and sends the request; over TLS unless `config` is `None`. Returns the connection
+    /// if it is reusable.
     pub(crate) async fn run(
         &self,
         connector: &dyn Connect,
@@ -73,7 +73,7 @@ impl Attempt<'_> {
             return Ok(Connection { stream: Stream::Plain(stream), address, tls: None, opened, buffer: Vec::new() });
         };
         let name = tls::server_name(self.host, self.literal)?;
-        // Not shortened by the total: which of the two passed first is told apart there.
+        // The total limit is not applied here: `handshake` tells which of the two was exceeded.
         let until = after(Instant::now(), self.limits.handshake);
         let (stream, evidence) = tls::handshake(config, name, stream, until, self.clock.end).await?;
         exchange.tls = Some(evidence.clone());
@@ -81,10 +81,10 @@ impl Attempt<'_> {
         Ok(Connection { stream: Stream::Tls(Box::new(stream)), address, tls: Some(evidence), opened, buffer: Vec::new() })
     }
 
-    /// One request and its answer, on a connection to the right host.
+    /// Sends one request and reads its response, on a connection to the right host.
     pub(crate) async fn talk(&self, connection: Connection, exchange: &mut Exchange) -> Result<Option<Kept>, Broken> {
         let Connection { mut stream, address, tls, opened, buffer } = connection;
-        // What an earlier answer took does not count against this one.
+        // The bytes of earlier responses do not count against this one.
         stream.allow(self.limits.wire());
         let mut wire = Wire::new(stream, buffer, &self.limits, self.clock.end);
         let answered = self.answer(&mut wire, exchange).await;
@@ -134,7 +134,7 @@ impl Attempt<'_> {
     }
 }
 
-/// A connection to one host, between two requests.
+/// A connection to one host.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
@@ -144,30 +144,30 @@ pub(crate) struct Connection {
     buffer: Vec<u8>,
 }
 
-/// A connection that can take another request.
+/// A connection that can be reused.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) connection: Connection,
-    /// How long the server says that it waits for it.
+    /// The server's keep-alive timeout, if it states one.
     pub(crate) idle: Option<Duration>,
 }
 
-/// A request without an answer.
+/// A request without a response.
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) failure: Failure,
-    /// Whether any byte of an answer came.
+    /// Whether any byte of a response was received.
     pub(crate) has_received: bool,
 }
 
 impl Broken {
-    /// Whether the connection was closed instead of answering, which happens to requests that meet the end of its idle time.
+    /// Whether the connection was closed without a response, which happens if the server closes an idle connection at the same moment.
     pub(crate) fn is_closed_unanswered(&self) -> bool {
         !self.has_received && self.failure.code == codes::fetch::CLOSED_EARLY
     }
 }
 
-/// Why an answer is not the file that was asked for. Only 200 is.
+/// Why a response is not the requested file. Only status 200 is.
 fn status_failure(response: &Response) -> Option<Failure> {
     let status = response.status;
     let code: Code = match status {
@@ -195,7 +195,7 @@ fn bounded(foreign: &str) -> String {
     shown
 }
 
-/// When an exchange began and when it must end.
+/// The start and the deadline of an exchange.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch {
     start: Instant,
@@ -208,18 +208,18 @@ impl Stopwatch {
         Self { start, end: after(start, total) }
     }
 
-    /// The end of a part that may take `part` from now on, and never longer than the whole.
+    /// The deadline of a phase that may take `part` from now on, limited by the deadline of the exchange.
     pub(crate) fn until(&self, part: Duration) -> Instant {
         after(Instant::now(), part).min(self.end)
     }
 
-    /// Microseconds so far.
+    /// Microseconds since the start.
     pub(crate) fn elapsed(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 }
 
-/// A time that no clock can show is as good as a year from now.
+/// Adds a duration to a time. An overflow gives a year from now.
 pub(crate) fn after(start: Instant, wait: Duration) -> Instant {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
     start + wait.min(YEAR)

@@ -1,4 +1,4 @@
-//! The system clock, and the clock of an exchange, which also decides whether a certificate is valid.
+//! The system clock, and the clock of an exchange, which is also used to validate certificates.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustls::time_provider::TimeProvider;
 use toolcrib_core::clock::{Clock, UnixTime};
 
-/// The clock of the machine: the one place where it is read.
+/// The system clock: the only place that reads it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -22,7 +22,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that can be shared with the TLS library.
+/// A clock that is shared with the TLS library.
 #[derive(Clone)]
 pub(crate) struct SharedClock(Arc<dyn Clock + Send + Sync>);
 
@@ -43,7 +43,7 @@ impl fmt::Debug for SharedClock {
 }
 
 impl TimeProvider for SharedClock {
-    /// `None`, which fails every handshake, for times before 1970.
+    /// Returns `None` for times before 1970, which fails every handshake.
     fn current_time(&self) -> Option<rustls::pki_types::UnixTime> {
         let seconds = u64::try_from(self.now().seconds()).ok()?;
         Some(rustls::pki_types::UnixTime::since_unix_epoch(Duration::from_secs(seconds)))

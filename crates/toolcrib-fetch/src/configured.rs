@@ -1,7 +1,7 @@
-//! The door to services that the operator named: a facilitator, a webhook, an upstream.
+//! The HTTP client for services that the operator configured: a facilitator, a webhook, an upstream.
 //!
-//! The operator may name machines of his own network, so there is no egress policy here. That is safe only because a
-//! [`ConfiguredUrl`] is never made from foreign text. Limits, certificates and the refusal to follow redirects stay.
+//! Operators may use hosts of their private network, so there is no egress policy here. That is safe only because a
+//! [`ConfiguredUrl`] is never made from untrusted text. Limits, certificate checks and the refusal to follow redirects still apply.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -21,9 +21,9 @@ use crate::pool::{KeepAlive, Origin, Pool, Repeat};
 use crate::turnstile::Turnstile;
 use crate::{Concurrency, Connect, Error, Expect, Headers, Limits, Observer, Resolve, SystemResolver, TcpConnector, tls};
 
-/// A URL that somebody wrote into the settings of this machine.
+/// A URL from the operator's settings.
 ///
-/// Path and query may hold a key, so they are shown nowhere: not by `Display`, not by `Debug`, not in an exchange.
+/// Path and query may contain a key, so they are never shown: not by `Display`, not by `Debug`, not in an exchange.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfiguredUrl {
     secure: bool,
@@ -33,10 +33,10 @@ pub struct ConfiguredUrl {
 }
 
 impl ConfiguredUrl {
-    /// Reads a URL **from settings**: a flag, the environment, or a settings file of the operator. Never give it text from a
-    /// manifest, a chain, an answer or a request: it opens the private network.
+    /// Parses a URL **from settings**: a flag, the environment, or a settings file of the operator. Never call it with text from a
+    /// manifest, a chain, a response or a request: it gives access to the private network.
     ///
-    /// `https` everywhere; `http` only to this machine. The grammar is that of [`HttpsUrl`] otherwise.
+    /// `https` for all hosts; `http` only for this computer. Otherwise the grammar is that of [`HttpsUrl`].
     pub fn from_setting(text: &str) -> Result<Self, Error> {
         let refuse = |reason| Err(Error::ConfiguredUrl { reason });
         let Some((scheme, rest)) = text.split_once("://") else { return refuse("it does not begin with https://") };
@@ -78,7 +78,7 @@ impl ConfiguredUrl {
         }
     }
 
-    /// The place below this one, such as `verify` of a service at `https://pay.example/x402?key=…`. The query stays.
+    /// The URL with a path segment appended, such as `verify` for a service at `https://pay.example/x402?key=…`. The query is kept.
     #[must_use]
     pub fn join(&self, path: &'static str) -> Self {
         let (base, query) = self.target.split_at(self.target.find('?').unwrap_or(self.target.len()));
@@ -86,8 +86,8 @@ impl ConfiguredUrl {
         Self { target, ..self.clone() }
     }
 
-    /// The place below this one that these segments name, with these parameters after those of the setting. They may be of anybody's
-    /// choosing: every byte that could end a segment or a value is encoded, and `.` and `..` are refused, so the place stays below.
+    /// The URL with these path segments appended, and these parameters after those of the setting. Segments and values may be untrusted:
+    /// every byte that could end a segment or a value is encoded, and `.` and `..` are rejected, so the result stays below this URL.
     pub fn below(&self, segments: &[String], query: &[(&str, String)]) -> Result<Self, Error> {
         let (base, kept) = self.target.split_at(self.target.find('?').unwrap_or(self.target.len()));
         let mut target = base.trim_end_matches('/').to_owned();
@@ -108,7 +108,7 @@ impl ConfiguredUrl {
         Ok(Self { target, ..self.clone() })
     }
 
-    /// Whether the connection is by TLS.
+    /// Whether the connection uses TLS.
     pub const fn is_secure(&self) -> bool {
         self.secure
     }
@@ -120,7 +120,7 @@ impl ConfiguredUrl {
         }
     }
 
-    /// Loopback addresses and the names that always mean them.
+    /// Loopback addresses, and the names that always resolve to them.
     fn is_loopback(&self) -> bool {
         match self.literal() {
             Some(address) => address.is_loopback(),
@@ -137,7 +137,7 @@ impl ConfiguredUrl {
     }
 }
 
-/// All but the unreserved characters of RFC 3986.
+/// All characters except the unreserved ones of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 impl fmt::Display for ConfiguredUrl {
@@ -152,7 +152,7 @@ impl fmt::Debug for ConfiguredUrl {
     }
 }
 
-/// Requests to services out of the settings. Cheap to clone.
+/// The HTTP client for configured services. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Configured {
     inner: Arc<Inner>,
@@ -169,7 +169,7 @@ struct Inner {
 }
 
 impl Configured {
-    /// Settings.
+    /// Returns a builder for the client.
     pub fn builder(clock: impl Clock + Send + Sync + 'static) -> ConfiguredBuilder {
         ConfiguredBuilder {
             clock: SharedClock::new(clock),
@@ -181,28 +181,28 @@ impl Configured {
         }
     }
 
-    /// Reads. Every status is an answer; redirects are not followed. The exchange has the origin of the URL, not the rest.
+    /// Sends a GET. Accepts every status; redirects are not followed. The exchange has the origin of the URL, not the rest.
     pub async fn get(&self, url: &ConfiguredUrl, headers: &Headers, limits: Limits) -> Exchange {
         self.exchange((Method::Get, Repeat::Safe), url, headers, None, limits, None).await
     }
 
-    /// Sends, once. Every status is an answer; redirects are not followed. The exchange has the origin of the URL, not the rest.
+    /// Sends a POST, once. Accepts every status; redirects are not followed. The exchange has the origin of the URL, not the rest.
     pub async fn post(&self, url: &ConfiguredUrl, headers: &Headers, body: &[u8], limits: Limits) -> Exchange {
         self.exchange((Method::Post, Repeat::Never), url, headers, Some(body), limits, None).await
     }
 
-    /// Like [`post`](Self::post), for requests that change nothing: one that meets the end of a kept connection, without a byte of an
-    /// answer, is sent again on a new one.
+    /// Like [`post`](Self::post), for idempotent requests: if a kept-alive connection is closed without a byte of a
+    /// response, the request is sent again on a new connection.
     pub async fn post_repeatable(&self, url: &ConfiguredUrl, headers: &Headers, body: &[u8], limits: Limits) -> Exchange {
         self.exchange((Method::Post, Repeat::Safe), url, headers, Some(body), limits, None).await
     }
 
-    /// Removes. Every status is an answer; redirects are not followed.
+    /// Sends a DELETE. Accepts every status; redirects are not followed.
     pub async fn delete(&self, url: &ConfiguredUrl, headers: &Headers, limits: Limits) -> Exchange {
         self.exchange((Method::Delete, Repeat::Safe), url, headers, None, limits, None).await
     }
 
-    /// Like [`post`](Self::post), for answers that end late: `observer` sees the body while it comes.
+    /// Like [`post`](Self::post), for long responses: `observer` gets the body while it is read.
     pub async fn post_observed(
         &self,
         url: &ConfiguredUrl,
@@ -278,11 +278,11 @@ impl Inner {
         Ok(())
     }
 
-    /// Over a new connection.
+    /// Sends the request on a new connection.
     async fn fresh(&self, attempt: &Attempt<'_>, url: &ConfiguredUrl, exchange: &mut Exchange) -> Result<Option<Kept>, Failure> {
         let addresses = match attempt.literal {
             Some(address) => vec![address],
-            // Plain http goes to these names, so nobody is asked where they are.
+            // Plain http is sent to these names, so they are not resolved by DNS.
             None if url.is_localhost() => egress::DEV_ADDRESSES.to_vec(),
             None => {
                 let until = attempt.clock.until(attempt.limits.resolve);
@@ -295,7 +295,7 @@ impl Inner {
     }
 }
 
-/// Settings of [`Configured`].
+/// A builder of [`Configured`].
 #[derive(Debug)]
 pub struct ConfiguredBuilder {
     clock: SharedClock,
@@ -307,42 +307,42 @@ pub struct ConfiguredBuilder {
 }
 
 impl ConfiguredBuilder {
-    /// Another resolver than that of the operating system.
+    /// Sets another resolver than that of the operating system.
     #[must_use]
     pub fn resolver(mut self, resolver: impl Resolve + 'static) -> Self {
         self.resolver = Some(Box::new(resolver));
         self
     }
 
-    /// Another way to connect.
+    /// Sets another way to connect.
     #[must_use]
     pub fn connector(mut self, connector: impl Connect + 'static) -> Self {
         self.connector = Some(Box::new(connector));
         self
     }
 
-    /// Trusts these authorities beside the bundled ones: services of one's own often have an authority of one's own.
+    /// Trusts these certificate authorities in addition to the bundled ones. Private services often have a private authority.
     #[must_use]
     pub fn authorities(mut self, authorities: Vec<CertificateDer<'static>>) -> Self {
         self.authorities = authorities;
         self
     }
 
-    /// How many requests may be under way.
+    /// Sets how many requests may run concurrently.
     #[must_use]
     pub const fn concurrency(mut self, concurrency: Concurrency) -> Self {
         self.concurrency = concurrency;
         self
     }
 
-    /// Keeps connections for further requests to the same origin. Without it, each request has a connection of its own.
+    /// Keeps connections alive for further requests to the same origin. By default, each request opens its own connection.
     #[must_use]
     pub const fn keep_alive(mut self, settings: KeepAlive) -> Self {
         self.keep_alive = Some(settings);
         self
     }
 
-    /// The door. Fails only for an authority that is not a certificate.
+    /// Builds the client. Fails only for an authority that is not a certificate.
     pub fn build(self) -> Result<Configured, Error> {
         let mut roots = tls::bundled();
         roots.extend(tls::roots(self.authorities)?.roots);

@@ -1,4 +1,4 @@
-//! Opening connections, to addresses only.
+//! Opening TCP connections, to addresses only.
 
 use std::fmt;
 use std::io;
@@ -10,17 +10,17 @@ use tokio::time::{Instant, timeout_at};
 use toolcrib_core::codes;
 use toolcrib_judge::evidence::Failure;
 
-/// Most addresses of a host that are tried, one after the other. Two of each family tell a dead machine from a dead family.
+/// Maximum number of a host's addresses that are tried in sequence. Two of each family tell a dead host from a dead family.
 pub const MAX_ATTEMPTS: usize = 4;
 
-/// Something that connects to an address that was checked.
+/// Connects to an address that was already checked.
 #[async_trait]
 pub trait Connect: fmt::Debug + Send + Sync {
-    /// A connection to `address`. The caller has a time limit around it.
+    /// Opens a connection to `address`. The caller applies a time limit.
     async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream>;
 }
 
-/// Connects as the operating system does, with no proxy.
+/// Connects through the operating system, without a proxy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpConnector;
 
@@ -31,8 +31,8 @@ impl Connect for TcpConnector {
     }
 }
 
-/// Tries addresses in turn. Each attempt gets an equal share of the time that is left, so that a dead first address does not
-/// take it all.
+/// Tries addresses in sequence. Each attempt gets an equal share of the remaining time, so that a dead first address does not
+/// use all of it.
 pub(crate) async fn first(
     connector: &dyn Connect,
     addresses: &[IpAddr],
@@ -46,7 +46,7 @@ pub(crate) async fn first(
         let share = until.saturating_duration_since(Instant::now()) / u32::try_from(order.len() - done).unwrap_or(u32::MAX);
         match timeout_at(Instant::now() + share, connector.connect(address)).await {
             Ok(Ok(stream)) => {
-                // The request follows the end of the handshake at once; it must not wait for an acknowledgement of it.
+                // The request follows the handshake at once and must not wait for a TCP acknowledgement.
                 let _ = stream.set_nodelay(true);
                 return Ok((address, stream));
             }
@@ -57,7 +57,7 @@ pub(crate) async fn first(
     Err(failures.into_failure())
 }
 
-/// IPv6 and IPv4 in turn, as they came, beginning with the family of the first (RFC 8305 §4, without the race).
+/// Alternates IPv6 and IPv4 in the given order, starting with the family of the first (RFC 8305 §4, without the race).
 fn order(addresses: &[IpAddr]) -> Vec<IpAddr> {
     let first_is_v6 = addresses.first().is_some_and(IpAddr::is_ipv6);
     let mut same = addresses.iter().filter(|address| address.is_ipv6() == first_is_v6);
@@ -98,7 +98,7 @@ impl Attempts {
         self.words.push(format!("{address}: no answer in time"));
     }
 
-    /// The most telling of the failures: a machine that says no is there.
+    /// The most informative of the failures: a host that refuses connections exists.
     fn into_failure(self) -> Failure {
         let code = if self.refused {
             codes::fetch::CONNECT_REFUSED

@@ -1,4 +1,4 @@
-//! The egress policy: where a request to a stranger may go. Decided before any connection, once for each request.
+//! The egress policy: where requests to untrusted servers may go. It is applied before any connection, once for each request.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,15 +9,15 @@ use toolcrib_judge::evidence::Failure;
 
 use crate::{Resolve, ResolveError};
 
-/// The chain of the development world, whose tools may live on this machine.
+/// The chain id of the development environment, whose tools may run on this computer.
 pub const DEV_CHAIN: u64 = 31_337;
 
-/// Most addresses of a name. Large content networks give a dozen; every one is checked, so a longer list is refused instead of
-/// cut.
+/// Maximum number of addresses of a name. Large CDNs return a dozen; every address is checked, so a longer list is rejected, not
+/// truncated.
 pub const MAX_ADDRESSES: usize = 64;
 
-/// Ports that web requests are never sent to: the list of the WHATWG Fetch standard, "port blocking". They belong to mail, names,
-/// files, chat and printing, which could take a request for commands.
+/// Ports that web requests are never sent to: the list in the WHATWG Fetch standard, "port blocking". They belong to mail, DNS,
+/// file transfer, chat and printing protocols, whose servers could interpret a request as commands.
 pub const BLOCKED_PORTS: &[u16] = &[
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110, 111,
     113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554,
@@ -25,14 +25,14 @@ pub const BLOCKED_PORTS: &[u16] = &[
     6667, 6668, 6669, 6679, 6697, 10080,
 ];
 
-/// Which ports of strangers may be connected to.
+/// Which ports of untrusted servers are allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PortPolicy {
-    /// All but [`BLOCKED_PORTS`], as browsers do. Addresses are public and TLS comes first, so that a port says little more.
+    /// All but [`BLOCKED_PORTS`], as in browsers. Addresses are public and TLS comes first, so restricting ports further gains little.
     #[default]
     Web,
-    /// These only, whatever the list of blocked ports says.
+    /// Only these, even if they are in the list of blocked ports.
     Only(Vec<u16>),
 }
 
@@ -53,18 +53,18 @@ impl PortPolicy {
     }
 }
 
-/// How a host is reached.
+/// How a host is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// An address in the URL itself.
     Literal(IpAddr),
-    /// A name, to be looked up.
+    /// A name to resolve by DNS.
     Name,
-    /// A machine-local name of the development world.
+    /// A name below `localhost` in the development environment.
     Dev,
 }
 
-/// Decides the way to a host without looking anything up. `dev` says whether the caller runs the development world.
+/// Decides how to resolve a host, without a lookup. `dev` is whether the client has a development environment.
 pub(crate) fn way(url: &HttpsUrl, chain: Option<u64>, dev: bool) -> Result<Way, Failure> {
     if let Some(address) = url.host_ip() {
         public(address)?;
@@ -88,10 +88,10 @@ pub(crate) fn way(url: &HttpsUrl, chain: Option<u64>, dev: bool) -> Result<Way, 
     Err(Failure::new(codes::fetch::LOCALHOST_REFUSED, why))
 }
 
-/// The addresses of the development world, without asking anybody (RFC 6761 §6.3).
+/// The addresses of the development environment, without DNS (RFC 6761 §6.3).
 pub(crate) const DEV_ADDRESSES: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
-/// One look-up, unchecked.
+/// Resolves a name, without checking the addresses.
 pub(crate) async fn lookup(resolver: &dyn Resolve, host: &str, until: Instant) -> Result<Vec<IpAddr>, Failure> {
     let fail = |code, detail: &str| Failure::new(code, format!("`{host}`: {detail}"));
     let addresses = match timeout_at(until, resolver.resolve(host)).await {
@@ -113,7 +113,7 @@ pub(crate) async fn lookup(resolver: &dyn Resolve, host: &str, until: Instant) -
     Ok(addresses)
 }
 
-/// Every answer must be public: one that is not refuses the host.
+/// Checks that every address is public: a single one that is not rejects the host.
 pub(crate) fn check(addresses: &[IpAddr]) -> Result<(), Failure> {
     let Some(bad) = addresses.iter().find(|address| !ip::is_public(**address)) else { return Ok(()) };
     if addresses.iter().any(|address| ip::is_public(*address)) {

@@ -1,8 +1,8 @@
-//! What can be wrong with settings. Nothing a server does ends up here: that is [`Failure`](toolcrib_judge::evidence::Failure).
+//! Errors in settings. Failures of servers are a [`Failure`](toolcrib_judge::evidence::Failure) instead.
 
 use toolcrib_core::codes::{self, Code};
 
-/// A setting that cannot be used.
+/// An invalid setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,13 +12,13 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// A URL in the settings. Its text is not repeated: it may hold a secret.
+    /// An invalid URL in the settings. Its text is not repeated, because it may contain a secret.
     #[error("the URL in the settings is not allowed: {reason}")]
     ConfiguredUrl {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A header that cannot be sent. Its value is not repeated: it may hold a secret.
+    /// An invalid header. Its value is not repeated, because it may contain a secret.
     #[error("the header `{name}` is not allowed: {reason}")]
     Header {
         /// The name of the header, escaped.
@@ -29,7 +29,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The code of the vocabulary.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         match self {
             Self::Authority { .. } => codes::fetch::AUTHORITY_UNREADABLE,

@@ -1,4 +1,4 @@
-//! The reader of answers on bytes in memory, for the fuzz target and the unit tests. Not part of the interface.
+//! Runs the response parser on bytes in memory, for the fuzz target and the unit tests. Not part of the public API.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +12,7 @@ use toolcrib_judge::evidence::Failure;
 use crate::Limits;
 use crate::http::Wire;
 
-/// A stream of pieces that are there at once; then its end.
+/// A stream of pieces that are available at once, and then its end.
 pub(crate) struct Pieces(pub(crate) VecDeque<Vec<u8>>);
 
 impl AsyncRead for Pieces {
@@ -42,7 +42,7 @@ impl AsyncWrite for Pieces {
     }
 }
 
-/// Reads one answer that comes in pieces of `size` bytes, with a body of at most `max`: status, names and values of headers, body.
+/// Parses one response in pieces of `size` bytes, with a body of at most `max`. Returns status, header names and values, and body.
 pub async fn read_answer(bytes: &[u8], size: usize, max: usize) -> Result<(u16, Vec<(String, String)>, Vec<u8>), Failure> {
     let pieces = bytes.chunks(size.max(1)).map(<[u8]>::to_vec).collect();
     let limits = Limits::default();

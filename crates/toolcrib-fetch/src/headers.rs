@@ -1,4 +1,4 @@
-//! Request headers that a caller adds. Their values are never printed.
+//! Request headers of the caller. Their values are never printed.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use toolcrib_core::text;
 
 use crate::Error;
 
-/// Set by the client itself: they decide where a request goes, where it ends and what may come back.
+/// Headers that only the client sets: they determine the request's destination and framing, and the allowed responses.
 const OWN: &[&str] = &[
     "accept-encoding",
     "connection",
@@ -25,10 +25,10 @@ const OWN: &[&str] = &[
     "user-agent",
 ];
 
-/// Longest value. Payment headers are the longest that are sent, at a few kilobytes.
+/// Maximum length of a value. Payment headers are the longest, at a few kilobytes.
 const MAX_VALUE_BYTES: usize = 16 * 1024;
 
-/// Headers of a request, checked when they are added. Debug output has the names only.
+/// Request headers, checked when they are added. Debug output shows the names only.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);
 
@@ -38,7 +38,7 @@ impl Headers {
         Self(Vec::new())
     }
 
-    /// The headers with one more. Names are sent in lower case.
+    /// Adds a header. Names are sent in lower case.
     pub fn with(mut self, name: &str, value: &str) -> Result<Self, Error> {
         let refuse = |reason| Err(Error::Header { name: text::escape_for_display(&bounded(name)), reason });
         if name.is_empty() || !name.bytes().all(is_token) {

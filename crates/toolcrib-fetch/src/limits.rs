@@ -1,35 +1,35 @@
-//! Every limit of a request, with its reason.
+//! All limits of a request, with their reasons.
 
 use std::time::Duration;
 
 use toolcrib_core::json;
 
-/// Most headers of an answer. Large sites send about thirty; hyper and nginx stop at one hundred as well.
+/// Maximum number of response headers. Large sites send about thirty; hyper and nginx also stop at one hundred.
 pub const MAX_HEADERS: usize = 100;
 
-/// Most interim answers (1xx) before the final one. Early hints and a `100` make two; eight is generous.
+/// Maximum number of interim responses (1xx) before the final one. Early hints and a `100` make two; eight is generous.
 pub const MAX_INTERIM: usize = 8;
 
-/// The limits of one request. All times run side by side: none is added to another, and `total` bounds the sum.
+/// The limits of one request. All times run concurrently: none is added to another, and `total` bounds the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Longest wait for a place among the requests under way. Longer means that the caller asks for too much at once.
+    /// Maximum wait for a concurrency slot. A longer wait means that the caller makes too many requests at once.
     pub wait: Duration,
-    /// Longest look-up of a name. System resolvers try again after five seconds.
+    /// Time limit of a name lookup. System resolvers retry after five seconds.
     pub resolve: Duration,
-    /// Longest time for a connection to stand, all addresses together. The second repetition of a lost SYN comes after
+    /// Time limit of connecting, over all addresses. The second retransmission of a lost SYN comes after
     /// three seconds.
     pub connect: Duration,
-    /// Longest TLS handshake: two round trips and a signature, so five seconds is for overloaded servers.
+    /// Time limit of the TLS handshake: two round trips and a signature, so five seconds is for overloaded servers.
     pub handshake: Duration,
-    /// Longest silence while the request is sent or the answer read.
+    /// Maximum idle time while sending the request or reading the response.
     pub idle: Duration,
-    /// Longest time for everything, the wait for a place included. A server that drips a byte at a time ends here.
+    /// Time limit of everything, including the wait for a slot. It stops a server that sends a byte at a time.
     pub total: Duration,
-    /// Largest body in bytes, counted while reading.
+    /// Maximum size of the body in bytes, counted while reading.
     pub body: usize,
-    /// Largest status line and headers in bytes, those of interim answers included. Browsers and proxies stop between 8 and
+    /// Maximum size of status line and headers in bytes, including interim responses. Browsers and proxies stop between 8 and
     /// 256 KiB; 32 KiB is four times what common servers can send.
     pub head: usize,
 }
@@ -47,9 +47,9 @@ impl Limits {
         head: 32 * 1024,
     };
 
-    /// Most bytes that the connection may carry towards us: twice the body, for chunks and records of ordinary size, the head,
-    /// and a handshake of at most 64 KiB with room to spare. Without it a server could send a byte in each TLS record and make
-    /// us decrypt thirty times the body.
+    /// Maximum number of bytes received on the connection: twice the body, for chunks and records of ordinary size, the head,
+    /// and a handshake of at most 64 KiB with a margin. Without it a server could send each byte in its own TLS record and make
+    /// the client decrypt thirty times the body.
     pub(crate) const fn wire(&self) -> u64 {
         (self.body as u64).saturating_mul(2).saturating_add(self.head as u64).saturating_add(256 * 1024)
     }
@@ -61,12 +61,12 @@ impl Default for Limits {
     }
 }
 
-/// How many requests may be under way.
+/// Limits of concurrent requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Concurrency {
-    /// In all. With a body of 1 MiB each, sixty-four hold at most some 130 MiB and as many sockets.
+    /// In total. With a body of 1 MiB each, sixty-four hold at most some 130 MiB and as many sockets.
     pub total: usize,
-    /// To one host: polite to small servers, and a slow host cannot take every place.
+    /// Per host: polite to small servers, and a slow host cannot use every slot.
     pub host: usize,
 }
 

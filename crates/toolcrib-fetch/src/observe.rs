@@ -1,16 +1,16 @@
-//! Reading a body while it comes.
+//! Streaming access to a body while it is read.
 
 use std::fmt;
 use std::ops::ControlFlow;
 
 use toolcrib_judge::evidence::Response;
 
-/// Sees the pieces of a body as they come, for answers that end late, such as event streams.
+/// Gets the pieces of a body as they arrive, for long responses such as event streams.
 ///
-/// All limits hold as for any other answer: the pieces count against the limit of the body, and every wait ends.
+/// All limits still apply: the pieces count against the body limit, and every wait has a timeout.
 pub trait Observer: fmt::Debug + Send + Sync {
-    /// Takes the next bytes. `head` has status and headers, and no body.
+    /// Handles the next bytes. `head` has status and headers, and no body.
     ///
-    /// `Break` ends the reading: what came so far becomes the body of the exchange, and the connection is closed.
+    /// `Break` stops the reading: the bytes so far become the body of the exchange, and the connection is closed.
     fn observe(&self, head: &Response, bytes: &[u8]) -> ControlFlow<()>;
 }

@@ -1,11 +1,11 @@
-//! Connections that wait for another request.
+//! A pool of keep-alive connections.
 //!
-//! Only services out of the settings are reached over kept connections. Each belongs to one origin of one client: it was opened to an
-//! address that this origin has, with a certificate for its name, and is used for nothing else. A connection is kept only after an
-//! answer that ended where it should, with nothing behind it, and taken only if it is still open and has said nothing since.
+//! Only configured services use it. Each connection belongs to one origin of one client: it was opened to an
+//! address of this origin, with a certificate for its name, and is used for nothing else. A connection is kept only after a
+//! response that ended where it should, with nothing behind it, and reused only if it is still open and has received nothing since.
 //!
-//! A server may close a connection at the very moment at which a request is sent. What then is lost may be repeated only by who knows
-//! that repeating is harmless: see [`Repeat`].
+//! A server may close a connection just when a request is sent. Such a request is repeated only if the caller says that
+//! this is harmless: see [`Repeat`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,18 +17,18 @@ use tokio::time::Instant;
 use crate::Concurrency;
 use crate::attempt::{Connection, Kept, after};
 
-/// How many connections are kept for another request, and for how long.
+/// How many idle connections are kept, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeepAlive {
-    /// Idle connections to one origin at most. A burst opens more; of those, the ones that were used last are kept.
+    /// Maximum number of idle connections to one origin. A burst opens more; the most recently used ones are kept.
     pub per_host: usize,
-    /// Idle connections in all at most.
+    /// Maximum number of idle connections in total.
     pub total: usize,
-    /// Longest idle time. Servers close after five seconds (Node, Apache, uvicorn) to a minute (nginx, load balancers); a connection
-    /// that we close first cannot be closed under a request. A server that says how long it waits is given a second less.
+    /// Maximum idle time. Servers close after five seconds (Node.js, Apache, uvicorn) to a minute (nginx, load balancers); a connection
+    /// that the client closes first cannot be closed during a request. If a server states its timeout, the client uses a second less.
     pub idle: Duration,
-    /// Longest time from the opening of a connection: another address of the name, or another certificate, is noticed by then.
+    /// Maximum age of a connection, after which a changed address or certificate is noticed.
     pub lifetime: Duration,
 }
 
@@ -39,32 +39,32 @@ impl Default for KeepAlive {
 }
 
 impl KeepAlive {
-    /// Keeps as many idle connections as there may be requests under way.
+    /// Keeps as many idle connections as there may be concurrent requests.
     ///
-    /// Requests that come in bursts leave as many connections idle at once. With a smaller limit each burst would close the rest and
+    /// A burst of requests leaves as many idle connections. With a smaller limit each burst would close the rest and
     /// the next one would open them again, which costs more than the requests.
     pub fn matching(concurrency: Concurrency) -> Self {
         Self { per_host: concurrency.host, total: concurrency.total, ..Self::default() }
     }
 }
 
-/// Whether a request may be sent a second time, on a new connection, when a kept one was closed without a byte of an answer.
+/// Whether a request may be sent again on a new connection, if a kept-alive one was closed without a byte of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// Sending it twice does the same as sending it once.
+    /// The request is idempotent.
     Safe,
-    /// The server may have acted on it. It is sent only over connections that were busy a moment ago.
+    /// The server may have acted on the request. It is sent only on connections that were used a moment ago.
     Never,
 }
 
-/// How long a connection may have been idle for a request that is not repeated. No common server closes sooner: the shortest default,
+/// Maximum idle time of a connection for a request that is never repeated. No common server closes sooner: the shortest default,
 /// gunicorn's, is two seconds.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// By how much sooner than a server says we stop using a connection.
+/// How much earlier than the server's stated timeout the client stops using a connection.
 const EARLIER: Duration = Duration::from_secs(1);
 
-/// Whom a connection leads to.
+/// The origin of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Origin {
     pub(crate) secure: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Origin {
     pub(crate) port: u16,
 }
 
-/// The connections of one client.
+/// The idle connections of one client.
 pub(crate) struct Pool {
     settings: KeepAlive,
     state: Mutex<State>,
@@ -80,10 +80,10 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct State {
-    /// The connection that was used last is the last.
+    /// Sorted by last use, the most recent last.
     origins: HashMap<Origin, Vec<Idle>>,
     count: usize,
-    /// Whether a task looks for those whose time is over.
+    /// Whether a task closes expired connections.
     is_swept: bool,
 }
 
@@ -98,14 +98,14 @@ impl Pool {
         Arc::new(Self { settings, state: Mutex::default() })
     }
 
-    /// The connection to `origin` that was used last, if it can be used. Those that cannot are closed.
+    /// The most recently used connection to `origin`, if it is reusable. Others are closed.
     pub(crate) fn take(&self, origin: &Origin, repeat: Repeat) -> Option<Connection> {
         let mut state = self.lock();
         let State { origins, count, .. } = &mut *state;
         let waiting = origins.get_mut(origin)?;
         let mut taken = None;
         while let Some(last) = waiting.last() {
-            // Those before it are idle for longer still; a request that may be repeated can have them.
+            // The connections before it have been idle even longer; keep them for requests that may be repeated.
             if repeat == Repeat::Never && last.since.elapsed() > FRESH {
                 break;
             }
@@ -122,10 +122,10 @@ impl Pool {
         taken
     }
 
-    /// Keeps a connection to `origin`. In a full pool it replaces the connection to the same origin that was used longest ago.
+    /// Keeps a connection to `origin`. In a full pool it replaces the least recently used connection to the same origin.
     ///
-    /// Otherwise connections that are too old for requests that are never repeated would keep out the new ones that such requests
-    /// open, and every one of those requests would open another until the old ones expire.
+    /// Otherwise, connections that are too old for requests that are never repeated would keep new ones out, and every such
+    /// request would open another until the old ones expire.
     pub(crate) fn put(self: &Arc<Self>, origin: Origin, kept: Kept) {
         let now = Instant::now();
         let idle = kept.idle.map_or(self.settings.idle, |said| said.saturating_sub(EARLIER).min(self.settings.idle));
@@ -156,7 +156,7 @@ impl Pool {
         }
     }
 
-    /// Closes connections whose time is over. Gives whether any are left.
+    /// Closes expired connections. Returns whether any are left.
     fn expire(&self) -> bool {
         let mut state = self.lock();
         let now = Instant::now();
@@ -183,7 +183,7 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// Runs while there are idle connections, so that none stays open because no request comes.
+/// Closes expired connections while there are any idle ones, also when no request comes.
 async fn sweep(pool: Weak<Pool>, pause: Duration) {
     loop {
         tokio::time::sleep(pause.max(Duration::from_millis(100))).await;

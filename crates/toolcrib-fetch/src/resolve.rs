@@ -1,4 +1,4 @@
-//! Looking names up. One look-up for each request: what was checked is what is connected to.
+//! Name resolution. One lookup for each request: the client connects only to addresses that were checked.
 
 use std::fmt;
 use std::io;
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 
-/// Most look-ups by [`SystemResolver`] at once. Each takes a thread until the system gives up on it, even if the request that
-/// asked is long over; without a limit a dead name server would take hundreds of threads.
+/// Maximum number of concurrent lookups by [`SystemResolver`]. Each takes a thread until the system's own timeout, even if the request
+/// was dropped; without a limit a dead DNS server would take hundreds of threads.
 pub const MAX_LOOKUPS: usize = 64;
 
-/// Something that knows the addresses of names.
+/// Resolves names to addresses.
 #[async_trait]
 pub trait Resolve: fmt::Debug + Send + Sync {
-    /// Every address of `host`, a name in lower-case ASCII without a dot at its end. Never called for literal addresses, and
+    /// Returns every address of `host`, a name in lower-case ASCII without a trailing dot. Never called for literal addresses, and
     /// called once for each request.
     async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, ResolveError>;
 }
@@ -24,13 +24,13 @@ pub trait Resolve: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResolveError {
-    /// The name does not exist, says whoever is responsible for it.
+    /// The name does not exist, according to its authoritative DNS server.
     #[error("the host name does not exist")]
     NoSuchHost,
-    /// The name exists, without addresses.
+    /// The name exists, but has no addresses.
     #[error("the host name has no addresses")]
     NoAddresses,
-    /// Nobody could tell.
+    /// The lookup failed.
     #[error("{0}")]
     Failed(String),
 }
@@ -43,12 +43,12 @@ pub struct SystemResolver {
 }
 
 impl SystemResolver {
-    /// For names of strangers: they are absolute, so that no search domain of this machine is tried.
+    /// A resolver for untrusted names: it makes them absolute, so that no search domain of this computer is tried.
     pub fn new() -> Self {
         Self { places: Arc::new(Semaphore::new(MAX_LOOKUPS)), search: false }
     }
 
-    /// For names out of the settings: the hosts file and the search domains of this machine hold, as for every other program.
+    /// A resolver for configured names: uses the hosts file and the search domains of this computer, like every other program.
     pub fn with_search_domains() -> Self {
         Self { search: true, ..Self::new() }
     }
@@ -64,7 +64,7 @@ impl Default for SystemResolver {
 impl Resolve for SystemResolver {
     async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, ResolveError> {
         let place = self.places.clone().acquire_owned().await.map_err(|error| ResolveError::Failed(error.to_string()))?;
-        // A dot at the end makes a name absolute. The task goes on when the request is dropped, because the thread below it does.
+        // A trailing dot makes a name absolute. The task continues when the request is dropped, because its thread does.
         let name = if self.search { host.to_owned() } else { format!("{host}.") };
         let lookup = tokio::spawn(async move {
             let _place = place;
@@ -75,7 +75,7 @@ impl Resolve for SystemResolver {
             Ok(Err(error)) => return Err(reason(&error)),
             Err(error) => return Err(ResolveError::Failed(error.to_string())),
         };
-        // The system gives an address once for each kind of socket that it asks about.
+        // The system returns an address once for each socket type.
         let mut seen = Vec::with_capacity(addresses.len().min(64));
         addresses.retain(|address| {
             let new = seen.len() >= 64 || !seen.contains(address);
@@ -88,7 +88,7 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// The standard library keeps the text of `getaddrinfo` only. A text that is not known here counts as "could not tell".
+/// Classifies an error by its text, because the standard library keeps only the message of `getaddrinfo`. An unknown text counts as failed.
 fn reason(error: &io::Error) -> ResolveError {
     const NO_SUCH_HOST: &[&str] = &[
         "Name or service not known",      // glibc
@@ -112,7 +112,7 @@ fn reason(error: &io::Error) -> ResolveError {
 mod tests {
     use super::*;
 
-    // The hosts file of every system has it, so nobody is asked.
+    // Every system's hosts file has it, so no DNS server is asked.
     #[tokio::test]
     async fn the_system_knows_this_machine() {
         let resolver = SystemResolver::with_search_domains();

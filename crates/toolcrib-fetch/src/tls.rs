@@ -1,4 +1,4 @@
-//! TLS towards strangers: which roots are trusted, what is kept as evidence, and a code for each way to fail.
+//! TLS to untrusted servers: trusted roots, recorded evidence, and a code for each kind of failure.
 
 use std::io;
 use std::net::IpAddr;
@@ -21,15 +21,15 @@ use toolcrib_judge::evidence::{Body, Failure, Tls};
 use crate::Error;
 use crate::clock::SharedClock;
 
-/// Longest text of a TLS failure: it may list the names of a stranger's certificate.
+/// Maximum length of a TLS error message: it may list the names in an untrusted certificate.
 const MAX_DETAIL_CHARS: usize = 300;
 
-/// The roots that are bundled: Mozilla's.
+/// The bundled roots: Mozilla's.
 pub(crate) fn bundled() -> RootCertStore {
     RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }
 }
 
-/// Roots out of certificates.
+/// Makes a root store of certificates.
 pub(crate) fn roots(authorities: impl IntoIterator<Item = CertificateDer<'static>>) -> Result<RootCertStore, Error> {
     let mut store = RootCertStore::empty();
     for authority in authorities {
@@ -38,8 +38,8 @@ pub(crate) fn roots(authorities: impl IntoIterator<Item = CertificateDer<'static
     Ok(store)
 }
 
-/// TLS 1.2 and 1.3, HTTP/1.1 only, and a full handshake each time: a resumed one would show the certificate of an earlier
-/// connection, which is no evidence about this one.
+/// TLS 1.2 and 1.3, HTTP/1.1 only, and no resumption: a resumed session would show the certificate of an earlier
+/// connection, which is not evidence for this one.
 pub(crate) fn config(roots: RootCertStore, clock: &SharedClock) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_details(provider, Arc::new(clock.clone()))
@@ -52,7 +52,7 @@ pub(crate) fn config(roots: RootCertStore, clock: &SharedClock) -> Result<Arc<Cl
     Ok(Arc::new(config))
 }
 
-/// The name that the certificate must be for.
+/// The name that the certificate must be valid for.
 pub(crate) fn server_name(host: &str, literal: Option<IpAddr>) -> Result<ServerName<'static>, Failure> {
     match literal {
         Some(address) => Ok(ServerName::from(address)),
@@ -61,7 +61,7 @@ pub(crate) fn server_name(host: &str, literal: Option<IpAddr>) -> Result<ServerN
     }
 }
 
-/// A handshake until `until`; `total` tells a slow handshake from a request that is too long as a whole.
+/// Performs a handshake until `until`; `total` tells a slow handshake from a request that exceeds its total time.
 pub(crate) async fn handshake(
     config: &Arc<ClientConfig>,
     name: ServerName<'static>,
@@ -96,18 +96,18 @@ pub(crate) async fn handshake(
     Ok((stream, evidence))
 }
 
-/// Where a connection broke.
+/// The phase in which a connection broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Before the certificate was accepted.
     Handshake,
-    /// Before the head of the answer was complete.
+    /// Before the head of the response was complete.
     Head,
     /// In the body.
     Body,
 }
 
-/// The failure that an error of the connection is.
+/// Converts an error of the connection.
 pub(crate) fn failure(error: &io::Error, stage: Stage) -> Failure {
     let inner = error.get_ref();
     if inner.is_some_and(|inner| inner.is::<WireLimit>()) {
@@ -154,7 +154,7 @@ fn bounded(detail: &str) -> String {
     }
 }
 
-/// A socket that carries only so many bytes towards us.
+/// A socket that limits the number of received bytes.
 #[derive(Debug)]
 pub(crate) struct Counted {
     stream: TcpStream,
@@ -175,7 +175,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Lets so many more bytes come.
+    /// Allows this many more bytes.
     pub(crate) fn allow(&mut self, limit: u64) {
         match self {
             Self::Plain(stream) => stream.left = limit,
@@ -183,7 +183,7 @@ impl Stream {
         }
     }
 
-    /// Whether the socket is open and has nothing to say. Asks the operating system, not the event loop, which may not have heard yet.
+    /// Whether the socket is open and has nothing to read. Asks the operating system, because the event loop may lag behind.
     pub(crate) fn is_quiet(&self) -> bool {
         let socket = match self {
             Self::Plain(stream) => &stream.stream,
@@ -227,7 +227,7 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// More bytes came than the connection may carry.
+/// The limit of received bytes was exceeded.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection exceeded its byte limit")]
 struct WireLimit;
@@ -239,7 +239,7 @@ impl AsyncRead for Counted {
         }
         let before = buffer.filled().len();
         let ready = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        // A read may pass the limit by less than one buffer; the next one fails.
+        // A read may exceed the limit by less than one buffer; the next one fails.
         self.left = self.left.saturating_sub((buffer.filled().len() - before) as u64);
         ready
     }

@@ -1,4 +1,4 @@
-//! How many requests are under way, in all and to each host.
+//! Limits of concurrent requests, in total and per host.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use toolcrib_judge::evidence::Failure;
 
 use crate::Concurrency;
 
-/// Lets in so many at a time. A host is remembered only while a request to it waits or runs.
+/// The concurrency limiter. A host has an entry only while a request to it waits or runs.
 #[derive(Debug)]
 pub(crate) struct Turnstile {
     all: Arc<Semaphore>,
@@ -18,10 +18,10 @@ pub(crate) struct Turnstile {
     each: usize,
 }
 
-/// A place. It is given back when this is dropped, however the request ended.
+/// A permit. It is released when dropped, however the request ended.
 #[derive(Debug)]
 pub(crate) struct Place<'t> {
-    // In this order: the place among all is given back first, then that of the host, then the host is forgotten.
+    // Dropped in this order: first the total permit is released, then the host's, then the host's entry is removed.
     _all: Option<OwnedSemaphorePermit>,
     host: Host<'t>,
 }
@@ -35,7 +35,7 @@ impl Turnstile {
         }
     }
 
-    /// Waits for a place until `until`. First the place at the host, so that those who wait for a slow host take nothing from
+    /// Waits for a permit until `until`. Takes the host's permit first, so that requests that wait for a slow host take nothing from
     /// the others.
     pub(crate) async fn enter(&self, host: &str, until: Instant) -> Result<Place<'_>, Failure> {
         let (host, semaphore) = self.host(host);
@@ -77,7 +77,7 @@ struct Host<'t> {
 impl Drop for Host<'_> {
     fn drop(&mut self) {
         let mut hosts = self.turnstile.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock, so that of several who leave at once the last one sees that nobody is left.
+        // Release under the lock, so that of several concurrent drops the last one sees that the entry is unused.
         self.permit = None;
         if hosts.get(&self.name).is_some_and(|semaphore| Arc::strong_count(semaphore) == 1) {
             hosts.remove(&self.name);
@@ -109,7 +109,7 @@ mod tests {
         let fourth = turnstile.enter("a", soon()).await.unwrap();
         drop((second, third, fourth));
         assert_eq!(turnstile.known(), 0);
-        // A waiting request that is dropped leaves nothing behind either.
+        // A waiting request that is dropped leaves no entry either.
         let held = (turnstile.enter("a", soon()).await.unwrap(), turnstile.enter("a", soon()).await.unwrap());
         assert!(tokio::time::timeout(Duration::from_millis(5), turnstile.enter("a", soon())).await.is_err());
         drop(held);

@@ -1,4 +1,4 @@
-//! The door to strangers: HTTPS under the egress policy.
+//! The HTTP client for untrusted servers: HTTPS under the egress policy.
 
 use std::sync::Arc;
 
@@ -15,26 +15,26 @@ use crate::egress::{self, Way};
 use crate::turnstile::Turnstile;
 use crate::{Concurrency, Connect, Error, Headers, Limits, Observer, PortPolicy, Resolve, SystemResolver, TcpConnector, tls};
 
-/// One request to a stranger.
+/// One request to an untrusted server.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
-    /// Where. The grammar was checked when this was made.
+    /// The URL. Its grammar was checked when it was parsed.
     pub url: &'a HttpsUrl,
-    /// The chain of the tool that the request is for, if it is for one. Decides whether the development world holds.
+    /// The chain of the tool that the request is for, if any. Decides whether the development environment applies.
     pub chain: Option<u64>,
     /// The limits.
     pub limits: Limits,
-    /// What counts as an answer.
+    /// Which responses are accepted.
     pub expect: Expect,
 }
 
 impl<'a> Target<'a> {
-    /// A file, such as a manifest: status 200 or nothing.
+    /// A file, such as a manifest: only status 200 is accepted.
     pub const fn file(url: &'a HttpsUrl, chain: Option<u64>) -> Self {
         Self { url, chain, limits: Limits::MANIFEST, expect: Expect::Ok }
     }
 
-    /// An endpoint, whose every status is an answer.
+    /// An endpoint: every status is accepted.
     pub const fn endpoint(url: &'a HttpsUrl, chain: Option<u64>) -> Self {
         Self { url, chain, limits: Limits::MANIFEST, expect: Expect::Any }
     }
@@ -47,34 +47,34 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What counts as an answer. Redirects are never followed, whichever it is.
+/// Which responses are accepted. Redirects are never followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Status 200. Every other status is a failure with a code of its own, and the body is not read.
+    /// Status 200. Every other status is a failure with its own code, and the body is not read.
     Ok,
-    /// Every status, a redirect too: it is noted like any other.
+    /// Every status, including redirects.
     Any,
 }
 
-/// The development world of this machine: tools at `https://<slug>.tool.localhost:<port>` on chain 31337.
+/// The development environment of this computer: tools at `https://<slug>.tool.localhost:<port>` on chain 31337.
 ///
-/// It holds only for hosts below `localhost` and requests for tools of that chain. They are looked up without DNS, trust this
-/// authority and no other, and are marked `dev`. Nothing else is touched by it.
+/// It applies only to hosts below `localhost` and to requests for tools of that chain. These hosts are resolved without DNS, must have a
+/// certificate of this authority, and are marked `dev`. Other requests are not affected.
 #[derive(Clone, Debug)]
 pub struct DevWorld {
-    /// The local authority.
+    /// The local certificate authority.
     pub ca: CertificateDer<'static>,
 }
 
 impl DevWorld {
-    /// The world whose authority is in this PEM text.
+    /// Reads the authority from PEM.
     pub fn from_pem(pem: &[u8]) -> Result<Self, Error> {
         let ca = CertificateDer::from_pem_slice(pem).map_err(|error| Error::Authority { reason: error.to_string() })?;
         Ok(Self { ca })
     }
 }
 
-/// Requests to strangers. Cheap to clone; clones share the limits on concurrency.
+/// The HTTP client for untrusted servers. Cheap to clone; clones share the concurrency limits.
 #[derive(Clone, Debug)]
 pub struct Untrusted {
     inner: Arc<Inner>,
@@ -92,7 +92,7 @@ struct Inner {
 }
 
 impl Untrusted {
-    /// Settings, with defaults that are safe on the public internet. The clock dates the evidence and decides about certificates.
+    /// Returns a builder with safe defaults for the public internet. The clock dates the evidence and validates certificates.
     pub fn builder(clock: impl Clock + Send + Sync + 'static) -> UntrustedBuilder {
         UntrustedBuilder {
             clock: SharedClock::new(clock),
@@ -105,28 +105,28 @@ impl Untrusted {
         }
     }
 
-    /// Reads from a stranger. Whatever goes wrong is in the exchange, beside everything that was seen before.
+    /// Sends a GET to an untrusted server. Failures are recorded in the exchange, together with everything before them.
     pub async fn get(&self, target: &Target<'_>) -> Exchange {
         self.exchange(Method::Get, target, &Headers::new(), None, None).await
     }
 
-    /// Sends to a stranger. Whatever goes wrong is in the exchange, beside everything that was seen before. The headers and the
-    /// body that were sent are not part of it.
+    /// Sends a POST to an untrusted server. Failures are recorded in the exchange, together with everything before them. The request's
+    /// headers and body are not recorded.
     pub async fn post(&self, target: &Target<'_>, headers: &Headers, body: &[u8]) -> Exchange {
         self.exchange(Method::Post, target, headers, Some(body), None).await
     }
 
-    /// Asks an untrusted server to remove something.
+    /// Sends a DELETE to an untrusted server.
     pub async fn delete(&self, target: &Target<'_>, headers: &Headers) -> Exchange {
         self.exchange(Method::Delete, target, headers, None, None).await
     }
 
-    /// Like [`post`](Self::post), for answers that end late: `observer` sees the body while it comes.
+    /// Like [`post`](Self::post), for long responses: `observer` gets the body while it is read.
     pub async fn post_observed(&self, target: &Target<'_>, headers: &Headers, body: &[u8], observer: &dyn Observer) -> Exchange {
         self.exchange(Method::Post, target, headers, Some(body), Some(observer)).await
     }
 
-    /// Reads from a stranger, with headers of the caller's.
+    /// Sends a GET to an untrusted server, with headers of the caller.
     pub async fn get_with(&self, target: &Target<'_>, headers: &Headers) -> Exchange {
         self.exchange(Method::Get, target, headers, None, None).await
     }
@@ -153,7 +153,7 @@ impl Untrusted {
             expect: target.expect,
             limits: target.limits,
             clock,
-            // Evidence is about one connection, its certificate and its address: each request has its own.
+            // Evidence is about one connection, its certificate and its address, so each request has its own connection.
             keep: false,
             observer,
         };
@@ -166,7 +166,7 @@ impl Untrusted {
 
 impl Inner {
     async fn run(&self, attempt: &Attempt<'_>, target: &Target<'_>, exchange: &mut Exchange) -> Result<(), Failure> {
-        // What can be refused without asking anybody is refused first.
+        // Make the checks that need no lookup first.
         let way = egress::way(target.url, target.chain, self.dev.is_some())?;
         self.ports.check(attempt.port)?;
         let _place = self.turnstile.enter(attempt.host, attempt.clock.until(attempt.limits.wait)).await?;
@@ -199,7 +199,7 @@ fn path_and_query(url: &HttpsUrl) -> &str {
     &text[end - length..end]
 }
 
-/// Settings of [`Untrusted`].
+/// A builder of [`Untrusted`].
 #[derive(Debug)]
 pub struct UntrustedBuilder {
     clock: SharedClock,
@@ -212,14 +212,14 @@ pub struct UntrustedBuilder {
 }
 
 impl UntrustedBuilder {
-    /// Another resolver than that of the operating system. Its answers are checked like any other.
+    /// Sets another resolver than that of the operating system. Its answers are checked too.
     #[must_use]
     pub fn resolver(mut self, resolver: impl Resolve + 'static) -> Self {
         self.resolver = Some(Box::new(resolver));
         self
     }
 
-    /// Another way to connect. It is given addresses that were checked.
+    /// Sets another way to connect. It gets addresses that were checked.
     #[must_use]
     pub fn connector(mut self, connector: impl Connect + 'static) -> Self {
         self.connector = Some(Box::new(connector));
@@ -233,28 +233,28 @@ impl UntrustedBuilder {
         self
     }
 
-    /// Lets the development world of this machine be reached.
+    /// Allows requests to the development environment of this computer.
     #[must_use]
     pub fn dev(mut self, world: DevWorld) -> Self {
         self.dev = Some(world);
         self
     }
 
-    /// Which ports are connected to.
+    /// Sets which ports are allowed.
     #[must_use]
     pub fn ports(mut self, ports: PortPolicy) -> Self {
         self.ports = ports;
         self
     }
 
-    /// How many requests may be under way.
+    /// Sets how many requests may run concurrently.
     #[must_use]
     pub const fn concurrency(mut self, concurrency: Concurrency) -> Self {
         self.concurrency = concurrency;
         self
     }
 
-    /// The door. Fails only for an authority that is not a certificate.
+    /// Builds the client. Fails only for an authority that is not a certificate.
     pub fn build(self) -> Result<Untrusted, Error> {
         let roots: RootCertStore = match self.authorities {
             Some(authorities) => tls::roots(authorities)?,

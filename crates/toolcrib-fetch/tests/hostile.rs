@@ -1,7 +1,7 @@
-//! Every way in which a server can misbehave: each has its code, ends in time and takes little memory.
+//! Every way in which a server can misbehave: each has its own code, ends in time and takes little memory.
 //!
-//! One test in a binary of its own, row after row, because memory is counted for the whole process. The servers run in it too, so what
-//! they hold counts against the limit as well.
+//! It is one test in its own binary that runs row by row, because memory is counted for the whole process. The servers run in it too, so
+//! their memory counts as well.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use toolcrib_testkit::servers::{Leaf, Script, Step, World, answer, ok, quick};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// Most memory over what was there before the request.
+/// Maximum memory above the level before the request.
 const MAX_MEMORY: usize = 4 * 1024 * 1024;
 
-/// For a busy machine, on top of the limits.
+/// Extra time for a busy machine, on top of the limits.
 const GRACE: Duration = Duration::from_millis(700);
 
-/// TLS 1.2 alone.
+/// TLS 1.2 only.
 const TLS12: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS12];
 
 const HOST: &str = "tools.example.com";
@@ -32,11 +32,11 @@ struct Row {
     name: &'static str,
     script: Script,
     expected: Result<usize, Code>,
-    /// Until when it must be over.
+    /// The time limit of the row.
     within: Duration,
 }
 
-/// A server with a good certificate that reads the request and goes on with `steps`.
+/// A server with a valid certificate that reads the request and continues with `steps`.
 fn row(leaf: &Leaf, name: &'static str, expected: Result<usize, Code>, steps: Vec<Step>) -> Row {
     let steps = [vec![Step::ReadRequest], steps].concat();
     raw(name, expected, Script::tls(leaf, steps))
@@ -50,7 +50,7 @@ fn sends(leaf: &Leaf, name: &'static str, expected: Result<usize, Code>, bytes: 
     row(leaf, name, expected, vec![Step::send(bytes)])
 }
 
-/// Bytes in chunks of `size`.
+/// A body in chunks of `size`.
 fn chunked(body: &[u8], size: usize) -> Vec<u8> {
     let mut bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     for chunk in body.chunks(size) {
@@ -68,7 +68,7 @@ fn rows(world: &World) -> Vec<Row> {
     let head = quick().head;
     let max = json::MAX_BYTES;
     let mut rows = vec![
-        // Honest ones.
+        // Honest servers.
         sends(good, "plain answer", Ok(2), ok("{}")),
         sends(good, "empty body", Ok(0), ok("")),
         sends(good, "largest body", Ok(max), ok(vec![b'x'; max])),
@@ -367,7 +367,7 @@ fn rows(world: &World) -> Vec<Row> {
                 Step::Reset,
             ],
         ),
-        // Ends and silences.
+        // Connection ends and idle connections.
         row(good, "closed after the request", Err(f::CLOSED_EARLY), vec![]),
         row(good, "cut after the request", Err(f::CLOSED_EARLY), vec![Step::Cut]),
         row(good, "reset after the request", Err(f::CLOSED_EARLY), vec![Step::Reset]),
@@ -425,7 +425,7 @@ fn tls_rows(world: &World, good: &Leaf) -> Vec<Row> {
         extension.set_criticality(true);
         params.custom_extensions = vec![extension];
     });
-    // A record of type 21 (alert), fatal; 70 is protocol_version, 40 handshake_failure, 120 no_application_protocol, 80 internal_error.
+    // A fatal alert (record type 21); 70 is protocol_version, 40 handshake_failure, 120 no_application_protocol, 80 internal_error.
     let alert = |description: u8| Script::plain(vec![Step::ReadSome, Step::Send(vec![21, 3, 3, 0, 2, 2, description])]);
     // A ServerHello that chooses TLS 1.1 with a cipher suite of its time.
     let mut tls11 = vec![22, 3, 2, 0, 42, 2, 0, 0, 38, 3, 2];
@@ -498,7 +498,7 @@ async fn every_hostile_server_has_its_code() {
         if memory > MAX_MEMORY {
             wrong.push(format!("{name}: held {memory} bytes"));
         }
-        // No second attempt under looser rules, and no body of a failed exchange.
+        // No second attempt with weaker rules, and no body in a failed exchange.
         assert_eq!(world.recorder.dialled().len() - dialled, 1, "{name}");
         assert!(server.accepted() <= 1 && server.requests().len() <= 1, "{name}");
         if exchange.failure.is_some() {

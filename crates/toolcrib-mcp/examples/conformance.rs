@@ -1,13 +1,13 @@
-//! A server with the tools that the protocol's test suites ask for, as far as they are about what our servers do: text, errors, schemas
-//! and questions. For tests only.
+//! A test server with the tools that the protocol's conformance suites expect, as far as they concern our servers: text, errors, schemas
+//! and elicitation. For tests only.
 //!
 //! ```text
 //! conformance                 on standard input and output
-//! conformance http            on a free port of this machine, which it prints
+//! conformance http            on a free port of this computer, which it prints
 //! conformance http <token>    the same, with a bearer token
 //! ```
 //!
-//! With HTTP it ends when its standard input does.
+//! With HTTP it stops when its standard input is closed.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -197,7 +197,7 @@ fn choices() -> Json {
     }})
 }
 
-/// The schema that the suite looks for, word by word.
+/// The schema that the suite expects, word for word.
 fn schema_2020_12() -> Json {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -1,8 +1,9 @@
-//! Questions to the user, by elicitation, in both eras of the protocol.
+//! Elicitation: questions to the user, in both eras of the protocol.
 //!
-//! Until 2025-11-25 a server sends its client a request in the middle of a call, and waits. From 2026-07-28 on it ends the call with the
-//! question and a sealed state, and the client calls again with the answer and the state. [`Asker::ask`] hides neither: code after it
-//! runs at once in the older era, and in another call in the newer one, where [`Asker::returned`] has the answer.
+//! Until 2025-11-25 a server sends its client a request during the call, and waits. Since 2026-07-28 it ends the call with the
+//! question and a sealed state, and the client calls again with the answer and the state. [`Asker::ask`] does not hide the
+//! difference: it returns the answer in the older era, and ends the call in the newer one, where [`Asker::returned`] has the answer in the
+//! next call.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,16 +20,16 @@ use toolcrib_core::codes::mcp as code;
 use crate::json::compile;
 use crate::toolbox::{Fault, Stop, Why};
 
-/// How long a user may take to answer within a call. Clients give up on a call earlier or later; approvals are good for as long.
+/// Time limit for a user to answer within a call. Clients may give up earlier or later; approvals are valid for the same time.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(300);
 
-/// Who calls, as far as a server can tell: a connection, a session, or whoever knows a token. Questions and answers of one are nothing to
-/// another. A layer before the router may put one into the request's extensions; otherwise the router makes it.
+/// The identity of a caller, as far as a server can tell: a connection, a session, or the holder of a token. Questions and answers of one
+/// caller are not visible to another. A layer before the router may set it in the request's extensions; otherwise the router does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Caller([u8; 32]);
 
 impl Caller {
-    /// Whoever is known by these bytes, of this kind. The bytes are hashed and do not stay.
+    /// A caller identified by these bytes. `kind` separates kinds of identities. Only a hash is stored.
     pub fn of(kind: &str, bytes: &[u8]) -> Self {
         let mut hash = Sha256::new();
         hash.update((kind.len() as u64).to_be_bytes());
@@ -37,7 +38,7 @@ impl Caller {
         Self(hash.finalize().into())
     }
 
-    /// For binding something to it.
+    /// The bytes, to bind data to the caller.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -49,45 +50,45 @@ impl fmt::Debug for Caller {
     }
 }
 
-/// A question: a text and a small form.
+/// A question to the user: a text and a small form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// Its name in a round.
     pub name: &'static str,
-    /// What the user reads. Foreign text in it has to be escaped.
+    /// The text for the user. Untrusted text in it must be escaped.
     pub message: String,
-    /// The form: an object schema whose properties are texts, numbers, choices or booleans.
+    /// The form: an object schema whose properties are strings, numbers, choices or booleans.
     pub form: Json,
-    /// What comes back with the answer. It is sealed but can be read by the client: no secrets.
+    /// Data that is returned with the answer. It is sealed, but the client can read it: no secrets.
     pub state: Vec<u8>,
 }
 
-/// What the user did.
+/// The user's response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// Filled in the form. The content fits it.
+    /// The user submitted the form. The content fits it.
     Accepted(Map<String, Json>),
-    /// Said no.
+    /// The user declined.
     Declined,
-    /// Closed the question.
+    /// The user closed the question.
     Cancelled,
 }
 
-/// An answer, and the state of the question that it belongs to.
+/// An answer with the state of its question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Returned {
-    /// What the user did.
+    /// The user's response.
     pub answer: Answer,
     /// The state of the question.
     pub state: Vec<u8>,
 }
 
-/// Asks the user of the client that made a call.
+/// Sends questions to the user of the calling client.
 #[derive(Debug)]
 pub struct Asker {
     pub(crate) way: Way,
     pub(crate) caller: Caller,
-    /// What the layers before this server noted about the HTTP request.
+    /// Extensions that layers before this server set on the HTTP request.
     pub(crate) noted: Option<Extensions>,
     pub(crate) returned: Option<Returned>,
     pub(crate) progress: Option<Progress>,
@@ -105,7 +106,7 @@ impl Progress {
         Self { peer, token }
     }
 
-    /// Tells the client how far the call is: `progress` has to grow, `message` is shown to the user. A client that has left is not an
+    /// Reports progress to the client: `progress` must increase, `message` is shown to the user. A disconnected client is not an
     /// error.
     pub async fn report(&self, progress: f64, total: Option<f64>, message: Option<String>) {
         let mut notification = ProgressNotificationParam::new(self.token.clone(), progress);
@@ -115,19 +116,19 @@ impl Progress {
     }
 }
 
-/// How questions travel.
+/// How questions are sent.
 #[derive(Debug)]
 pub(crate) enum Way {
-    /// As a request within the call.
+    /// As a request during the call.
     Within(Peer<RoleServer>),
     /// By ending the call.
     Rounds,
-    /// Not at all: the client has not declared that it can.
+    /// Not at all: the client has not declared support.
     None,
 }
 
 impl Asker {
-    /// One that can ask nobody, for calls that come from elsewhere than a client.
+    /// An asker without a user, for calls that do not come from a client.
     pub const fn nobody(caller: Caller) -> Self {
         Self { way: Way::None, caller, noted: None, returned: None, progress: None }
     }
@@ -137,28 +138,28 @@ impl Asker {
         !matches!(self.way, Way::None)
     }
 
-    /// Who calls.
+    /// The identity of the caller.
     pub const fn caller(&self) -> &Caller {
         &self.caller
     }
 
-    /// What a layer before this server noted about the HTTP request, such as who sent it. `None` on stdio.
+    /// An extension that a layer before this server set on the HTTP request, such as the sender. `None` on stdio.
     pub fn noted<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
         self.noted.as_ref()?.get()
     }
 
-    /// The answer to what an earlier round of this call has asked. The state is one that this server sealed, for this caller, tool and
-    /// arguments. Whether it was used before is for the toolbox to know.
+    /// The answer to the question of an earlier round of this call. Its state was sealed by this server, for this caller, tool and
+    /// arguments. The toolbox must check whether it was used before.
     pub const fn returned(&self) -> Option<&Returned> {
         self.returned.as_ref()
     }
 
-    /// Where progress of this call is reported, if the client wants to know.
+    /// Reports progress of this call, if the client requested it.
     pub const fn progress(&self) -> Option<&Progress> {
         self.progress.as_ref()
     }
 
-    /// Asks. `Err` may mean that the call goes on in another round: pass it on.
+    /// Asks the user. `Err` may mean that the call continues in another round: return it.
     pub async fn ask(&self, question: Question) -> Result<Returned, Stop> {
         match &self.way {
             Way::None => Err(Stop(Why::NotAskable(Fault::new(code::ELICITATION_UNSUPPORTED)))),
@@ -174,14 +175,14 @@ impl Asker {
     }
 }
 
-/// The question as the protocol has it.
+/// The question in the protocol's format.
 pub(crate) fn request(question: &Question) -> Result<ElicitRequestParams, Fault> {
     let form: ElicitationSchema = serde_json::from_value(question.form.clone())
         .map_err(|_| Fault::new(code::INTERNAL).message("a form that the protocol does not allow"))?;
     Ok(ElicitRequestParams::FormElicitationParams { meta: None, message: question.message.clone(), requested_schema: form })
 }
 
-/// Reads an answer. `None` when the content does not fit the form.
+/// Parses an answer. `None` if the content does not fit the form.
 pub(crate) fn read(form: &Json, result: ElicitResult) -> Option<Answer> {
     match result.action {
         ElicitationAction::Accept => {

@@ -1,4 +1,4 @@
-//! The client's side of the protocol: servers that run as programs of the user's machine, and results of servers anywhere.
+//! The protocol's client: for servers that run as programs on the user's computer, and for results of any server.
 
 use std::fmt;
 use std::pin::pin;
@@ -17,13 +17,13 @@ use tokio::sync::mpsc;
 
 use crate::stdio::MAX_MESSAGE_BYTES;
 
-/// Progress that waits to be read. What comes while it is full is dropped: a server cannot fill the memory by talking.
+/// Size of the progress queue. Further messages are dropped, so that a server cannot fill the memory.
 const WAITING: usize = 64;
 
-/// Most pages of a list of tools. The SDKs of other authors read as many.
+/// Maximum number of pages of a tool list. Other SDKs have the same limit.
 const MAX_TOOL_PAGES: usize = 64;
 
-/// Most bytes of a list of tools, over all pages. Lists with hundreds of tools have some hundred kilobytes.
+/// Maximum size of a tool list over all pages. Lists with hundreds of tools have some hundred kilobytes.
 const MAX_TOOLS_BYTES: usize = 2 * MAX_MESSAGE_BYTES;
 
 /// A connection to a server.
@@ -32,21 +32,21 @@ pub struct Client {
     progress: Slot,
 }
 
-/// How far a server is with a call.
+/// Progress of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallProgress {
-    /// Grows.
+    /// The current value. It increases.
     pub progress: f64,
-    /// What `progress` ends at, if known.
+    /// The final value of `progress`, if known.
     pub total: Option<f64>,
-    /// What the server does. Untrusted text.
+    /// What the server is doing. Untrusted text.
     pub message: Option<String>,
 }
 
-/// Where the progress of the current call goes.
+/// The receiver of the current call's progress.
 type Slot = Arc<Mutex<Option<mpsc::Sender<CallProgress>>>>;
 
-/// A client that declares no capabilities, so that a server asks it nothing.
+/// A client that declares no capabilities, so that a server sends it no requests.
 struct Plain {
     progress: Slot,
 }
@@ -64,47 +64,47 @@ impl ClientHandler for Plain {
     }
 }
 
-/// Why a server gave no answer.
+/// Why a request to a server failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The server does not speak the protocol, or not in a version that both know.
+    /// The server does not support the protocol, or no common version.
     #[error("the MCP server did not answer the handshake: {reason}")]
     Handshake {
-        /// What happened. Untrusted text.
+        /// The reason. Untrusted text.
         reason: String,
     },
-    /// The server refused the request. Untrusted text.
+    /// The server returned an error. Untrusted text.
     #[error("{message}")]
     Refused {
-        /// What it says.
+        /// The message.
         message: String,
     },
-    /// The list of tools is none, is too long, or never ends.
+    /// The tool list is invalid, too long, or endless.
     #[error("the list of tools cannot be used: {problem}")]
     List {
         /// What is wrong with it.
         problem: String,
     },
-    /// The connection broke, or the answer is not of the protocol.
+    /// The connection broke, or the response violates the protocol.
     #[error("the MCP server did not answer: {reason}")]
     Broken {
-        /// What happened.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What a tool returned.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Called {
-    /// Its structured content, its text if that is all there is, or its content blocks.
+    /// Its structured content, its text if there is nothing else, or its content blocks.
     pub value: Json,
-    /// Whether the tool calls it an error.
+    /// Whether the tool reports an error.
     pub is_error: bool,
 }
 
 impl Called {
-    /// Reads the result of `tools/call` as it is on the wire. A result that asks for more input is refused.
+    /// Parses the result of `tools/call`. A result that requests more input is an error.
     pub fn from_result(result: Json) -> Result<Self, ClientError> {
         serde_json::from_value(result).map_err(broken).and_then(Self::of)
     }
@@ -123,7 +123,7 @@ impl Called {
     }
 }
 
-/// The pages of a list of tools, put together under limits: a server decides itself how many there are.
+/// Collects the pages of a tool list under limits, because a server decides how many there are.
 #[derive(Debug, Default)]
 pub struct ToolPages {
     tools: Vec<Json>,
@@ -151,14 +151,14 @@ impl ToolPages {
         Ok(next.map(str::to_owned))
     }
 
-    /// The whole list, as one result of `tools/list`.
+    /// The complete list, as one result of `tools/list`.
     pub fn into_list(self) -> Json {
         json!({ "tools": self.tools })
     }
 }
 
 impl Client {
-    /// Connects to a server by the lifecycle that servers of both eras know.
+    /// Connects to a server with the lifecycle that servers of both eras support.
     pub async fn connect<R, W>(read: R, write: W) -> Result<Self, ClientError>
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -172,12 +172,12 @@ impl Client {
         Ok(Self { running, progress })
     }
 
-    /// Whether the server has gone.
+    /// Whether the server has closed the connection.
     pub fn is_closed(&self) -> bool {
         self.running.is_closed()
     }
 
-    /// The tools of the server, as the result of `tools/list`.
+    /// The tools of the server, as a result of `tools/list`.
     pub async fn tools(&self) -> Result<Json, ClientError> {
         let (mut pages, mut cursor) = (ToolPages::default(), None);
         loop {
@@ -195,7 +195,7 @@ impl Client {
         }
     }
 
-    /// Calls a tool, and passes on how far the server is. Make one call at a time: progress goes to the last one. Dropping the future
+    /// Calls a tool and forwards its progress. Make one call at a time: progress goes to the last one. Dropping the future
     /// cancels the request.
     pub async fn call(
         &self,
@@ -242,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that tells its progress, writes a log line, which is not passed on, and answers.
+    /// A server that reports progress, sends a log message, which is not forwarded, and responds.
     async fn serve(stream: tokio::io::DuplexStream) {
         let (read, mut write) = tokio::io::split(stream);
         let mut lines = BufReader::new(read).lines();

@@ -1,9 +1,9 @@
-//! The tools that find tools: `search_tools`, `get_tool`, `get_wallet_tools` and `verify_tool`.
+//! Tools for discovery: `search_tools`, `get_tool`, `get_wallet_tools` and `verify_tool`.
 //!
-//! They say what a directory's REST interface says, so they are the same whether the directory is this process or somebody's server, and
-//! they have its limits. What comes back is taken apart: words, numbers and addresses under names of ours, and whatever a stranger wrote
-//! under names that begin with `untrusted_`. Text under any other name that is not a word is left out, so that a directory cannot speak
-//! for itself either.
+//! They return what a directory's REST API returns, so they are the same for a directory in this process and a third-party server, and
+//! have its limits. Responses are split up: fixed words, numbers and addresses get names of ours, and all untrusted text gets
+//! names that begin with `untrusted_`. Text in any other field that is not a known word is dropped, so that a directory cannot inject
+//! its own text either.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -27,52 +27,52 @@ use crate::toolbox::{Fault, Reply, ToolSpec};
 use crate::untrusted::{NOTE, inert, inert_json, without_headers};
 use crate::words::{self, Form};
 
-/// Most bytes of a directory's answer: fifty tools with their requirements, and some.
+/// Maximum size of a directory's response: fifty tools with their requirements, and a margin.
 pub const MAX_ANSWER_BYTES: usize = 4 << 20;
 
-/// Most tools of one answer. A model reads all of them.
+/// Maximum number of tools in one response. A model reads all of them.
 pub const MAX_TOOLS: i64 = 50;
 
-/// Tools of one answer unless more are asked for.
+/// Default number of tools in one response.
 const DEFAULT_TOOLS: i64 = 10;
 
-/// Tools of a wallet's two lists, each.
+/// Number of tools in each of a wallet's two lists.
 const WALLET_TOOLS: i64 = 50;
 
-/// Longest name, description and other text of a stranger that is passed on in a list, in characters. Manifests allow more; a model that
-/// wants it asks for the tool itself.
+/// Maximum length of names, descriptions and other untrusted texts in lists, in characters. Manifests allow more; a model that
+/// needs the full text gets the tool itself.
 const LISTED_CHARS: usize = 300;
 
-/// Longest text of a stranger in the answer about one tool, in characters: what a manifest's description may have, and some.
+/// Maximum length of untrusted texts in the response about one tool, in characters: a manifest's longest description, and a margin.
 const WHOLE_CHARS: usize = 4_000;
 
-/// Most characters of a schema that is passed on: a large manifest, and still a small part of a model's context.
+/// Maximum length of a schema in characters: enough for a large manifest, and still a small part of a model's context.
 const SCHEMA_CHARS: usize = 50_000;
 
-/// Longest cursor of a directory that is passed on, in bytes. Ours have about a hundred.
+/// Maximum length of a directory's cursor in bytes. Ours have about a hundred.
 const CURSOR_BYTES: usize = 400;
 
-/// Most items of a list within a tool: tags, prices, requirements, findings.
+/// Maximum number of items in a list of a tool: tags, prices, requirements, findings.
 const MAX_ITEMS: usize = 32;
 
 /// The names of the four tools.
 pub const NAMES: [&str; 4] = ["get_tool", "get_wallet_tools", "search_tools", "verify_tool"];
 
-/// A directory that can be asked.
+/// A directory.
 #[async_trait]
 pub trait Discovery: Send + Sync + 'static {
-    /// Asks, and gives the document that came back with a status of success. [`refusal`] makes a fault of another status.
+    /// Sends a request, and returns the document of a successful response. For other statuses, [`refusal`] makes a fault.
     async fn ask(&self, request: &RestRequest, asker: &Asker) -> Result<Json, Fault>;
 }
 
-/// A request to a directory's REST interface.
+/// A request to a directory's REST API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestRequest {
-    /// Whether it makes the directory do something.
+    /// Whether it is a POST, which has side effects on the directory.
     pub is_post: bool,
-    /// The path, segment by segment, not encoded.
+    /// The segments of the path, not percent-encoded.
     pub path: Vec<String>,
-    /// The parameters, not encoded.
+    /// The query parameters, not percent-encoded.
     pub query: Vec<(&'static str, String)>,
 }
 
@@ -88,7 +88,7 @@ impl RestRequest {
         Self { is_post: false, path, query: Vec::new() }
     }
 
-    /// Path and query as they stand in a request line. Every byte that could end a segment or a value is encoded.
+    /// The request target: path and query. Every byte that could end a segment or a value is encoded.
     pub fn target(&self) -> String {
         let mut target = String::new();
         for segment in &self.path {
@@ -103,7 +103,7 @@ impl RestRequest {
     }
 }
 
-/// Parameters that requests to directories have.
+/// Known parameters of requests to directories.
 const PARAMETERS: [&str; 24] = [
     "query",
     "registry_chain",
@@ -131,7 +131,7 @@ const PARAMETERS: [&str; 24] = [
     "source",
 ];
 
-/// What a status that is no success means. The body is used for a code of our vocabulary and for nothing else that it says.
+/// Converts an error status to a fault. From the body only a code of our vocabulary is used.
 pub fn refusal(status: u16, retry_after: Option<u64>, body: &[u8]) -> Fault {
     let document: Option<Json> = serde_json::from_slice(body).ok();
     let said = document.as_ref().and_then(|document| find_code(document)).and_then(Code::find);
@@ -145,7 +145,7 @@ pub fn refusal(status: u16, retry_after: Option<u64>, body: &[u8]) -> Fault {
     if let Some(seconds) = retry_after {
         details["retry_after_seconds"] = seconds.into();
     }
-    // Which parameter it was is worth knowing, if it is one of those that there are.
+    // The name of the parameter is useful, if it is a known one.
     let parameter = document.as_ref().and_then(|document| document.pointer("/details/0/parameter")).and_then(Json::as_str);
     if let Some(parameter) = parameter.filter(|name| PARAMETERS.contains(name)) {
         details["parameter"] = parameter.into();
@@ -157,7 +157,7 @@ fn find_code(document: &Json) -> Option<&str> {
     document.get("code").or_else(|| document.get("error")?.get("code")).and_then(Json::as_str)
 }
 
-/// The four tools over a directory, for a toolbox to offer.
+/// The four tools over a directory, to include in a toolbox.
 #[derive(Clone)]
 pub struct DiscoveryTools {
     directory: Arc<dyn Discovery>,
@@ -170,12 +170,12 @@ impl std::fmt::Debug for DiscoveryTools {
 }
 
 impl DiscoveryTools {
-    /// Over this directory.
+    /// Creates the tools for this directory.
     pub fn new(directory: Arc<dyn Discovery>) -> Self {
         Self { directory }
     }
 
-    /// What they look like.
+    /// The tools' names, descriptions and schemas.
     pub fn specs() -> Vec<ToolSpec> {
         vec![specs::get_tool_spec(), specs::get_wallet_tools_spec(), specs::search_tools_spec(), specs::verify_tool_spec()]
     }
@@ -259,7 +259,7 @@ impl DiscoveryTools {
                 answer["accessible"] = listed(&page)?;
                 answer["accessible_is_partial"] = is_partial.into();
             }
-            // The directory cannot ask a chain now. What was created is an answer all the same, and says that it is not all.
+            // The directory cannot read a chain now. Return what was created, marked as incomplete.
             Err(fault) => {
                 answer["accessible"] = json!([]);
                 answer["accessible_is_partial"] = true.into();
@@ -282,7 +282,7 @@ impl DiscoveryTools {
     }
 }
 
-/// A tool by reference, or by chain, registry and id.
+/// Parses a tool by reference, or by chain, registry and id.
 pub fn read_tool(arguments: &Map<String, Json>) -> Result<ToolRef, Fault> {
     let wrong = |what: &str| Fault::new(code::REFERENCE).message(what.to_owned());
     let text = |name: &str| arguments.get(name).and_then(Json::as_str);
@@ -318,7 +318,7 @@ fn read_chain(value: &Json) -> Result<u64, Fault> {
     }
 }
 
-/// An account. A checksum has to be right where there is one.
+/// Parses an account. A mixed-case address must have a valid checksum.
 pub fn read_address(text: &str) -> Result<Address, Fault> {
     let wrong = || Fault::new(code::REFERENCE).message("expected an address: 0x and 40 hexadecimal digits");
     let is_plain = text.len() == 42 && text.starts_with("0x");
@@ -352,7 +352,7 @@ fn copy_foreign(from: &Json, to: &mut Json, names: &[&str], max_chars: usize) {
     }
 }
 
-/// What the operator of the directory did to it, with the notice that is shown in place of blocked content.
+/// Copies the operator's moderation of the tool, with the notice that is shown in place of blocked content.
 fn copy_moderation(from: &Json, to: &mut Json) {
     let Some(moderation) = from.get("moderation").filter(|moderation| moderation.is_object()) else { return };
     let mut shown = json!({});
@@ -365,7 +365,7 @@ fn items<'a>(from: &'a Json, name: &str) -> impl Iterator<Item = &'a Json> {
     from.get(name).and_then(Json::as_array).into_iter().flatten().take(MAX_ITEMS)
 }
 
-/// The tools of a page, each in short. Tools that are not verified and conformant are left out, should the directory have sent some.
+/// The tools of a page in short form. Tools that are not verified and conformant are dropped, even if the directory sends them.
 fn listed(page: &Json) -> Result<Json, Fault> {
     let wrong = || Fault::new(code::DIRECTORY).message("the directory's answer is no list of tools");
     let results = page.get("results").and_then(Json::as_array).ok_or_else(wrong)?;
@@ -441,13 +441,13 @@ fn price(from: &Json) -> Json {
     price
 }
 
-/// A finding by its code: the words for it are ours.
+/// A finding by its code: the title is ours.
 fn finding(from: &Json) -> Option<Json> {
     let code = from.get("code").and_then(Json::as_str).and_then(Code::find)?;
     Some(json!({ "code": code.id(), "title": code.title() }))
 }
 
-/// Verdict, checks and findings.
+/// Copies verdict, checks and findings.
 fn standing(from: &Json, to: &mut Json) {
     copy_flags(from, to, &["verified", "conformant"]);
     words::copy(

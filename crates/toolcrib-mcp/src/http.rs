@@ -1,7 +1,7 @@
-//! A server behind HTTP: streamable HTTP of both eras, as a router that somebody else listens for.
+//! Streamable HTTP of both eras, as a router for the caller's listener.
 //!
-//! `Host` and `Origin` are held against lists, since a page in a browser can reach a server on the same machine; a token is compared in
-//! constant time. What it leaves out: TLS, listening, and limits on connections.
+//! `Host` and `Origin` are compared with lists, because a page in a browser can reach a server on the same computer; tokens are compared in
+//! constant time. Not included: TLS, listening, and limits on connections.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,16 +30,16 @@ use crate::server::{Server, SetupError};
 use crate::stdio::MAX_MESSAGE_BYTES;
 use crate::toolbox::{Fault, Toolbox};
 
-/// Shortest token. 32 characters of base 16 are 128 bits, which nobody guesses.
+/// Minimum length of a token. 32 hexadecimal characters are 128 bits, which cannot be guessed.
 pub const MIN_TOKEN_CHARS: usize = 32;
 
-/// Most sessions of clients of the older era at once. A user has a few; each costs some kilobytes.
+/// Maximum number of concurrent sessions of the older era. A user has a few; each takes some kilobytes.
 pub const MAX_SESSIONS: usize = 64;
 
-/// How long a session may be silent: longer than a user takes to answer.
+/// Idle timeout of a session: longer than a user takes to answer.
 const SESSION_IDLE: Duration = Duration::from_secs(900);
 
-/// A token that a client has to show. Only its hash is kept, and nothing of it is shown.
+/// A bearer token that clients must send. Only its hash is stored, and nothing of it is printed.
 #[derive(Clone)]
 pub struct Bearer([u8; 32]);
 
@@ -52,7 +52,7 @@ impl Bearer {
         Ok(Self(Sha256::digest(token).into()))
     }
 
-    /// Whether a header shows it. Hashes are compared in constant time, so neither contents nor length can be measured.
+    /// Whether a header has the token. Hashes are compared in constant time, so neither contents nor length can be measured.
     fn admits(&self, header: Option<&HeaderValue>) -> bool {
         let Some(value) = header.map(HeaderValue::as_bytes) else { return false };
         let Some((scheme, token)) = value.split_at_checked(7) else { return false };
@@ -67,22 +67,22 @@ impl fmt::Debug for Bearer {
     }
 }
 
-/// Who may come, and from where.
+/// Access rules for HTTP.
 #[derive(Clone, Debug, Default)]
 pub struct HttpOptions {
-    /// The token that every request has to show; `None` for a public server, which should offer nothing that costs anything.
+    /// The token that every request must have; `None` for a public server, which should offer only free tools.
     pub bearer: Option<Bearer>,
-    /// Hosts, with or without port, that may stand in `Host`. This machine's names when empty.
+    /// Allowed values of `Host`, with or without port. If empty, the names of this computer are allowed.
     pub hosts: Vec<String>,
-    /// Origins of pages that may ask, with scheme and port (`https://app.example:443`, `http://localhost:*`). None when empty; requests
-    /// that no page makes have no origin and pass.
+    /// Origins of allowed pages, with scheme and port (`https://app.example:443`, `http://localhost:*`). If empty, no page is allowed;
+    /// requests that do not come from a page have no origin and pass.
     pub origins: Vec<String>,
-    /// Whether clients of the older era get a session, without which they cannot be asked anything. A public server does without, and
-    /// keeps nothing in memory for its clients.
+    /// Whether clients of the older era get a session, which is required for elicitation. A public server disables it, and
+    /// stores nothing for its clients.
     pub sessions: bool,
 }
 
-/// A router with the server at its root, for `nest` or `nest_service`-like use under any path such as `/mcp`.
+/// Returns a router with the server at its root, to nest under any path such as `/mcp`.
 pub fn http_router(toolbox: Arc<dyn Toolbox>, options: HttpOptions) -> Result<Router, SetupError> {
     let server = Server::new(toolbox)?;
     let mut config = StreamableHttpServerConfig::default()
@@ -103,16 +103,16 @@ pub fn http_router(toolbox: Arc<dyn Toolbox>, options: HttpOptions) -> Result<Ro
         .layer(middleware::from_fn_with_state(Arc::new(options.bearer), admit)))
 }
 
-/// Answers a body that cannot be read as JSON-RPC 2.0 §5.1 says: the transport gives the status of another media type instead.
+/// Responds to an unparsable body as JSON-RPC 2.0 §5.1 requires; the transport would respond with status 415 (unsupported media type).
 async fn explain(request: Request, next: Next) -> Response {
     let is_json = MediaType::of(request.headers()).is_some_and(|kind| kind.is("application/json"));
     if request.method() != Method::POST || !is_json {
         return next.run(request).await;
     }
     let (mut parts, body) = request.into_parts();
-    // The transport takes the type in lower case alone.
+    // The transport accepts the type in lower case only.
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // One byte more than is taken, so that what is too long is refused as before.
+    // One byte more than the limit, so that larger bodies are still rejected.
     let Ok(body) = to_bytes(body, MAX_MESSAGE_BYTES + 1).await else { return StatusCode::PAYLOAD_TOO_LARGE.into_response() };
     let response = next.run(Request::from_parts(parts, Body::from(body.clone()))).await;
     if response.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE {
@@ -126,13 +126,13 @@ async fn explain(request: Request, next: Next) -> Response {
     (StatusCode::BAD_REQUEST, headers, Body::from(body)).into_response()
 }
 
-/// Lets requests with the right token through, or all if there is none, and says who they are from.
+/// Accepts requests with the right token, or all if none is set, and sets the caller's identity.
 async fn admit(State(bearer): State<Arc<Option<Bearer>>>, mut request: Request, next: Next) -> Response {
     if let Some(bearer) = &*bearer {
         if !bearer.admits(request.headers().get(header::AUTHORIZATION)) {
             return refused();
         }
-        // What was checked is not needed any more, and what is not there cannot be logged.
+        // The token is not needed after the check, and cannot be logged once it is removed.
         request.headers_mut().remove(header::AUTHORIZATION);
         request.extensions_mut().insert(Caller::of("bearer", &bearer.0));
     } else if request.extensions().get::<Caller>().is_none() {
@@ -148,7 +148,7 @@ fn refused() -> Response {
     (StatusCode::UNAUTHORIZED, headers, Body::from(body)).into_response()
 }
 
-/// Sessions of the older era, up to [`MAX_SESSIONS`].
+/// Sessions of the older era, at most [`MAX_SESSIONS`].
 #[derive(Debug)]
 struct Sessions(LocalSessionManager);
 

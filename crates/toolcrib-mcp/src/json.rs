@@ -7,7 +7,7 @@ use toolcrib_core::finding::Finding;
 use toolcrib_core::json::{Limits, read};
 use toolcrib_core::schema::Validator;
 
-/// Compiles a schema. The reasons are the codes of what is wrong with it.
+/// Compiles a schema, or returns what is wrong with it.
 pub(crate) fn compile(schema: &Json) -> Result<Validator, Vec<Finding>> {
     let text = schema.to_string();
     let reading = read(text.as_bytes(), Limits::default());
@@ -17,15 +17,15 @@ pub(crate) fn compile(schema: &Json) -> Result<Validator, Vec<Finding>> {
     }
 }
 
-/// The hash of a value: the same for the same value in whatever order its members stand, and different for every other one, also for
-/// numbers that a double cannot tell apart. (The canonical form of RFC 8785 can not do that.)
+/// Returns the hash of a value. It does not depend on the order of members, and differs for different values, including
+/// numbers that are the same double. (The canonical form of RFC 8785 does not tell these apart.)
 pub fn value_hash(value: &Json) -> B256 {
     let mut hash = Sha256::new();
     feed(value, &mut hash);
     B256::from_slice(&hash.finalize())
 }
 
-/// As deep as the value nests, which its readers bound.
+/// Recurses as deep as the value nests, which its parsers limit.
 fn feed(value: &Json, hash: &mut Sha256) {
     let mut piece = |kind: u8, bytes: &[u8]| {
         hash.update([kind]);

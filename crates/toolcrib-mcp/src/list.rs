@@ -1,4 +1,4 @@
-//! The list of tools: made once, or again whenever the toolbox says that it changed.
+//! The tool list: built once, or again whenever the toolbox changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,9 +13,9 @@ use crate::listable::{Side, listable};
 use crate::server::SetupError;
 use crate::toolbox::{Effect, ToolSpec, Toolbox, is_name};
 
-/// The tools of one moment.
+/// The tools at one time.
 pub(crate) struct Listed {
-    /// The number that the toolbox gave when the list was made.
+    /// The toolbox's generation when the list was built.
     generation: u64,
     pub(crate) tools: Vec<Tool>,
     pub(crate) validators: BTreeMap<String, Validator>,
@@ -29,8 +29,8 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Makes the first list. A tool that cannot be listed is an error if the list is fixed, since its author is the caller. In a list that
-    /// changes, such a tool is left out: the others must not vanish because of it.
+    /// Builds the first list. In a fixed list, an unlistable tool is an error, because the caller is its author. In a list that
+    /// changes, such a tool is left out, so that the others stay available.
     pub(crate) fn new(toolbox: Arc<dyn Toolbox>) -> Result<Self, SetupError> {
         let changes = toolbox.changes();
         let listed = match &changes {
@@ -52,7 +52,7 @@ impl List {
         Some(changes)
     }
 
-    /// The list of this moment.
+    /// The current list.
     pub(crate) fn current(&self) -> Arc<Listed> {
         let current = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
         let Some(generation) = self.changes.as_ref().map(|changes| *changes.borrow()) else { return current };
@@ -61,7 +61,7 @@ impl List {
         }
         let made = Arc::new(read_lenient(&*self.toolbox, generation));
         let mut kept = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        // Two callers may have made it at once; an older list never replaces a newer one.
+        // Two callers may have built it concurrently; an older list never replaces a newer one.
         if kept.generation <= generation {
             *kept = Arc::clone(&made);
         }
@@ -78,7 +78,7 @@ fn read_lenient(toolbox: &dyn Toolbox, generation: u64) -> Listed {
     listed.unwrap_or_else(|_: SetupError| Listed { generation, tools: Vec::new(), validators: BTreeMap::new() })
 }
 
-/// Reads the toolbox. `refuse` decides what a tool that cannot be listed means for the others.
+/// Builds the list. `refuse` decides what an unlistable tool means for the others.
 fn read(
     toolbox: &dyn Toolbox,
     generation: u64,

@@ -1,17 +1,17 @@
-//! Schemas that every client lists.
+//! Rewrites schemas into a form that every client accepts.
 //!
-//! A client that cannot read one schema loses the whole list, so that one tool hides all others. What the clients in use refuse was
-//! measured with the SDKs of two languages in both eras of the protocol. A schema that says the same in a form that all of them read is
-//! rewritten; one that has no such form is refused, and the server that offers its tool has to leave it out.
+//! A client that cannot parse one schema loses the whole list, so that one tool hides all others. What current clients reject was
+//! measured with the SDKs of two languages in both eras of the protocol. A schema with an equivalent that all of them accept is
+//! rewritten; any other is an error, and the server must leave its tool out.
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::json::compile;
 
-/// The version of JSON Schema that the protocol is about.
+/// The version of JSON Schema that the protocol uses.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Deepest nesting that is rewritten. Schemas of people have about ten levels.
+/// Maximum nesting depth. Typical schemas have about ten levels.
 const MAX_DEPTH: usize = 64;
 
 /// Keywords whose value is a schema.
@@ -44,16 +44,16 @@ pub enum Side {
     Output,
 }
 
-/// A schema in a form that every client reads, or why it has none.
+/// Returns a schema in a form that every client accepts, or the reason why there is none.
 ///
 /// - The root says `"type": "object"`: arguments and structured results are objects, so nothing is lost.
 /// - `true` and `false` as schemas of properties become `{}` and `{"not": {}}`, which mean the same.
-/// - `$id` is left out: clients keep schemas by it, so that one tool's results would be checked with the schema of another. References have
-///   to begin with `#`.
-/// - `$schema` is left out unless it names the version of 2020: clients do not know the older ones, and what no longer means anything is
-///   refused below.
-/// - Patterns of results are left out: they are read with other regular expressions than those of JSON Schema. Patterns of arguments
-///   stay, for the model; arguments are checked here.
+/// - `$id` is removed: clients cache schemas by it, so that one tool's results would be checked with the schema of another. References
+///   must begin with `#`.
+/// - `$schema` is removed unless it names version 2020-12: clients do not know older versions, and keywords that mean nothing any more are
+///   rejected below.
+/// - Patterns of results are removed: clients use other regular expressions than JSON Schema. Patterns of arguments
+///   stay, for the model; the server checks arguments.
 pub fn listable(schema: &Json, side: Side) -> Result<Map<String, Json>, String> {
     let Json::Object(mut root) = walk(schema, side, 0)? else { return Err("it is no object".to_owned()) };
     match root.get("type") {
@@ -93,7 +93,7 @@ fn walk(schema: &Json, side: Side, depth: usize) -> Result<Json, String> {
             }
             "required" if !is_list_of_texts(value) => return Err("required is no list of names".to_owned()),
             "items" if value.is_array() => return Err("items is a list, which newer readers refuse".to_owned()),
-            // Already an object or a boolean: every client reads both here.
+            // Already an object or a boolean: every client accepts both here.
             name if SCHEMA.contains(&name) && value.is_boolean() => value.clone(),
             name if SCHEMA.contains(&name) => walk(value, side, depth + 1)?,
             name if SCHEMAS_BY_NAME.contains(&name) => {
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(listable(&schema, side).map(Json::Object), Ok(expected), "{schema}");
     }
 
-    /// Each of these made a client lose its whole list, or check results with the wrong schema.
+    /// Each of these schemas made a client lose its whole list, or check results with the wrong schema.
     #[test]
     fn what_means_the_same_is_rewritten() {
         for side in [Side::Input, Side::Output] {
@@ -152,7 +152,7 @@ mod tests {
             );
             let modern = json!({"$schema": DIALECT, "type": "object", "$defs": {"x": {"$anchor": "x"}}, "not": {"$ref": "#x"}});
             rewritten(side, modern.clone(), modern);
-            // Values are no schemas.
+            // Values are not schemas.
             let values = json!({"type": "object", "const": {"$id": "x", "properties": true}, "examples": [{"$ref": "http://x"}]});
             rewritten(side, values.clone(), values);
         }

@@ -1,4 +1,4 @@
-//! The protocol's side of a toolbox: what every client sees, in both eras, whatever it is connected by.
+//! The protocol's server for a toolbox: what every client sees, in both eras, over any transport.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,38 +29,38 @@ use crate::json::value_hash;
 use crate::list::List;
 use crate::toolbox::{Fault, Reply, Stop, Toolbox, Why};
 
-/// Most calls that are worked on at once. Each holds a few requests and answers in memory; a user has one client or a handful.
+/// Maximum number of concurrent calls. Each holds a few requests and responses in memory; a user has one client or a few.
 pub const MAX_CALLS: usize = 64;
 
-/// How long a call may take: a user's answer, two verifications, a handler and a settlement, and some.
+/// Time limit of a call: a user's answer, two verifications, a handler and a settlement, and a margin.
 pub const CALL_LIMIT: Duration = Duration::from_secs(660);
 
-/// How long a sealed state is good: as long as an answer may take.
+/// Validity of a sealed state: as long as a user may take to answer.
 const STATE_LIMIT: Duration = asker::ANSWER_LIMIT;
 
-/// How long clients may keep a list that never changes while the server runs: the list of its next version may differ.
+/// How long clients may cache a list that never changes while the server runs: the next version's list may differ.
 const LIST_TTL_MS: u64 = 300_000;
 
-/// How long clients may keep a list that can change. They are notified as well, but not all of them listen.
+/// How long clients may cache a list that can change. They are notified as well, but not all of them subscribe.
 const DYNAMIC_LIST_TTL_MS: u64 = 1_000;
 
-/// Longest text that is repeated to a client from what it sent.
+/// Maximum length of a client's text that is repeated to it.
 const MAX_ECHO_CHARS: usize = 500;
 
-/// Where a fault stands in the metadata of a result.
+/// The key of a fault in the metadata of a result.
 pub const META_ERROR: &str = "toolcrib/error";
 
 /// Why a toolbox cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// A name that the protocol does not allow, or that is there twice.
+    /// An invalid or duplicate name.
     #[error("`{name}` is no name for a tool, or is there twice")]
     Name {
         /// The name.
         name: String,
     },
-    /// A schema that cannot be used.
+    /// An invalid schema.
     #[error("the schema of `{name}` cannot be used: {reason}")]
     Schema {
         /// The tool.
@@ -68,18 +68,18 @@ pub enum SetupError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The operating system gives no randomness.
+    /// The operating system's random number generator failed.
     #[error("no randomness")]
     Random,
-    /// A setting of the HTTP side.
+    /// An invalid HTTP setting.
     #[error("{what}")]
     Http {
-        /// What is wrong.
+        /// What is wrong with it.
         what: &'static str,
     },
 }
 
-/// A toolbox that is ready to be served. Cheap to clone; every connection has one.
+/// A toolbox that is ready to be served. Cheap to clone; every connection has a clone.
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<Inner>,
@@ -100,7 +100,7 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Checks names and schemas, and makes the key that states are sealed with: it lives as long as this process.
+    /// Checks names and schemas, and generates the key that seals states: it lives as long as this process.
     pub fn new(toolbox: Arc<dyn Toolbox>) -> Result<Self, SetupError> {
         let about = toolbox.about();
         let list = List::new(Arc::clone(&toolbox))?;
@@ -115,21 +115,21 @@ impl Server {
         Ok(Self { inner: Arc::new(Inner { toolbox, info, list, seal, places }) })
     }
 
-    /// One connection, or one request where there are none.
+    /// A handler for one connection, or for one request over HTTP.
     pub(crate) fn connection(&self, caller: Option<Caller>) -> Connection {
         Connection { server: self.clone(), caller }
     }
 }
 
-/// What rmcp talks to.
+/// The handler that rmcp calls.
 #[derive(Clone)]
 pub(crate) struct Connection {
     server: Server,
-    /// Who is connected. `None` over HTTP, where each request says it.
+    /// The caller of the connection. `None` over HTTP, where each request has its own.
     caller: Option<Caller>,
 }
 
-/// What is sealed.
+/// The sealed data.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     name: String,
@@ -142,7 +142,7 @@ impl Connection {
         &self.server.inner
     }
 
-    /// Who makes this request.
+    /// The caller of this request.
     fn caller(&self, context: &RequestContext<RoleServer>) -> Caller {
         if let Some(caller) = self.caller {
             return caller;
@@ -155,19 +155,19 @@ impl Connection {
         }
     }
 
-    /// Opens what an earlier round has sealed, for the same caller, tool and arguments.
+    /// Opens the state that an earlier round sealed, for the same caller, tool and arguments.
     fn returned(&self, request: &CallToolRequestParams, binding: &[u8]) -> Result<Option<Returned>, Fault> {
         let Some(state) = &request.request_state else { return Ok(None) };
         let bytes = self.inner().seal.open_with(state, binding).map_err(|_| Fault::new(code::STATE))?;
         let sealed: Sealed = serde_json::from_slice(&bytes).map_err(|_| Fault::new(code::STATE))?;
         let response = request.input_responses.as_ref().and_then(|responses| responses.get(&sealed.name));
         let result = response.and_then(|response| serde_json::from_value::<ElicitResult>(response.clone()).ok());
-        // No answer, or one that does not fit: the question is asked again.
+        // Without a valid answer the question is asked again.
         let answer = result.and_then(|result| asker::read(&sealed.form, result));
         Ok(answer.map(|answer| Returned { answer, state: sealed.state }))
     }
 
-    /// The arguments of a call if they fit the schema of the tool, or do in the form that the toolbox restores.
+    /// The arguments of a call if they fit the schema of the tool, or else in the form that the toolbox restores, if that fits.
     fn fitting(&self, name: &str, validator: &Validator, arguments: Json) -> Result<Json, Fault> {
         let violations = validator.violations(&arguments, Echo::Values);
         if violations.is_empty() {
@@ -182,7 +182,7 @@ impl Connection {
             .details(json!({ "violations": violations })))
     }
 
-    /// The question, and all that is needed to go on with the answer.
+    /// Ends a round with the question, and the sealed state to continue with the answer.
     fn round(&self, question: Question, binding: &[u8]) -> Result<CallToolResponse, ErrorData> {
         let internal = || ErrorData::internal_error("a question could not be made", None);
         let params = asker::request(&question).map_err(|_| internal())?;
@@ -241,7 +241,7 @@ impl Connection {
                 Ok(failed(&fault))
             }
             Err(Stop(Why::Ask(question))) => self.round(*question, &binding),
-            // The newer era has an error of its own for it.
+            // The newer era has its own error for it.
             Err(Stop(Why::NotAskable(fault))) if is_modern => {
                 let required = ClientCapabilities::builder().enable_elicitation().build();
                 let mut error = ErrorData::missing_required_client_capability(required);
@@ -256,17 +256,17 @@ impl Connection {
     }
 }
 
-/// Whether a request is of the newer era. Versions are dates, which sort as texts.
+/// Whether a request is of the newer era. Versions are dates, which sort as strings.
 fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
-/// Whether a client can show forms. Older ones declare elicitation without saying of which kind.
+/// Whether a client supports forms. Older clients declare elicitation without its kind.
 fn asks(client: &ClientCapabilities) -> bool {
     client.elicitation.as_ref().is_some_and(|elicitation| elicitation.form.is_some() || elicitation.url.is_none())
 }
 
-/// What a sealed state is bound to.
+/// The data that a sealed state is bound to.
 fn binding(caller: &Caller, name: &str, arguments: &Json) -> Vec<u8> {
     let mut hash = Sha256::new();
     hash.update(b"toolcrib/mcp/state/1");
@@ -290,7 +290,7 @@ fn answered(reply: Reply) -> CallToolResponse {
     result.into()
 }
 
-/// No structured content: it would have to fit the tool's schema of results.
+/// A failed result. It has no structured content, because that would have to fit the tool's output schema.
 fn failed(fault: &Fault) -> CallToolResponse {
     let error = fault.to_json();
     let mut result = CallToolResult::error(vec![ContentBlock::text(json!({ "error": error }).to_string())]);
@@ -344,13 +344,13 @@ impl ServerHandler for Connection {
         self.call(request, context).await
     }
 
-    /// Clients of the older era are told about changes from here on, without having asked.
+    /// Clients of the older era are notified of changes from here on, without subscribing.
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let Some(mut changes) = self.inner().list.changes() else { return };
         let peer = context.peer;
         tokio::spawn(async move {
             while changes.changed().await.is_ok() {
-                // It fails when the client has left.
+                // It fails if the client has disconnected.
                 if peer.notify_tool_list_changed().await.is_err() {
                     return;
                 }
@@ -366,7 +366,7 @@ impl ServerHandler for Connection {
         })
     }
 
-    /// Clients of the newer era ask to be told.
+    /// Clients of the newer era subscribe to changes.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let Some(mut changes) = self.inner().list.changes() else {
             context.cancelled().await;
@@ -384,7 +384,7 @@ impl ServerHandler for Connection {
         }
     }
 
-    // What is not declared does not exist, instead of being empty.
+    // An undeclared capability is an unknown method, not an empty list.
 
     async fn list_prompts(
         &self,

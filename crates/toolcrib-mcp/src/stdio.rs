@@ -1,4 +1,4 @@
-//! A server on the standard streams of a process: one client, which started it.
+//! A server on the standard streams of a process: its only client is the process that started it.
 
 use std::sync::Arc;
 
@@ -11,34 +11,34 @@ use crate::asker::Caller;
 use crate::server::{Server, SetupError};
 use crate::toolbox::Toolbox;
 
-/// Largest message that is read. Arguments are at most 1 MiB of JSON; the rest is room for escapes and what stands around them.
+/// Maximum size of a message. Arguments are at most 1 MiB of JSON; the rest is for escapes and the envelope.
 pub const MAX_MESSAGE_BYTES: usize = 2 << 20;
 
-/// Why a connection ended otherwise than by its client's leaving.
+/// Why a connection ended other than by a disconnect of its client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The toolbox cannot be served.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// The client did not begin as the protocol has it.
+    /// The client did not start with a valid handshake.
     #[error("the client did not begin a session: {reason}")]
     Handshake {
-        /// How.
+        /// What was wrong.
         reason: String,
     },
-    /// The task that served it ended early.
+    /// The task of the connection ended early.
     #[error("the connection broke")]
     Broken,
 }
 
-/// Serves a toolbox on standard input and output, until the client leaves. Nothing else may write to standard output.
+/// Serves a toolbox on standard input and output until the client disconnects. Nothing else may write to standard output.
 pub async fn serve_stdio(toolbox: Arc<dyn Toolbox>) -> Result<(), ServeError> {
     let (read, write) = stdio_pipes();
     serve(&Server::new(toolbox)?, read, write).await
 }
 
-/// Serves one client on a pair of streams, one message a line, until it leaves. Each connection is a caller of its own.
+/// Serves one client on a pair of streams, one message per line, until it disconnects. Each connection is its own caller.
 pub async fn serve<R, W>(server: &Server, read: R, write: W) -> Result<(), ServeError>
 where
     R: AsyncRead + Send + Unpin + 'static,

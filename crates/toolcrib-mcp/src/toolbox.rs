@@ -1,4 +1,4 @@
-//! What a server offers: tools with schemas, and whoever does the work. Nothing here knows the protocol.
+//! What a server offers: tools with schemas, and their implementation. Independent of the protocol.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,86 +11,86 @@ use toolcrib_core::text::escape_for_display;
 
 use crate::asker::{Asker, Question};
 
-/// Longest name of a tool, as the protocol has it.
+/// Maximum length of a tool's name, according to the protocol.
 pub const MAX_NAME_CHARS: usize = 128;
 
 /// A set of tools behind one server.
 #[async_trait]
 pub trait Toolbox: Send + Sync + 'static {
-    /// How the server calls itself.
+    /// Name, version and instructions of the server.
     fn about(&self) -> About;
 
-    /// The tools, the same for every client. Read once, when the server starts, and again after each change.
+    /// The tools, the same for every client. Read once when the server starts, and again after each change.
     fn tools(&self) -> Vec<ToolSpec>;
 
-    /// A number that grows with every change of the list, for a list that can change.
+    /// A number that increases with every change of the list. `None` if the list is fixed.
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         None
     }
 
-    /// Why a tool that is not listed now cannot be called, where there is more to say than that it is unknown.
+    /// Why an unlisted tool cannot be called, if there is more to say than that it is unknown.
     fn withheld(&self, _name: &str) -> Option<Fault> {
         None
     }
 
-    /// Arguments that mean the same as these, which do not fit the tool's schema, in another form that may. They are checked then.
+    /// Converts arguments that do not fit the tool's schema to an equivalent form that may fit. The result is checked again.
     fn restored(&self, _name: &str, _arguments: &Json) -> Option<Json> {
         None
     }
 
-    /// Does the work. The arguments fit the tool's schema. When the answer to a question is needed, [`Asker::ask`] gets it; in the newer
-    /// era of the protocol it stops the call, which is then made again from its start with the answer in [`Asker::returned`].
+    /// Calls a tool. The arguments fit its schema. If the call needs the user's answer, [`Asker::ask`] gets it; in the newer
+    /// era of the protocol it stops the call, which the client then repeats from the start with the answer in [`Asker::returned`].
     async fn call(&self, name: &str, arguments: Map<String, Json>, asker: &Asker) -> Result<Reply, Stop>;
 }
 
-/// How a server calls itself.
+/// Name, version and instructions of a server.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// Its name for machines.
+    /// The machine-readable name.
     pub name: &'static str,
-    /// Its name for people.
+    /// The display name.
     pub title: &'static str,
     /// Its version.
     pub version: &'static str,
-    /// What a model should know before it uses the tools.
+    /// Instructions for the model that uses the tools.
     pub instructions: Cow<'static, str>,
 }
 
-/// A tool as a client sees it.
+/// A tool's name, descriptions and schemas.
 #[derive(Clone, Debug)]
 pub struct ToolSpec {
     /// 1 to [`MAX_NAME_CHARS`] of `A-Z a-z 0-9 _ . -`.
     pub name: String,
-    /// Its name for people.
+    /// The display name.
     pub title: String,
-    /// What it does, for the model.
+    /// The description for the model.
     pub description: String,
-    /// JSON Schema of the arguments: an object.
+    /// JSON Schema of the arguments, an object.
     pub input: Json,
     /// JSON Schema of the structured result.
     pub output: Option<Json>,
-    /// What it does to the world.
+    /// The side effects.
     pub effect: Effect,
 }
 
-/// What a tool does to the world.
+/// The side effects of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It looks at what the server knows.
+    /// It reads what the server knows.
     Reads,
-    /// It makes the server look at something of a stranger's, and changes nothing for the user.
+    /// It makes the server fetch untrusted data, and changes nothing for the user.
     Fetches,
     /// It may spend, send or change something.
     Acts,
-    /// What the author of a tool on the user's machine claims. Never for tools of others.
+    /// Claims of the author of a tool on the user's computer. Never used for third-party tools.
     Claimed {
         /// It changes nothing.
         read_only: bool,
-        /// It may remove or overwrite something.
+        /// It may delete or overwrite something.
         destructive: bool,
-        /// A second call with the same arguments changes nothing more.
+        /// Repeating a call with the same arguments has no further effect.
         idempotent: bool,
-        /// It talks to systems outside this machine.
+        /// It uses systems outside this computer.
         open_world: bool,
     },
 }
@@ -98,56 +98,56 @@ pub enum Effect {
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// For clients that show text.
+    /// Text, for clients without structured content.
     pub text: String,
-    /// For those that read data.
+    /// Structured content.
     pub structured: Option<Json>,
 }
 
 impl Reply {
-    /// Data, and the same as compact text.
+    /// A reply with structured content, and the same as compact text.
     pub fn data(value: Json) -> Self {
         Self { text: value.to_string(), structured: Some(value) }
     }
 
-    /// Text alone.
+    /// A reply with text only.
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), structured: None }
     }
 }
 
-/// Why a call gives no result: a code of the vocabulary, and a sentence. Both are for the model to read.
+/// Why a call has no result: a code and a sentence. The model reads both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     /// The code.
     pub code: Code,
-    /// What happened, in a sentence. Escaped when it is sent.
+    /// What happened, in a sentence. It is escaped before it is sent.
     pub message: String,
-    /// More of it, as data.
+    /// Structured details.
     pub details: Option<Json>,
 }
 
 impl Fault {
-    /// A fault in the words of its code.
+    /// A fault with the title of its code as the message.
     pub fn new(code: Code) -> Self {
         Self { code, message: code.title().to_owned(), details: None }
     }
 
-    /// In other words.
+    /// Sets the message.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
         self
     }
 
-    /// With data.
+    /// Sets structured details.
     #[must_use]
     pub fn details(mut self, details: Json) -> Self {
         self.details = Some(details);
         self
     }
 
-    /// As data, with the hint of the code.
+    /// The fault as JSON, with the hint of the code.
     pub fn to_json(&self) -> Json {
         let mut error = json!({
             "code": self.code.id(),
@@ -175,16 +175,16 @@ pub struct Stop(pub(crate) Why);
 
 #[derive(Debug)]
 pub(crate) enum Why {
-    /// It failed.
+    /// The call failed.
     Fault(Fault),
-    /// The client has to ask its user, and to call again with the answer.
+    /// The client must ask its user, and repeat the call with the answer.
     Ask(Box<Question>),
-    /// The user would have to be asked, and cannot be.
+    /// The user's answer is required, but the client cannot ask.
     NotAskable(Fault),
 }
 
 impl Stop {
-    /// The fault, if it is one. Being sent back with a question is none.
+    /// The fault, if the call failed. A question to the user is not a fault.
     pub const fn fault(&self) -> Option<&Fault> {
         match &self.0 {
             Why::Fault(fault) | Why::NotAskable(fault) => Some(fault),

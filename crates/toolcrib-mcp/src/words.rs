@@ -1,8 +1,8 @@
-//! Texts that may stand under a name of ours.
+//! Texts that are allowed in fields with names of ours.
 //!
-//! A model takes what stands under our names for ours. So an untrusted text comes there only if it is one of the words that we
-//! have for such a field, or has a form in which nothing can be said: digits, an address, a time. Every other one comes under the same
-//! name with `untrusted_` before it, made inert.
+//! A model trusts fields with our names. So an untrusted text is allowed there only if it is one of the known words for
+//! that field, or has a form that cannot carry a message: digits, an address, a time. Any other text gets the same
+//! name with the prefix `untrusted_`, and is sanitised.
 
 use alloy_primitives::Address;
 use serde_json::Value as Json;
@@ -11,10 +11,10 @@ use toolcrib_core::time::parse_rfc3339;
 
 use crate::untrusted::inert;
 
-/// Longest text under a name that begins with `untrusted_`, where it stands in for a word, in characters.
+/// Maximum length of a text under a name with the prefix `untrusted_` that replaces a word, in characters.
 const MAX_CHARS: usize = 300;
 
-/// What a field may say.
+/// The allowed form of a field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     /// One of these.
@@ -27,7 +27,7 @@ pub(crate) enum Form {
     Digits,
     /// Decimal digits, perhaps with a point between them.
     Decimal,
-    /// A time as in RFC 3339.
+    /// An RFC 3339 time.
     Time,
     /// An EVM chain, as a number or as CAIP-2.
     Chain,
@@ -95,7 +95,7 @@ impl Form {
     }
 }
 
-/// Copies texts: under `ours` what has the form, and under `untrusted_` and that name what has not. Each row is the name in `from`, ours,
+/// Copies texts: valid ones to the field `ours`, others to that name with the prefix `untrusted_`. Each row is the name in `from`, ours,
 /// and the form.
 pub(crate) fn copy(from: &Json, to: &mut Json, rows: &[(&str, &str, Form)]) {
     for (name, ours, form) in rows {
@@ -107,12 +107,13 @@ pub(crate) fn copy(from: &Json, to: &mut Json, rows: &[(&str, &str, Form)]) {
     }
 }
 
-/// A cursor as a model sees it. It is an untrusted text that has to come back, so it is written in digits, which say nothing.
+/// Encodes a cursor for a model. A cursor is an untrusted text that the model must return, so it becomes hexadecimal digits,
+/// which cannot carry a message.
 pub(crate) fn seal_cursor(text: &str) -> String {
     alloy_primitives::hex::encode(text)
 }
 
-/// The cursor that was written in digits.
+/// Decodes a cursor from hexadecimal digits.
 pub(crate) fn open_cursor(digits: &str) -> Option<String> {
     String::from_utf8(alloy_primitives::hex::decode(digits).ok()?).ok()
 }

@@ -1,4 +1,4 @@
-//! Clients of both eras for tests: connected in memory, with a person behind them who does as a test says.
+//! Test clients of both eras: connected in memory, with a scripted user.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,26 +27,26 @@ pub enum Era {
 /// Both eras.
 pub const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
-/// What the person does when asked.
+/// How the user reacts to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Does {
-    /// Agrees, and fills in a form.
+    /// Accepts with this content of the form.
     Fills(Json),
-    /// Says no.
+    /// Declines.
     Declines,
     /// Closes the question without an answer.
     Cancels,
-    /// Has a client that cannot ask.
+    /// The client does not support elicitation.
     IsNotAsked,
 }
 
-/// A person and a client.
+/// A user with a client.
 #[derive(Clone)]
 pub struct Person {
     does: Does,
     /// The questions so far.
     pub asked: Arc<Mutex<Vec<String>>>,
-    /// Done while the person thinks.
+    /// Called while the user thinks.
     meanwhile: Option<Arc<dyn Fn() + Send + Sync>>,
     list_changes: Arc<AtomicUsize>,
 }
@@ -58,18 +58,18 @@ impl fmt::Debug for Person {
 }
 
 impl Person {
-    /// A person who does this when asked.
+    /// A user who reacts in this way.
     pub fn new(does: Does) -> Self {
         Self { does, asked: Arc::default(), meanwhile: None, list_changes: Arc::default() }
     }
 
-    /// The same, with something that happens while the person thinks.
+    /// Sets a callback that is called while the user thinks.
     pub fn meanwhile(mut self, done: impl Fn() + Send + Sync + 'static) -> Self {
         self.meanwhile = Some(Arc::new(done));
         self
     }
 
-    /// How often the server said that its list of tools changed.
+    /// Number of notifications that the tool list changed.
     pub fn list_changes(&self) -> usize {
         self.list_changes.load(Ordering::SeqCst)
     }
@@ -114,7 +114,7 @@ impl ClientHandler for Person {
 /// A client with a session.
 pub type Connected = RunningService<RoleClient, Person>;
 
-/// Connects a client to a server in memory. Every connection is a caller of its own.
+/// Connects a client to a server in memory. Every connection is its own caller.
 pub async fn connect(server: &Server, era: Era, person: Person) -> Connected {
     let (near, far) = tokio::io::duplex(1 << 20);
     let (read, write) = tokio::io::split(far);
@@ -132,12 +132,12 @@ pub fn params(name: &str, arguments: &Json) -> CallToolRequestParams {
     CallToolRequestParams::new(name.to_owned()).with_arguments(arguments.as_object().expect("an object").clone())
 }
 
-/// Calls a tool, with questions and all.
+/// Calls a tool, and answers its questions.
 pub async fn call(client: &Connected, name: &str, arguments: Json) -> Result<CallToolResult, ServiceError> {
     client.call_tool(params(name, &arguments)).await
 }
 
-/// The structured result of a call that succeeds.
+/// The structured result of a successful call.
 #[track_caller]
 pub fn data(result: Result<CallToolResult, ServiceError>) -> Json {
     let result = result.expect("a result");
@@ -148,7 +148,7 @@ pub fn data(result: Result<CallToolResult, ServiceError>) -> Json {
     structured
 }
 
-/// The code of a call that fails, whether as a result or as an error of the protocol.
+/// The code of a failed call, whether it is a tool result or a protocol error.
 #[track_caller]
 pub fn code(result: &Result<CallToolResult, ServiceError>) -> String {
     match result {
@@ -176,7 +176,7 @@ pub async fn first_round(client: &Connected, name: &str, arguments: &Json) -> In
     }
 }
 
-/// The next round, with the answer to its question. What it says is up to the test.
+/// The next round, with the answer to the question. Tests choose its contents.
 pub async fn next_round(
     client: &Connected,
     name: &str,
@@ -196,7 +196,7 @@ pub async fn next_round(
     }
 }
 
-/// What a client sends when its user agrees.
+/// The client's response when the user accepts.
 pub fn accepted(content: Json) -> Json {
     json!({"action": "accept", "content": content})
 }

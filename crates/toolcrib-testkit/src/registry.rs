@@ -24,12 +24,12 @@ pub struct RegistryChain {
     pub devchain: Arc<Devchain>,
     /// A client of the registry on it.
     pub registry: Registry,
-    /// A predicate that denies everyone.
+    /// A predicate that denies every account.
     pub deny_all: Address,
 }
 
 impl RegistryChain {
-    /// Starts a chain that shows [`START`], and deploys the registry.
+    /// Starts a chain at the time [`START`], and deploys the registry.
     pub async fn start() -> Self {
         let contracts = deploy::contracts().expect("the files fit each other");
         let mut builder = Devchain::builder(FixedClock(START));
@@ -45,13 +45,13 @@ impl RegistryChain {
         Self { devchain: Arc::new(devchain), registry, deny_all }
     }
 
-    /// Registers a tool and gives its id.
+    /// Registers a tool and returns its id.
     pub fn register(&self, account: usize, uri: &str, hash: B256, predicate: Option<Address>) -> U256 {
         self.send(account, &self.registry.register(uri, hash, predicate));
         tool_count(&self.devchain, self.registry.address())
     }
 
-    /// Sends a transaction of a development account, without the detour over a socket.
+    /// Sends a transaction of a development account in-process, without a socket.
     #[track_caller]
     pub fn send(&self, account: usize, call: &Call) {
         let request = json!([{ "from": DEV_ACCOUNTS[account], "to": call.to, "data": call.data, "gas": "0xf00000" }]);
@@ -61,7 +61,7 @@ impl RegistryChain {
     }
 }
 
-/// How many tools a registry has.
+/// Number of tools in a registry.
 pub(crate) fn tool_count(devchain: &Devchain, registry: Address) -> U256 {
     let selector = Bytes::copy_from_slice(&keccak256("toolCount()")[..4]);
     let answer = devchain.request("eth_call", json!([{ "to": registry, "data": selector }, "latest"])).expect("an answer");
@@ -81,7 +81,7 @@ pub fn manifest(endpoint: &str) -> Json {
     })
 }
 
-/// The hash of what is served, or some hash for bytes that have none.
+/// The hash of the served bytes, or a fixed hash for bytes that have none.
 pub fn hash_of(bytes: &[u8]) -> B256 {
     ToolManifest::parse(bytes, Mode::Consumer).canonical().map_or(B256::repeat_byte(7), |canonical| canonical.hash())
 }

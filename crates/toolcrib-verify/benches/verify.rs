@@ -1,12 +1,12 @@
-//! What verifying a tool costs, beside what cannot be avoided and beside Node.
+//! Benchmarks verification against its unavoidable minimum and against Node.js.
 //!
 //! - `judge` on a typical tool, alone;
-//! - `gather` + `judge` against TLS servers on loopback, a new connection each, 32 in flight, the chain's part preloaded; in the
-//!   same run a bare rustls handshake with a GET, and Node doing fetch, canonicalise, keccak and compare;
-//! - the same from 100 to 100,000 tools: the cost of one must not grow, nor memory.
+//! - `gather` + `judge` against TLS servers on loopback, a new connection each, 32 in flight, with the chain reads preloaded; in the
+//!   same run a bare rustls handshake with a GET, and Node.js doing fetch, canonicalisation, keccak and comparison;
+//! - the same from 100 to 100,000 tools: neither the cost per tool nor the memory may grow.
 //!
-//! The server is a process of its own, so that CPU time is the client's. Rounds take turns, and the median counts.
-//! `cargo bench -p toolcrib-verify` measures; with `-- --quick` it only shows that everything runs and agrees.
+//! The server is a separate process, so that the CPU time is the client's. Rounds take turns, and the median counts.
+//! `cargo bench -p toolcrib-verify` measures; with `-- --quick` it only checks that everything runs and agrees.
 #![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ const PATH: &str = "/.well-known/ai-tool/bench.json";
 const CREATOR: Address = address!("5aaeb6053f3e94c9b9a09f33669435e7ef1beaed");
 const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
 
-/// Requests under way at a time.
+/// Requests in flight.
 const IN_FLIGHT: usize = 32;
 
 fn main() {
@@ -60,7 +60,7 @@ fn main() {
     growing(&runtime, &world, quick);
 }
 
-/// `judge` alone, on evidence that was really gathered.
+/// Measures `judge` alone, on evidence gathered over the network.
 fn judging(runtime: &tokio::runtime::Runtime, world: &World, quick: bool) {
     let evidence = runtime.block_on(async { world.verifier().gather(&world.tool(1), Depth::Checks).await.expect("gathered") });
     let policy = Policy::default();
@@ -79,7 +79,7 @@ fn judging(runtime: &tokio::runtime::Runtime, world: &World, quick: bool) {
     println!("judge, a manifest of {} bytes: {:.1} µs CPU (best {:.1})", world.manifest.len(), rounds[4], rounds[0]);
 }
 
-/// Ours, the bare handshake and Node, in turns.
+/// Measures our verifier, the bare handshake and Node.js in turns.
 fn side_by_side(runtime: &tokio::runtime::Runtime, world: &World, quick: bool) {
     let (count, rounds) = if quick { (64, 1) } else { (2_000, 5) };
     let mut node = Node::start(world);
@@ -92,7 +92,7 @@ fn side_by_side(runtime: &tokio::runtime::Runtime, world: &World, quick: bool) {
         if let Some(node) = &mut node {
             lines.push(("Node", node.run(count)));
         }
-        // The first round warms up.
+        // The first round is a warm-up.
         if round > 0 {
             for (name, spent) in lines {
                 results.entry(name).or_default().push(spent);
@@ -119,7 +119,7 @@ fn side_by_side(runtime: &tokio::runtime::Runtime, world: &World, quick: bool) {
     }
 }
 
-/// The cost of one tool as their number grows, and the memory that all of them take.
+/// Measures the cost per tool and the peak memory as the number of tools grows.
 fn growing(runtime: &tokio::runtime::Runtime, world: &World, quick: bool) {
     let counts: &[u32] = if quick { &[100] } else { &[100, 1_000, 10_000, 100_000] };
     println!("as their number grows:");
@@ -134,7 +134,7 @@ fn growing(runtime: &tokio::runtime::Runtime, world: &World, quick: bool) {
     }
 }
 
-/// The server, and what clients need to know about it.
+/// The server, and the connection data for its clients.
 struct World {
     server: Child,
     port: u16,
@@ -151,7 +151,7 @@ impl World {
         std::fs::create_dir_all(&folder).expect("a folder");
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // With the name that certificates have by themselves, Node takes the leaf for self-signed.
+        // With rcgen's default name, Node.js would take the leaf for self-signed.
         params.distinguished_name.push(DnType::CommonName, "bench authority");
         let key = KeyPair::generate().expect("a key");
         let authority = params.self_signed(&key).expect("a certificate");
@@ -208,7 +208,7 @@ impl World {
         .await;
     }
 
-    /// The least that anybody must do: a handshake, a request, and reading the answer.
+    /// The unavoidable minimum: a handshake, a request, and reading the response.
     async fn bare(&self, count: u32) {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.clone()).expect("an authority");
@@ -260,7 +260,7 @@ async fn in_flight<F: Future<Output = ()> + Send + 'static>(count: u32, task: im
     }
 }
 
-/// A tool whose registry was read before.
+/// A tool whose chain reads are preloaded.
 struct Preloaded {
     id: U256,
     hash: B256,
@@ -296,7 +296,7 @@ impl Resolve for OnePublicAddress {
     }
 }
 
-/// Leads every address to the server on loopback.
+/// Connects every address to the server on loopback.
 #[derive(Debug)]
 struct ToLoopback {
     port: u16,
@@ -316,7 +316,7 @@ fn loopback(next: &AtomicU32) -> Ipv4Addr {
     Ipv4Addr::new(127, 1 + (a & 3), b, c.max(1))
 }
 
-/// Node, doing the same with its own means.
+/// A Node.js process that does the same with its built-in modules.
 struct Node {
     process: Child,
     input: ChildStdin,
@@ -344,7 +344,7 @@ impl Node {
         Some(Self { process, input, output })
     }
 
-    /// CPU and wall time in microseconds, as Node counts its own.
+    /// Returns CPU and wall time in microseconds, as measured by Node.js.
     fn run(&mut self, count: u32) -> (f64, f64) {
         writeln!(self.input, "{count}").expect("Node listens");
         let mut line = String::new();
@@ -361,7 +361,7 @@ impl Drop for Node {
     }
 }
 
-/// Serves the manifest until its standard input ends.
+/// Serves the manifest until standard input ends.
 fn serve(folder: &Path) {
     let read = |name: &str| std::fs::read(folder.join(name)).expect("readable");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -382,7 +382,7 @@ fn serve(folder: &Path) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let (gone, mut is_gone) = tokio::sync::oneshot::channel();
     std::thread::spawn(|| {
-        // The parent holds the other end: when it goes, so do we.
+        // The parent process holds the other end: exit when it does.
         let _ = std::io::stdin().read(&mut [0]);
         let _ = gone.send(());
     });
@@ -414,7 +414,7 @@ fn serve(folder: &Path) {
     });
 }
 
-/// A manifest as authors write them: two schemas with a dozen fields, a price, tags; some 3 KiB.
+/// A typical manifest: two schemas with a dozen fields, a price, tags; about 3 KiB.
 fn typical() -> String {
     let field = |name: &str| {
         format!(
@@ -456,7 +456,7 @@ fn typical() -> String {
     )
 }
 
-/// CPU and wall time of a closure in microseconds.
+/// Measures CPU and wall time of a closure in microseconds.
 fn measure(run: impl FnOnce()) -> (f64, f64) {
     let (cpu_before, wall) = (cpu(), Instant::now());
     run();
@@ -473,7 +473,7 @@ fn cpu() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
-/// The most memory that this process ever had, in bytes.
+/// Peak memory of this process in bytes.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();

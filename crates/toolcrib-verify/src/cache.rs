@@ -1,4 +1,4 @@
-//! Verifications that may be used again for a short while.
+//! A short-lived cache of successful verifications.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,15 @@ use toolcrib_judge::{Policy, Report};
 use crate::gather::{Depth, Verifier};
 use crate::{Error, ToolSource, Verified};
 
-/// Most tools that are remembered. A manifest has a megabyte at the most, usually a few kilobytes.
+/// Maximum number of cached tools. A manifest has at most a megabyte, usually a few kilobytes.
 pub const MAX_ENTRIES: usize = 1_024;
 
-/// Remembers verified tools for as long as they are fresh.
+/// Caches verified tools for as long as they are fresh.
 ///
-/// What it gives out is a success of this process. A verification that fails, or that could not be made, removes what was
-/// remembered before it: there is no falling back to yesterday. Callers that ask for the same tool at once share one
-/// verification, whether it succeeds or not; those who come later ask again. Where nothing may be remembered (a window of 0)
+/// It returns only successes of this process. A verification that fails, or cannot be made, removes the cached success of
+/// the same tool: there is no fallback to stale results. Concurrent callers for the same tool share one
+/// verification, whether it succeeds or not; later callers start a new one. If the policy allows no caching (a window of 0),
+/// each caller gets its own verification.
 /// each success is its caller's own.
 #[derive(Debug)]
 pub struct Cache {
@@ -27,44 +28,44 @@ pub struct Cache {
     slots: Mutex<HashMap<ToolRef, Arc<Slot>>>,
 }
 
-/// One tool. The lock is held while it is verified, so that others wait for the outcome.
+/// One tool. The lock is held during its verification, so that others wait for the result.
 #[derive(Debug, Default)]
 struct Slot {
     state: AsyncMutex<State>,
-    /// Those who now ask for this tool, the one who verifies it included.
+    /// The callers currently asking for this tool, including the one that verifies it.
     callers: Mutex<Callers>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     known: Option<Arc<Verified<ToolManifest>>>,
-    /// The last refusal and the number of its verification, for those who waited for it.
+    /// The last failed report and the number of its verification, for callers that waited for it.
     refused: Option<(u64, Box<Report>)>,
 }
 
 #[derive(Debug, Default)]
 struct Callers {
     waiting: usize,
-    /// How many verifications have ended.
+    /// Number of finished verifications.
     ended: u64,
 }
 
-/// What [`Cache::get`] found.
+/// The result of [`Cache::get`].
 #[derive(Debug)]
 pub enum Cached {
     /// The tool may be used.
     Usable(Arc<Verified<ToolManifest>>),
-    /// It may not, for these reasons.
+    /// The tool must not be used, for the reasons in the report.
     Refused(Box<Report>),
 }
 
 impl Cache {
-    /// A cache under a policy, whose window is the longest that anything is remembered for.
+    /// A cache with a policy, whose window is the maximum time that a success is cached.
     pub fn new(verifier: Verifier, policy: Policy) -> Self {
         Self { verifier, policy, slots: Mutex::default() }
     }
 
-    /// The tool as it was verified a short while ago, or as it is verified now.
+    /// Returns the cached verification of the tool, or verifies it now.
     pub async fn get(&self, source: &impl ToolSource) -> Result<Cached, Error> {
         let slot = self.slot(source.tool());
         let (_place, asked) = slot.enter();
@@ -72,11 +73,11 @@ impl Cache {
         if let Some(verified) = state.known.as_ref().filter(|verified| self.is_usable(verified)) {
             return Ok(Cached::Usable(Arc::clone(verified)));
         }
-        // Refused while this caller waited: asking again at once would only make the next one wait.
+        // The verification failed while this caller waited: verifying again at once would only delay the next caller.
         if let Some((_, report)) = state.refused.as_ref().filter(|(number, _)| *number > asked) {
             return Ok(Cached::Refused(report.clone()));
         }
-        // Whatever comes next, the old one is gone.
+        // Whatever the result, the old success is gone.
         *state = State::default();
         let live = self.verifier.live(source, &self.policy, Depth::Checks).await?;
         Ok(match live.verified {
@@ -93,22 +94,22 @@ impl Cache {
         })
     }
 
-    /// Forgets a tool, such as after an event that says it changed.
+    /// Removes a tool, such as after an event that reports a change.
     pub fn forget(&self, tool: &ToolRef) {
         self.lock().remove(tool);
     }
 
-    /// How many tools it has room taken for, fresh or not.
+    /// Number of cached tools, fresh or not.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether it knows nothing.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// A window of nothing means now and not in the same second: paths that pay or sign verify each time.
+    /// With a window of 0, no success is reused, not even in the same second: callers that pay or sign verify each time.
     fn is_usable(&self, verified: &Verified<ToolManifest>) -> bool {
         verified.report().freshness.window > 0 && verified.is_fresh(self.verifier.clock.now())
     }
@@ -117,12 +118,12 @@ impl Cache {
         let mut slots = self.lock();
         if slots.len() >= MAX_ENTRIES && !slots.contains_key(&tool) {
             let now = self.verifier.clock.now();
-            // Slots in use stay: somebody waits for them.
+            // Keep slots that are in use: callers wait for them.
             slots.retain(|_, slot| {
                 slot.state.try_lock().map_or(true, |state| state.known.as_ref().is_some_and(|verified| verified.is_fresh(now)))
             });
             if slots.len() >= MAX_ENTRIES {
-                // All fresh: forgetting one costs a verification, nothing else.
+                // All are fresh: removing one only costs another verification.
                 if let Some(any) = slots.keys().next().copied() {
                     slots.remove(&any);
                 }
@@ -137,14 +138,14 @@ impl Cache {
 }
 
 impl Slot {
-    /// Counts a caller in, until the place is dropped, and tells how many verifications had ended by then.
+    /// Counts a caller until the returned guard is dropped. Also returns the number of verifications finished so far.
     fn enter(&self) -> (Place<'_>, u64) {
         let mut callers = self.callers();
         callers.waiting += 1;
         (Place(self), callers.ended)
     }
 
-    /// Notes that a verification ended. Gives its number if anybody waits for the outcome.
+    /// Counts a finished verification. Returns its number if other callers wait for the result.
     fn end(&self) -> Option<u64> {
         let mut callers = self.callers();
         callers.ended += 1;
@@ -156,7 +157,7 @@ impl Slot {
     }
 }
 
-/// A caller, counted.
+/// A guard that counts one caller.
 #[derive(Debug)]
 struct Place<'s>(&'s Slot);
 

@@ -1,4 +1,4 @@
-//! Gathering: one read of the chain, one fetch, at most one more read.
+//! Gathering evidence: one read of the chain, one fetch, at most one more read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use toolcrib_judge::{Policy, judge_whole};
 
 use crate::{Error, ToolSource};
 
-/// Most bytes of an attestation report. Nitro documents and quotes have a few kilobytes, with certificates some tens.
+/// Maximum size of an attestation report. Nitro documents and quotes have a few kilobytes, with certificates some tens.
 pub const ATTESTATION_MAX_BYTES: usize = 256 << 10;
 
 /// How much is gathered.
@@ -25,7 +25,7 @@ pub const ATTESTATION_MAX_BYTES: usize = 256 << 10;
 pub enum Depth {
     /// What the four checks need: the configuration and the manifest.
     Checks,
-    /// Also the registry's code, the predicate, and the attestation report where the manifest names one.
+    /// Also the registry's code, the predicate, and the attestation report if the manifest names one.
     Full,
 }
 
@@ -45,24 +45,24 @@ impl fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// A verifier that fetches through `door`. `gatherer` names the program in the evidence, such as `toolcrib 1.0.0`.
+    /// A verifier that fetches through `door`. `gatherer` identifies the program in the evidence, such as `toolcrib 1.0.0`.
     pub fn new(door: Untrusted, clock: Arc<dyn Clock + Send + Sync>, gatherer: &str) -> Self {
         Self { door, clock, gatherer: gatherer.into(), limits: Limits::MANIFEST }
     }
 
-    /// With other limits for every fetch. A larger body is of no use: what is read stops at [`json::MAX_BYTES`].
+    /// Sets other limits for every fetch. Raising the body limit has no effect: parsing stops at [`json::MAX_BYTES`].
     #[must_use]
     pub const fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The longest time that a fetch may take.
+    /// The time limit of a fetch.
     pub const fn time(&self) -> Duration {
         self.limits.total
     }
 
-    /// The same with at most `time` for every fetch.
+    /// The same verifier with a time limit of at most `time` for every fetch.
     #[must_use]
     pub fn within(&self, time: Duration) -> Self {
         let mut verifier = self.clone();
@@ -70,7 +70,7 @@ impl Verifier {
         verifier
     }
 
-    /// Gathers evidence about a registered tool. Fails only when the chain cannot be asked.
+    /// Gathers evidence about a registered tool. Fails only if the chain cannot be read.
     pub async fn gather(&self, source: &impl ToolSource, depth: Depth) -> Result<Evidence, Error> {
         let tool = source.tool();
         let mut evidence = Evidence::new(&*self.gatherer, self.clock.now());
@@ -97,7 +97,7 @@ impl Verifier {
         Ok(evidence)
     }
 
-    /// Gathers what can be had without a chain: the manifest behind a metadata URI.
+    /// Gathers evidence that needs no chain: the manifest at a metadata URI.
     pub async fn gather_url(&self, metadata_uri: &str) -> Evidence {
         let mut evidence = Evidence::new(&*self.gatherer, self.clock.now());
         evidence.url = Some(metadata_uri.to_owned());
@@ -107,13 +107,13 @@ impl Verifier {
         evidence
     }
 
-    /// Fetches what is served at a metadata URI that is about to be committed on `chain`. An author looks before paying; nothing
-    /// is judged, and no evidence comes of it.
+    /// Fetches the manifest at a metadata URI that is about to be committed on `chain`, so that an author can check it before paying. It
+    /// is not judged, and not recorded as evidence.
     pub async fn fetch_manifest(&self, uri: &WellKnown, chain: u64) -> Exchange {
         self.door.get(&Target::file(uri.url(), Some(chain)).limits(self.limits)).await
     }
 
-    /// Fetches the attestation report, of verified manifests only: nobody else names hosts for us to visit.
+    /// Fetches the attestation report, only for verified manifests: other documents must not choose the hosts that are contacted.
     async fn attestation(&self, evidence: &Evidence) -> Option<AttestationFetch> {
         let (_, manifest) = judge_whole(evidence, &Policy::default(), evidence.gathered_at);
         let manifest = manifest?;
@@ -133,19 +133,20 @@ fn registered_uri(read: &ConfigRead) -> Option<&str> {
     }
 }
 
-/// The document that was served, if it came whole and is one.
+/// Parses the served document, if the response is complete and valid.
 fn read(exchange: &Exchange) -> Option<Document> {
     let response = exchange.complete()?;
     json::read_foreign(response.body.as_bytes(), ToolManifest::LIMITS, ToolManifest::MAX_VALUES).document
 }
 
-/// Whether the served document has the committed hash. One without a hash is no reason to ask the chain again.
+/// Whether the served document has the committed hash. A document without a hash counts as committed: reading the chain
+/// again would not help.
 fn is_committed(document: &Document, reads: &ChainReads) -> bool {
     let Some(ToolState::Present(config)) = reads.config.last().map(|read| &read.state) else { return true };
     Canonical::of(document).is_none_or(|canonical| canonical.hash() == config.manifest_hash)
 }
 
-/// Whether the document has an attestation block, true or not.
+/// Whether the document has an attestation block, valid or not.
 fn names_report(document: &Document) -> bool {
     document.root().get("verifiability").and_then(|claims| claims.get("attestation")).is_some()
 }

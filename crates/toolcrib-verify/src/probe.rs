@@ -1,7 +1,7 @@
-//! The live probe: what an endpoint answers to a call without payment.
+//! The live probe: how an endpoint responds to a call without payment.
 //!
-//! A POST with an empty object, and a GET when nothing is there for POST. No argument that anybody could act on is sent, nothing
-//! is signed or paid, redirects are noted and not followed. [`judge_probe`] judges the answers.
+//! Sends a POST with an empty object, and a GET if the endpoint does not support POST. The requests have no arguments that an endpoint
+//! could act on; nothing is signed or paid; redirects are recorded and not followed. [`judge_probe`] judges the responses.
 
 use toolcrib_core::codes;
 use toolcrib_core::tool::ToolManifest;
@@ -12,10 +12,10 @@ use toolcrib_x402::{MAX_BODY_BYTES, ProbeAnswer, ProbeReport, Subject, judge_pro
 
 use crate::{Verified, Verifier};
 
-/// What is sent: an object without arguments.
+/// The request body: an object without arguments.
 const NOTHING: &[u8] = b"{}";
 
-/// The requests of a probe and what came of them.
+/// The exchanges of a probe.
 #[derive(Clone, Debug)]
 pub struct Probe {
     /// One exchange, or two.
@@ -28,8 +28,8 @@ impl Verifier {
         self.probe_at(verified.manifest().endpoint(), Some(verified.tool().chain)).await
     }
 
-    /// Probes an endpoint that **the user** named. Never call it with a URL out of a manifest that was not verified. `dev_chain` is the
-    /// chain whose development world a host below `localhost` is in.
+    /// Probes an endpoint that **the user** named. Never call it with a URL from an unverified manifest. `dev_chain` is the
+    /// chain of the development environment for hosts below `localhost`.
     pub async fn probe_url(&self, endpoint: &HttpsUrl, dev_chain: Option<u64>) -> Probe {
         self.probe_at(endpoint, dev_chain).await
     }
@@ -38,13 +38,13 @@ impl Verifier {
         let mut limits = Limits::MANIFEST;
         limits.body = MAX_BODY_BYTES;
         let target = Target::endpoint(endpoint, chain).limits(limits);
-        // Both are plain names and values, so nothing is refused.
+        // Both are valid names and values, so neither is rejected.
         let headers = Headers::new()
             .with("content-type", "application/json")
             .and_then(|headers| headers.with("accept", "application/json"))
             .unwrap_or_default();
         let mut exchanges = vec![self.door.post(&target, &headers, NOTHING).await];
-        // The statuses that say that there is nothing for this method.
+        // Statuses that mean that the endpoint does not support the method.
         if exchanges.iter().filter_map(Exchange::complete).any(|answer| matches!(answer.status, 404 | 405 | 410 | 501)) {
             exchanges.push(self.door.get(&target).await);
         }
@@ -53,23 +53,23 @@ impl Verifier {
 }
 
 impl Probe {
-    /// The verdict, beside what the manifest says if there is one. Without it the answer is judged by itself.
+    /// Judges the responses, compared with the manifest if there is one, and by themselves otherwise.
     pub fn judge(&self, subject: Option<&Subject<'_>>) -> ProbeReport {
         let answers: Vec<_> = self.exchanges.iter().filter_map(answer).collect();
         let nobody = Subject { pricing: &[], is_gated: false, creator: None };
         let mut report = judge_probe(&answers, subject.unwrap_or(&nobody));
         if subject.is_none() {
-            // Nobody said that calls are free.
+            // Without a manifest, calls are not known to be free.
             let compared = [codes::probe::ASKS_MORE, codes::probe::NEEDLESS_CHALLENGE, codes::probe::OPERATOR_UNSTATED];
             report.findings.retain(|finding| !compared.contains(&finding.code));
             report.agrees = None;
         }
-        // Why there was no answer says more than that there was none.
+        // The reason for a missing response is more useful than the fact.
         report.findings.extend(self.failures().map(Failure::finding));
         report
     }
 
-    /// Why nothing can be said about the endpoint, if our own network may be at fault.
+    /// Why the probe is inconclusive, if the client's own network may be at fault.
     pub fn unclear(&self) -> Option<&Failure> {
         self.exchanges.first()?.failure.as_ref().filter(|failure| codes::fetch::is_transient(failure.code))
     }
@@ -85,7 +85,7 @@ fn answer(exchange: &Exchange) -> Option<ProbeAnswer> {
         method: match exchange.method {
             Method::Get => toolcrib_x402::Method::Get,
             Method::Post => toolcrib_x402::Method::Post,
-            // Endpoints are not asked to remove anything.
+            // Endpoints are never sent DELETE.
             Method::Delete => return None,
         },
         status: response.status,

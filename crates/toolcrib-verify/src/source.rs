@@ -1,4 +1,4 @@
-//! Where the chain's part of the evidence comes from.
+//! Sources of the chain's part of the evidence.
 
 use std::future::Future;
 
@@ -10,19 +10,19 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_judge::evidence::{ChainReads, ConfigRead, ContractFact, PredicateFacts, Registration, ToolConfig, ToolState};
 
-/// Whoever can tell what a registry says about one tool: a node, or an index that has read it already.
+/// A source of a registry's data about one tool: a node, or an index that has read it already.
 pub trait ToolSource: Sync {
     /// The tool.
     fn tool(&self) -> ToolRef;
 
-    /// Reads the configuration now. Asked once, and a second time when what is served does not match.
+    /// Reads the configuration now. Called once, and again if the served manifest does not match.
     fn config(&self) -> impl Future<Output = Result<ConfigRead, Error>> + Send;
 
-    /// Adds what the predicate says, the registry's code and the time of registration to `reads`.
+    /// Adds the predicate's answers, the registry's code and the time of registration to `reads`.
     fn details(&self, reads: ChainReads) -> impl Future<Output = Result<ChainReads, Error>> + Send;
 }
 
-/// A tool of a registry that is asked through a node.
+/// A tool whose registry is read through a node.
 #[derive(Clone, Debug)]
 pub struct Onchain {
     registry: Registry,
@@ -46,15 +46,15 @@ impl Onchain {
         self.id
     }
 
-    /// With the time of registration, for those who know it. Otherwise the node is asked once, and may refuse.
+    /// Sets the time of registration, if you know it. Otherwise the node is asked once, and may refuse.
     #[must_use]
     pub const fn registered(mut self, block: u64, at: UnixTime) -> Self {
         self.registration = Some(Registration { block, at });
         self
     }
 
-    /// The time of registration says something about the certificate and nothing about the four checks, so a node that does not
-    /// tell is no failure.
+    /// Reads the time of registration. It matters for the certificate, but not for the four checks, so a node's refusal
+    /// is not a failure.
     async fn look_up_registration(&self) -> Option<Registration> {
         let (block, seconds) = self.registry.registered_at(self.id).await.ok().flatten()?;
         Some(Registration { block, at: UnixTime::from_seconds(i64::try_from(seconds).ok()?) })
@@ -94,10 +94,10 @@ impl ToolSource for Onchain {
     }
 }
 
-/// Most contracts of requirements that are looked for. Our own predicates take at most twelve.
+/// Maximum number of contracts in requirements that are read. Our own predicates accept at most twelve.
 const MAX_CONTRACTS: usize = 16;
 
-/// What was learnt about a predicate, as plain data.
+/// Converts an introspection to plain data.
 fn facts(introspection: Introspection) -> PredicateFacts {
     PredicateFacts {
         address: introspection.address,

@@ -1,4 +1,4 @@
-//! The value that proves a fresh verification.
+//! A type that proves a fresh verification.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use toolcrib_judge::{Policy, Report, judge_whole};
 use crate::gather::{Depth, Verifier};
 use crate::{Error, ToolSource};
 
-/// A manifest that passed all four checks and every rule, on evidence that this process gathered itself.
+/// A manifest that passed all four checks and every rule, based on evidence that this process gathered itself.
 ///
-/// It is neither cloneable nor deserialisable and has no public constructor: the only way to one is [`Verifier::live`].
+/// It can neither be cloned nor deserialised and has no public constructor: the only way to get one is [`Verifier::live`].
 ///
 /// ```compile_fail
 /// fn copy<M>(verified: &toolcrib_verify::Verified<M>) -> toolcrib_verify::Verified<M> {
@@ -59,7 +59,7 @@ impl<M> Verified<M> {
         self.tool
     }
 
-    /// What was found beside the point.
+    /// The report of the verification, with all minor findings.
     pub const fn report(&self) -> &Report {
         &self.report
     }
@@ -69,13 +69,13 @@ impl<M> Verified<M> {
         self.report.freshness.gathered_at
     }
 
-    /// Whether it may still be used at `now`, by the window of the policy that it was verified under and `maxAge`.
+    /// Whether it may still be used at `now`, according to `maxAge` and the window of the policy that it was verified with.
     pub const fn is_fresh(&self, now: UnixTime) -> bool {
         let age = now.since(self.at());
         age >= 0 && age.unsigned_abs() <= self.report.freshness.window
     }
 
-    /// Whether it may be used at `now` where only `seconds` are allowed.
+    /// Whether it may be used at `now` if at most `seconds` are allowed.
     pub const fn is_fresh_within(&self, now: UnixTime, seconds: u64) -> bool {
         let age = now.since(self.at());
         self.is_fresh(now) && age >= 0 && age.unsigned_abs() <= seconds
@@ -88,12 +88,12 @@ impl<M> fmt::Debug for Verified<M> {
     }
 }
 
-/// The outcome of verifying now.
+/// The result of a live verification.
 #[derive(Debug)]
 pub struct Live {
-    /// What was found, in words.
+    /// The findings.
     pub report: Report,
-    /// What it was found from, for the record.
+    /// The evidence that the report is based on, for the record.
     pub evidence: Evidence,
     /// The proof, if the tool may be shown to an agent or called.
     pub verified: Option<Verified<ToolManifest>>,
@@ -102,10 +102,10 @@ pub struct Live {
 impl Verifier {
     /// Verifies a tool now.
     pub async fn live(&self, source: &impl ToolSource, policy: &Policy, depth: Depth) -> Result<Live, Error> {
-        // The code of the registry is part of the details.
+        // The registry's code is read with the details only.
         let depth = if policy.pinned_registry_code.is_some() { Depth::Full } else { depth };
         let evidence = self.gather(source, depth).await?;
-        // The time of gathering, so that a policy without a window can be met: what counts is that it happened just now.
+        // Judge at the time of gathering, so that a policy without a window can succeed: the evidence was gathered just now.
         let (report, manifest) = judge_whole(&evidence, policy, evidence.gathered_at);
         let verified = manifest.filter(|_| report.is_usable()).map(|manifest| Verified {
             manifest,

@@ -1,17 +1,17 @@
-//! What judging and resolving names costs, without a network and over loopback.
+//! Benchmarks judging and resolving names, without a network and over loopback.
 //!
 //! - `judge` on the evidence of one verified name: parsing, canonical bytes, SHA-256, recovery of the signer;
-//! - 10,000 names through the resolver, with doubles in this process in place of DNS, gateways and a node: first with an empty cache, then
-//!   again. The doubles answer at once, so this is the cost of resolution itself;
+//! - 10,000 names through the resolver, with in-process test doubles for DNS, gateways and a node: first with an empty cache, then
+//!   again. The doubles respond at once, so this is the cost of resolution itself;
 //! - the same names through the resolver with its real sources: `DnsSource` over UDP, `Gateways` over HTTP, and `Fns` on a `Chain` over
-//!   JSON-RPC, against servers on loopback. The first pass retrieves every manifest; the second re-checks, with content from the cache,
-//!   and TXT records and holders read anew. The target is 500 names a second.
+//!   JSON-RPC, against servers on loopback. The first pass retrieves every manifest; the second re-checks, with cached content,
+//!   and with TXT records and owners read again. The target is 500 names per second.
 //!
-//! The servers on loopback run in this process on a thread of their own and compete with the resolver for the same cores; their CPU time
-//! is also shown apart. Not included: TLS, DNSSEC, network latency (a re-check makes four requests one after the other), rate limits of
+//! The servers on loopback run on their own thread of this process and compete with the resolver for the same cores; their CPU time
+//! is also shown separately. Not included: TLS, DNSSEC, network latency (a re-check makes four sequential requests), rate limits of
 //! gateways and nodes, several sources or a quorum of nodes, and a memory in a file.
 //!
-//! `cargo bench -p toolcrib-agent --bench resolve` measures; with `-- --quick` it only shows that everything runs and agrees.
+//! `cargo bench -p toolcrib-agent --bench resolve` measures; with `-- --quick` it only checks that everything runs and agrees.
 #![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
 
 use std::collections::HashMap;
@@ -44,10 +44,10 @@ use servers::Servers;
 
 const NOW: UnixTime = UnixTime::from_seconds(1_780_000_000);
 
-/// Names under way at a time.
+/// Names in flight.
 const IN_FLIGHT: usize = 32;
 
-/// Names a second that a re-check over loopback has to reach.
+/// Target of a re-check over loopback, in names per second.
 const TARGET: f64 = 500.0;
 
 fn main() {
@@ -60,7 +60,7 @@ fn main() {
     over_loopback(&runtime, &world, quick);
 }
 
-/// `judge` alone, on evidence that was really gathered.
+/// Measures `judge` alone, on evidence gathered by the resolver.
 fn judging(runtime: &tokio::runtime::Runtime, world: &Arc<World>, quick: bool) {
     let resolution = runtime.block_on(world.resolver().resolve(&name(0)));
     assert!(resolution.report.is_usable(), "{:?}", resolution.report.findings);
@@ -80,7 +80,7 @@ fn judging(runtime: &tokio::runtime::Runtime, world: &Arc<World>, quick: bool) {
     println!("judge, a manifest of {bytes} bytes: {:.1} µs CPU (median of 9), best {:.1} µs", rounds[4], rounds[0]);
 }
 
-/// All names, with an empty cache and again.
+/// Measures all names, with an empty cache and again.
 fn resolving(runtime: &tokio::runtime::Runtime, world: &Arc<World>) {
     let resolver = Arc::new(world.resolver());
     for pass in ["first resolution", "again"] {
@@ -105,7 +105,7 @@ fn resolving(runtime: &tokio::runtime::Runtime, world: &Arc<World>) {
     }
 }
 
-/// All names with the real sources, against servers on loopback: with an empty cache, and again.
+/// Measures all names with the real sources, against servers on loopback: with an empty cache, and again.
 fn over_loopback(runtime: &tokio::runtime::Runtime, world: &Arc<World>, quick: bool) {
     let servers = Servers::start(world);
     let resolver = Resolver::new(Arc::new(servers.gateways()), Arc::new(FixedClock(NOW)), "bench");
@@ -176,7 +176,7 @@ fn name(at: usize) -> AgtDomain {
     AgtDomain::parse(&format!("agent-{at}.agt")).expect("a name")
 }
 
-/// Every source in one: the manifests of all names, signed by one key.
+/// A test double for every source: the manifests of all names, signed with one key.
 struct World {
     names: usize,
     key: PrivateKeySigner,
@@ -197,7 +197,7 @@ impl World {
         world
     }
 
-    /// The example of the specification, with a name, an owner and a signature of its own.
+    /// The specification's example with this name, the owner, and a valid signature.
     fn manifest(&self, domain: &AgtDomain) -> String {
         let fields = json!({
             "agt": "1.0", "domain": domain.as_str(), "name": "Example Agent", "description": "Research and source citation agent.",

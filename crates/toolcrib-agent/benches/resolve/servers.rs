@@ -1,6 +1,6 @@
 //! A name server, an IPFS gateway and a JSON-RPC node on loopback, for the names of [`World`].
 //!
-//! All of them run on one thread with a runtime of its own, so that their CPU time can be told from that of the resolver.
+//! All of them run on one thread with its own runtime, so that their CPU time can be measured apart from the resolver's.
 
 use std::collections::HashSet;
 use std::future::pending;
@@ -29,10 +29,10 @@ use crate::{IN_FLIGHT, NOW, World, name, time_of};
 /// The height of the chain head.
 const HEAD: &str = "0x4c4b400";
 
-/// Its hash, by which everything else is read.
+/// Its hash, which pins all other reads.
 const HEAD_HASH: B256 = B256::repeat_byte(0x4c);
 
-/// The servers, which run until the process ends.
+/// The servers. They run until the process exits.
 pub(crate) struct Servers {
     dns: SocketAddr,
     gateway: SocketAddr,
@@ -41,7 +41,7 @@ pub(crate) struct Servers {
     thread: Handle,
 }
 
-/// Requests so far.
+/// Number of requests so far.
 #[derive(Default)]
 struct Counts {
     questions: AtomicU64,
@@ -53,9 +53,9 @@ struct Counts {
 /// A copy of the request counts.
 #[derive(Clone, Copy)]
 pub(crate) struct Requests {
-    /// Questions to the name server.
+    /// Queries to the name server.
     pub(crate) questions: u64,
-    /// Blocks asked from the gateway.
+    /// Block requests to the gateway.
     pub(crate) blocks: u64,
     /// JSON-RPC requests to the node.
     pub(crate) calls: u64,
@@ -98,14 +98,14 @@ impl Servers {
         servers
     }
 
-    /// DNS over UDP, asked of the name server.
+    /// A DNS source over UDP with the name server.
     pub(crate) fn dns(&self) -> DnsSource {
         let mut settings = DnsSettings::default();
         settings.servers = vec![DnsServer::udp(self.dns)];
         DnsSource::new(settings).expect("sound settings")
     }
 
-    /// The gateway, with a client that keeps as many connections as names are in flight.
+    /// The gateway, with a client that keeps as many connections alive as names are in flight.
     pub(crate) fn gateways(&self) -> Gateways {
         let concurrency = Concurrency { total: IN_FLIGHT, host: IN_FLIGHT };
         let client = Configured::builder(FixedClock(NOW)).concurrency(concurrency).keep_alive(KeepAlive::matching(concurrency));
@@ -121,7 +121,7 @@ impl Servers {
         Fns::new(Chain::lazy(config).expect("a chain")).expect("Polygon")
     }
 
-    /// Returns how many requests came so far.
+    /// Returns the request counts so far.
     pub(crate) fn requests(&self) -> Requests {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let Counts { questions, blocks, calls, connections } = &*self.counts;
@@ -145,7 +145,7 @@ async fn serve_dns(socket: UdpSocket, world: Arc<World>, counts: Arc<Counts>) {
     }
 }
 
-/// The answer to a query: its question as it came, because the case of the letters is random and has to come back, and one TXT record.
+/// The response to a query: its question unchanged, because the random case of the letters must be preserved, and one TXT record.
 fn answer(query: &[u8], world: &World) -> Option<Vec<u8>> {
     const TXT: u8 = 16;
     let (header, rest) = query.split_at_checked(12)?;
@@ -181,7 +181,7 @@ fn block(world: &World, target: &str) -> Option<(&'static str, Vec<u8>)> {
     Some(("application/vnd.ipld.raw", world.contents.get(cid)?.to_vec()))
 }
 
-/// The answer of the node: `owner` holds all `tokens`, and others do not exist.
+/// The node's response: `owner` owns all `tokens`, and others do not exist.
 fn rpc(body: &[u8], owner: Address, tokens: &HashSet<U256>) -> Vec<u8> {
     let request: Value = serde_json::from_slice(body).expect("JSON");
     let result = match request["method"].as_str() {
@@ -209,7 +209,7 @@ fn held(params: &Value, tokens: &HashSet<U256>) -> bool {
     to == Some(FNS_REGISTRY) && params[1]["blockHash"] == json!(HEAD_HASH) && token.is_some_and(|token| tokens.contains(&token))
 }
 
-/// HTTP/1.1 with connections that stay open. `None` of the handler is status 404.
+/// Serves HTTP/1.1 with keep-alive. If the handler returns `None`, the status is 404.
 async fn serve_http<H>(listener: TcpListener, counts: Arc<Counts>, handler: H)
 where
     H: Fn(&str, &[u8]) -> Option<(&'static str, Vec<u8>)> + Send + Sync + 'static,
@@ -230,7 +230,7 @@ async fn connection<H: Fn(&str, &[u8]) -> Option<(&'static str, Vec<u8>)>>(mut s
             if let Some(request) = framing(&received) {
                 break request;
             }
-            // The client closes between two requests, and resets when it gives up one.
+            // The client closes the connection between two requests, or resets it when it cancels one.
             if stream.read_buf(&mut received).await.unwrap_or_default() == 0 {
                 return;
             }
@@ -250,7 +250,7 @@ async fn connection<H: Fn(&str, &[u8]) -> Option<(&'static str, Vec<u8>)>>(mut s
     }
 }
 
-/// The lengths of the head and the body of a request, once all of it is there.
+/// The lengths of head and body of a request, once it is complete.
 fn framing(received: &[u8]) -> Option<(usize, usize)> {
     let head = received.windows(4).position(|bytes| bytes == b"\r\n\r\n")? + 4;
     let text = std::str::from_utf8(&received[..head]).expect("a head in ASCII");

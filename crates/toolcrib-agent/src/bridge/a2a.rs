@@ -1,7 +1,7 @@
 //! A2A 1.0 Agent Cards.
 //!
-//! The card has the shape of version 1.0: `supportedInterfaces` instead of `url`, `preferredTransport` and `protocolVersion`. Streaming, push
-//! notifications and an extended card are not claimed, because a manifest does not speak of them. The signature of the owner cannot become a
+//! The card has the format of version 1.0: `supportedInterfaces` instead of `url`, `preferredTransport` and `protocolVersion`. Streaming,
+//! push notifications and an extended card are not claimed, because manifests do not describe them. The owner's signature cannot become a
 //! signature of the card, so the card names its source in an extension that readers may ignore.
 
 use std::collections::BTreeSet;
@@ -16,16 +16,16 @@ use super::export::{Job, Outcome, about, endpoint_pointer, no_endpoint, option, 
 use super::urls::Schemes;
 use super::{A2aBinding, A2aEndpoint, PROVENANCE_EXTENSION, text};
 
-/// The version of the protocol that an interface has if the manifest names none.
+/// The default protocol version of an interface, if the manifest names none.
 const PROTOCOL_VERSION: &str = "1.0";
 
-/// The media type of text that agents exchange unless something else is said.
+/// The default media type of text that agents exchange.
 const TEXT: &str = "text/plain";
 
-/// The media type of what a JSON Schema describes.
+/// The media type of data that a JSON Schema describes.
 const JSON: &str = "application/json";
 
-/// Most characters of a version or an organization: a word, not a page.
+/// Maximum length of a version or an organization in characters: a word, not a page.
 const MAX_WORD: usize = 255;
 
 pub(super) fn export(job: &mut Job<'_>) -> Outcome {
@@ -118,7 +118,7 @@ fn interfaces(job: &mut Job<'_>) -> Result<Vec<Json>, Box<Finding>> {
     Ok(interfaces)
 }
 
-/// `major.minor`, as A2A writes versions.
+/// Formats a version as `major.minor`, as A2A requires.
 fn protocol_version(job: &mut Job<'_>, index: usize, version: Option<&str>) -> String {
     let pointer = format!("/protocols/{index}/version");
     let is_number = |part: &&str| (1..=4).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
@@ -157,7 +157,7 @@ fn version(job: &mut Job<'_>) -> Result<String, Box<Finding>> {
     }
 }
 
-/// How callers identify themselves: schemes and requirements. Only what the word in the manifest says for certain is written.
+/// How callers authenticate: schemes and requirements. Only what the manifest says for certain is written.
 fn security(job: &mut Job<'_>) -> Option<(Json, Json)> {
     let hints: BTreeSet<Option<&str>> =
         job.manifest.protocols().filter(|protocol| protocol.id() == "a2a").map(toolcrib_core::agent::Protocol::auth).collect();
@@ -184,7 +184,7 @@ fn security(job: &mut Job<'_>) -> Option<(Json, Json)> {
     }
 }
 
-/// Default media types.
+/// The default media types.
 fn modes(job: &mut Job<'_>, name: &str, given: Vec<String>) -> Result<Json, Box<Finding>> {
     if given.is_empty() {
         let message = format!("a manifest names no media types: {TEXT} is used (option {name})");

@@ -1,8 +1,8 @@
 //! DNS TXT records of Agent Identity and Discovery (AID), as lines of a zone file.
 //!
-//! A name has one record: a second one of the same version makes readers refuse both. The base name `_agent.<host>` gets one protocol, and each
-//! further one a record below `_agent._<protocol>.<host>`, where clients look that ask for it. Records carry no key for an endpoint proof: the
-//! key of the owner signs manifests, and no endpoint holds it.
+//! A name has one record: readers reject both if there are two of the same version. The base name `_agent.<host>` gets one protocol, and
+//! each further one gets a record at `_agent._<protocol>.<host>`, where clients for that protocol look it up. Records have no key for an
+//! endpoint proof: the owner's key signs manifests, and no endpoint has it.
 
 use toolcrib_core::codes::agent as code;
 use toolcrib_core::finding::{Finding, Severity};
@@ -12,16 +12,16 @@ use super::export::{Endpoint, Job, Outcome, about, no_endpoint, option};
 use super::text;
 use super::urls::Schemes;
 
-/// Most bytes of the description in a record: AID §2.1.
+/// Maximum length of the description in a record (AID §2.1).
 const MAX_DESCRIPTION_BYTES: usize = 60;
 
-/// Most bytes of a character-string: RFC 1035 §3.3. Longer records consist of several.
+/// Maximum length of a character-string (RFC 1035 §3.3). Longer records have several.
 const MAX_STRING_BYTES: usize = 255;
 
-/// How long resolvers keep a record, in seconds: the lower end of what AID recommends.
+/// The TTL of a record in seconds: the lower end of AID's recommendation.
 const TTL: u32 = 300;
 
-/// Most bytes of a name in the DNS: RFC 1035 §2.3.4.
+/// Maximum length of a DNS name (RFC 1035 §2.3.4).
 const MAX_NAME_BYTES: usize = 253;
 
 pub(super) fn export(job: &mut Job<'_>) -> Outcome {
@@ -75,7 +75,7 @@ fn host(job: &mut Job<'_>) -> Result<String, Box<Finding>> {
     };
     let problem = "expected a host name such as agents.example.com";
     let host = text.strip_suffix('.').unwrap_or(text);
-    // The longest name that is made from it has `_agent._websocket.` in front.
+    // The longest name made from it has `_agent._websocket.` in front.
     let longest = "_agent._websocket.".len() + host.len();
     match HttpsUrl::parse(&format!("https://{host}")) {
         Ok(url) if url.host().eq_ignore_ascii_case(host) && url.host_ip().is_none() && longest <= MAX_NAME_BYTES => {
@@ -85,7 +85,7 @@ fn host(job: &mut Job<'_>) -> Result<String, Box<Finding>> {
     }
 }
 
-/// The token of AID for a protocol of a manifest. `openapi` and the like are custom protocols here; `local` and `zeroconf` have no endpoint.
+/// AID's token for a protocol of a manifest. `openapi` and similar ones are custom protocols here; `local` and `zeroconf` have no endpoint.
 fn token(id: &str) -> Option<&'static str> {
     ["mcp", "a2a", "grpc", "graphql", "openapi", "ucp", "websocket"]
         .into_iter()
@@ -93,7 +93,7 @@ fn token(id: &str) -> Option<&'static str> {
         .or_else(|| (id == "ws").then_some("websocket"))
 }
 
-/// The URL of a record. A semicolon ends a value, and there is no way to escape it.
+/// The URL for a record. A semicolon ends a value and cannot be escaped, so URLs with one are left out.
 fn url(job: &mut Job<'_>, endpoint: &Endpoint<'_>) -> Result<Option<String>, Box<Finding>> {
     let url = if endpoint.protocol.id() == "a2a" { job.card_url(endpoint)? } else { Some(endpoint.url.clone()) };
     if url.as_ref().is_some_and(|url| url.contains(';')) {
@@ -103,7 +103,7 @@ fn url(job: &mut Job<'_>, endpoint: &Endpoint<'_>) -> Result<Option<String>, Box
     Ok(url)
 }
 
-/// The token of AID for a way of authentication.
+/// AID's token for an authentication method.
 fn auth(job: &mut Job<'_>, endpoint: &Endpoint<'_>) -> Option<&'static str> {
     let pointer = format!("/protocols/{}/auth", endpoint.index);
     match endpoint.protocol.auth()? {
@@ -130,7 +130,7 @@ fn auth(job: &mut Job<'_>, endpoint: &Endpoint<'_>) -> Option<&'static str> {
     }
 }
 
-/// The display name, if a record can hold it.
+/// The display name, if it fits into a record.
 fn description(job: &mut Job<'_>) -> Option<String> {
     let name = job.name();
     if name.contains(';') || name.chars().any(char::is_control) {
@@ -144,7 +144,7 @@ fn description(job: &mut Job<'_>) -> Option<String> {
     Some(cut)
 }
 
-/// The website, if a record can hold it.
+/// The website, if it fits into a record.
 fn docs(job: &mut Job<'_>) -> Option<String> {
     let url = job.website()?;
     if url.contains(';') {
@@ -158,7 +158,7 @@ fn left_out(endpoint: &Endpoint<'_>, message: &str) -> Finding {
     about(code::BRIDGE_DROPPED, format!("/protocols/{}", endpoint.index)).severity(Severity::Warning).message(message)
 }
 
-/// The character-strings of a record as a zone file has them (RFC 1035 §5.1): quoted, with `\DDD` for what is not printable ASCII.
+/// Formats a record as character-strings of a zone file (RFC 1035 §5.1): quoted, with `\DDD` for other than printable ASCII.
 fn strings(record: &str) -> String {
     let strings = record.as_bytes().chunks(MAX_STRING_BYTES).map(|bytes| {
         let mut string = String::from("\"");

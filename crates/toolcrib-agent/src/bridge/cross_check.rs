@@ -1,7 +1,7 @@
-//! An agent beside registered ERC-8257 tools: which tools answer at its endpoints, and whether the same wallet vouches for both.
+//! Compares an agent with registered ERC-8257 tools: which tools run at its endpoints, and whether the same wallet owns both.
 //!
-//! The caller finds candidates in an index of tools, for example all tools on the hosts of the agent. Nothing is verified here: the verdicts
-//! of the agent and of each tool are given, and reported side by side.
+//! The caller finds candidates in an index of tools, for example all tools on the agent's hosts. Nothing is verified here: the caller
+//! passes the verdicts of the agent and of each tool, and they are reported side by side.
 
 use std::collections::BTreeMap;
 
@@ -16,22 +16,22 @@ use toolcrib_judge::Verdict;
 
 use super::export::{about, endpoint_pointer};
 
-/// Most candidates that are compared with one agent. An agent has a handful of hosts, and a host rarely more than some dozen tools.
+/// Maximum number of candidates for one agent. An agent has a handful of hosts, and a host rarely more than some dozen tools.
 pub const MAX_CANDIDATES: usize = 1_000;
 
-/// Most matches that are reported for one endpoint.
+/// Maximum number of reported matches for one endpoint.
 pub const MAX_MATCHES: usize = 100;
 
-/// A registered tool that may answer at an endpoint of the agent.
+/// A registered tool that may run at an endpoint of the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolCandidate {
-    /// Which tool, such as `eip155:8453:0x…/7`. It is repeated in the report.
+    /// The tool's reference, such as `eip155:8453:0x…/7`. The report repeats it.
     pub tool: String,
     /// Its endpoint.
     pub endpoint: String,
     /// The wallet that registered it.
     pub creator: Address,
-    /// What verification says about it.
+    /// The tool's verdict.
     pub verdict: Verdict,
 }
 
@@ -42,29 +42,29 @@ pub struct CrossCheck {
     pub domain: String,
     /// Its owner.
     pub owner: Address,
-    /// What verification says about the agent.
+    /// The agent's verdict.
     pub verdict: Verdict,
     /// Its endpoints, in the order of the manifest.
     pub endpoints: Vec<EndpointCheck>,
-    /// What to know about the matches.
+    /// Findings about the matches.
     pub findings: Vec<Finding>,
 }
 
-/// One endpoint of the agent and the tools there.
+/// One endpoint of the agent with the matching tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EndpointCheck {
     /// The protocol.
     pub protocol: String,
-    /// The endpoint, as the manifest has it. Untrusted text.
+    /// The endpoint in the manifest. Untrusted text.
     pub endpoint: String,
-    /// The tools there, the closest first.
+    /// The matching tools, the closest first.
     pub tools: Vec<ToolMatch>,
 }
 
 /// A tool at an endpoint of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ToolMatch {
-    /// Which tool.
+    /// The tool's reference.
     pub tool: String,
     /// Its endpoint. Untrusted text.
     pub endpoint: String,
@@ -74,13 +74,13 @@ pub struct ToolMatch {
     pub creator: Address,
     /// Whether that wallet owns the agent.
     pub same_owner: bool,
-    /// What verification says about the tool.
+    /// The tool's verdict.
     pub verdict: Verdict,
-    /// Whether the same wallet provably vouches for both: it is the same, and both are verified.
+    /// Whether the same wallet provably owns both: both are verified, and the wallets are equal.
     pub confirmed: bool,
 }
 
-/// Compares the endpoints of an agent with registered tools. Tools on other origins are not part of the report.
+/// Compares the endpoints of an agent with registered tools. Tools on other origins are not reported.
 pub fn cross_check(manifest: &AgentManifest, verdict: Verdict, candidates: &[ToolCandidate]) -> CrossCheck {
     let mut findings = Findings::new();
     if candidates.len() > MAX_CANDIDATES {
@@ -92,7 +92,7 @@ pub fn cross_check(manifest: &AgentManifest, verdict: Verdict, candidates: &[Too
     }
     let mut by_origin: BTreeMap<_, Vec<(HttpsUrl, &ToolCandidate)>> = BTreeMap::new();
     for candidate in candidates.iter().take(MAX_CANDIDATES) {
-        // A registered tool has an https endpoint; anything else cannot be one of the agent's.
+        // A registered tool has an https endpoint; any other URL cannot match.
         if let Ok(url) = HttpsUrl::parse(&candidate.endpoint) {
             by_origin.entry(url.origin()).or_default().push((url, candidate));
         }
@@ -115,7 +115,7 @@ pub fn cross_check(manifest: &AgentManifest, verdict: Verdict, candidates: &[Too
                 });
             }
         }
-        // Stable: tools of equal closeness stay in the order in which they were given.
+        // A stable sort keeps equally close tools in the given order.
         tools.sort_by_key(|tool| tool.place);
         if tools.len() > MAX_MATCHES {
             let finding = about(code::TOO_MANY_TOOLS, endpoint_pointer(index)).expected(format!("at most {MAX_MATCHES} tools"));
@@ -137,7 +137,7 @@ pub fn cross_check(manifest: &AgentManifest, verdict: Verdict, candidates: &[Too
 }
 
 fn judge(index: usize, tool: &ToolMatch, agent: Verdict, findings: &mut Findings) {
-    // Hosts are shared by many, so that another creator on the same origin alone is not odd.
+    // Many share a host, so another creator on the same origin alone is not suspicious.
     if tool.place == Place::SameOrigin || findings.is_full() {
         return;
     }

@@ -9,7 +9,7 @@ use super::Registration;
 use super::export::{Job, Outcome, about, endpoint_pointer};
 use super::urls::Schemes;
 
-/// The value of a registration record. Any value but the empty one confirms it.
+/// The value of a registration record. Any value except the empty one confirms the registration.
 const CONFIRMED: &str = "1";
 
 pub(super) fn export(job: &mut Job<'_>) -> Outcome {
@@ -49,7 +49,7 @@ pub(super) fn export(job: &mut Job<'_>) -> Outcome {
     Ok(format!("{:#}\n", Json::Array(records)))
 }
 
-/// What the agent is and where its manifest is, as one line of JSON: a format in which no text can pass for another part.
+/// Description and manifest reference of the agent as one line of JSON: a format in which no text can pass for another field.
 fn context(job: &mut Job<'_>) -> String {
     let mut context = Map::new();
     let name = job.name();
@@ -65,7 +65,7 @@ fn context(job: &mut Job<'_>) -> String {
 }
 
 fn endpoint_key(protocol: &str) -> String {
-    // Ids have letters, digits and hyphens only, so that no id can close the bracket.
+    // Ids consist of letters, digits and hyphens, so they cannot contain the closing bracket.
     format!("agent-endpoint[{protocol}]")
 }
 

@@ -1,6 +1,6 @@
 //! ERC-8004 registration files.
 //!
-//! Nothing is claimed that the manifest and the options do not say: no trust models, no payments, no registration.
+//! The file claims nothing that the manifest and the options do not state: no trust models, no payments, no registration.
 
 use serde_json::{Map, Value as Json, json};
 use toolcrib_core::agent::VERSION;
@@ -13,10 +13,10 @@ use super::urls::Schemes;
 /// The type of the file.
 pub(super) const TYPE: &str = "https://eips.ethereum.org/EIPS/eip-8004#registration-v1";
 
-/// The largest number that every JSON reader reads exactly: 2^53 - 1. `agentId` is a number in the file.
+/// The largest integer that every JSON reader parses exactly: 2^53 - 1. `agentId` is a number in the file.
 const MAX_AGENT_ID: u64 = 9_007_199_254_740_991;
 
-/// Most characters of a trust model.
+/// Maximum length of a trust model in characters.
 const MAX_TRUST: usize = 64;
 
 pub(super) fn export(job: &mut Job<'_>) -> Outcome {
@@ -52,7 +52,7 @@ pub(super) fn export(job: &mut Job<'_>) -> Outcome {
 
 /// The name of the agent, its website and its endpoints.
 fn services(job: &mut Job<'_>) -> Result<Vec<Json>, Box<Finding>> {
-    // The name leads to the signed manifest, as an ENS entry leads to its records.
+    // The name resolves to the signed manifest, as an ENS entry resolves to its records.
     let mut services = vec![json!({"name": "AGT", "endpoint": job.manifest.domain().as_str(), "version": VERSION})];
     if let Some(url) = job.website() {
         services.push(json!({"name": "web", "endpoint": url}));

@@ -1,4 +1,4 @@
-//! The entry point of exports, and what all of them share.
+//! The entry point of exports, and their shared code.
 
 use serde_json::{Map, Value as Json};
 use toolcrib_core::agent::{AgentManifest, Protocol};
@@ -9,19 +9,19 @@ use toolcrib_core::time::format_rfc3339;
 use super::urls::{Schemes, publishable};
 use super::{A2aEndpoint, ExportOptions, Format, a2a, aid, ensip, erc8004, mcp_registry, text};
 
-/// The URI of the A2A extension that says which manifest a card was made from. It is described in `docs/agents-bridges.md`.
+/// The URI of the A2A extension that names the manifest a card was made from. It is described in `docs/agents-bridges.md`.
 pub const PROVENANCE_EXTENSION: &str = "https://github.com/toolcrib/toolcrib/blob/main/docs/agents-bridges.md#provenance";
 
 /// A manifest in another format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// The text, with a line feed at its end.
+    /// The text, ending with a line feed.
     pub text: String,
     /// The usual name of the file.
     pub file_name: &'static str,
     /// The media type of the text.
     pub media_type: &'static str,
-    /// What was left out, shortened or filled in. The pointers are those of the manifest.
+    /// What was left out, truncated or filled in. The pointers refer to the manifest.
     pub findings: Vec<Finding>,
 }
 
@@ -31,22 +31,22 @@ pub struct Export {
 pub struct ExportError {
     /// The format.
     pub format: Format,
-    /// Why.
+    /// The reason.
     pub reason: Box<Finding>,
-    /// What else was found before.
+    /// Other findings before it.
     pub findings: Vec<Finding>,
 }
 
 impl ExportError {
-    /// The code of this error.
+    /// Returns the code of this error.
     pub fn code(&self) -> Code {
         self.reason.code
     }
 }
 
-/// Exports a manifest. The same manifest and options give the same text.
+/// Exports a manifest. The same manifest and options always give the same text.
 ///
-/// Whether the manifest is verified is for the caller to know: an export of a forged manifest is a forged export.
+/// The caller must check whether the manifest is verified: an export of a forged manifest is a forged export.
 pub fn export(manifest: &AgentManifest, format: Format, options: &ExportOptions) -> Result<Export, ExportError> {
     let mut job = Job { manifest, options, findings: Findings::new() };
     let text = match format {
@@ -63,10 +63,10 @@ pub fn export(manifest: &AgentManifest, format: Format, options: &ExportOptions)
     }
 }
 
-/// The text of an export, or why there is none.
+/// The text of an export, or the reason why there is none.
 pub(super) type Outcome = Result<String, Box<Finding>>;
 
-/// An export at work.
+/// An export in progress.
 pub(super) struct Job<'j> {
     pub(super) manifest: &'j AgentManifest,
     pub(super) options: &'j ExportOptions,
@@ -76,7 +76,7 @@ pub(super) struct Job<'j> {
 /// An endpoint of the manifest that may be published.
 pub(super) struct Endpoint<'j> {
     pub(super) protocol: Protocol<'j>,
-    /// Its place in `protocols`.
+    /// Its index in `protocols`.
     pub(super) index: usize,
     pub(super) url: String,
 }
@@ -111,7 +111,7 @@ impl<'j> Job<'j> {
         }
     }
 
-    /// `text` within `max` code points, with a finding if it had to be cut.
+    /// `text` within `max` code points, with a finding if it was truncated.
     pub(super) fn shortened(&mut self, pointer: &str, text: String, max: usize) -> String {
         let Some(cut) = text::cut_chars(&text, max) else { return text };
         self.note(
@@ -122,7 +122,7 @@ impl<'j> Job<'j> {
         cut
     }
 
-    /// A URL of the manifest, if it has one there and it may be published.
+    /// A URL of the manifest, if it is present and may be published.
     pub(super) fn url(&mut self, pointer: &str, text: Option<&str>) -> Option<String> {
         match publishable(text?, Schemes::Https) {
             Ok(url) => Some(url),
@@ -143,7 +143,7 @@ impl<'j> Job<'j> {
         self.url("/icon", self.manifest.icon())
     }
 
-    /// A URL from the options, which must be usable.
+    /// A URL from the options, which must be valid.
     pub(super) fn option_url(&self, option: &str, text: &str) -> Result<String, Box<Finding>> {
         publishable(text, Schemes::Https).map_err(|finding| {
             let message = format!("the option {option} is not usable: expected a public https URL");
@@ -151,7 +151,7 @@ impl<'j> Job<'j> {
         })
     }
 
-    /// The endpoints of the manifest that may be published; the others are findings. `wanted` selects protocols by id.
+    /// The endpoints of the manifest that may be published; the others become findings. `wanted` selects protocols by id.
     pub(super) fn endpoints(&mut self, schemes: Schemes, wanted: impl Fn(&str) -> bool) -> Vec<Endpoint<'j>> {
         let mut endpoints: Vec<Endpoint<'j>> = Vec::new();
         for (index, protocol) in self.manifest.protocols().enumerate().filter(|(_, protocol)| wanted(protocol.id())) {
@@ -181,14 +181,14 @@ impl<'j> Job<'j> {
         }
     }
 
-    /// Notes the protocols that the format does not know.
+    /// Adds findings for protocols that the format does not support.
     pub(super) fn drop_protocols(&mut self, known: impl Fn(&str) -> bool, message: &str) {
         for (index, protocol) in self.manifest.protocols().enumerate().filter(|(_, protocol)| !known(protocol.id())) {
             self.note(about(code::BRIDGE_DROPPED, format!("/protocols/{index}")).message(message).got(protocol.id()));
         }
     }
 
-    /// Notes the fields that the format has no place for, if the manifest has them.
+    /// Adds findings for fields of the manifest that the format does not support.
     pub(super) fn drop_fields(&mut self, fields: &[&str], message: &str) {
         for field in fields {
             if self.manifest.document().root().get(field).is_some() {
@@ -203,7 +203,7 @@ impl<'j> Job<'j> {
         }
     }
 
-    /// What an export says about its source.
+    /// The provenance data of an export.
     pub(super) fn provenance(&self) -> Map<String, Json> {
         let mut provenance = Map::new();
         let mut say = |key: &str, value: String| provenance.insert(key.to_owned(), value.into());
@@ -213,7 +213,7 @@ impl<'j> Job<'j> {
             say("manifest", format!("ipfs://{cid}"));
         }
         if let Some(payload) = self.manifest.signing_payload() {
-            // The same content has many CIDs, but one digest.
+            // The same content can have many CIDs, but only one digest.
             say("digest", payload.digest().to_string());
         }
         if let Some(time) = format_rfc3339(self.manifest.created_at()) {
@@ -223,7 +223,7 @@ impl<'j> Job<'j> {
     }
 }
 
-/// A finding about a place in the manifest.
+/// A finding at a pointer in the manifest.
 pub(super) fn about(code: Code, pointer: impl Into<String>) -> Finding {
     Finding { pointer: pointer.into(), ..Finding::new(code) }
 }
@@ -233,17 +233,17 @@ pub(super) fn endpoint_pointer(index: usize) -> String {
     format!("/protocols/{index}/endpoint")
 }
 
-/// A refusal because an option is missing or not usable.
+/// An error for a missing or invalid option.
 pub(super) fn option(option: &str, problem: &str) -> Box<Finding> {
     Box::new(Finding::new(code::BRIDGE_OPTION).message(format!("the option {option} is missing or not usable: {problem}")))
 }
 
-/// A refusal because no endpoint is left.
+/// An error because no endpoint is left.
 pub(super) fn no_endpoint(message: &str) -> Box<Finding> {
     Box::new(Finding::new(code::BRIDGE_NO_ENDPOINT).message(message))
 }
 
-/// JSON with two spaces of indentation and a line feed at its end.
+/// JSON with two-space indentation and a final line feed.
 pub(super) fn pretty(document: Map<String, Json>) -> String {
     format!("{:#}\n", Json::Object(document))
 }

@@ -1,9 +1,9 @@
-//! The formats that a manifest is exported to.
+//! The export formats.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A format that a manifest is exported to.
+/// An export format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Format {
@@ -13,7 +13,7 @@ pub enum Format {
     Erc8004,
     /// `server.json` of the MCP registry.
     McpRegistry,
-    /// ENS text records: ENSIP-26, and ENSIP-25 where registrations are given.
+    /// ENS text records: ENSIP-26, and ENSIP-25 if registrations are given.
     Ensip26,
     /// DNS TXT records of Agent Identity and Discovery.
     Aid,
@@ -23,7 +23,7 @@ impl Format {
     /// Every format.
     pub const ALL: [Self; 5] = [Self::A2a, Self::Erc8004, Self::McpRegistry, Self::Ensip26, Self::Aid];
 
-    /// The id that users type.
+    /// The id on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::A2a => "a2a",
@@ -34,7 +34,7 @@ impl Format {
         }
     }
 
-    /// What the format is, in one line.
+    /// A description of the format in one line.
     pub const fn description(self) -> &'static str {
         match self {
             Self::A2a => "Agent Card of the A2A protocol, version 1.0",
@@ -72,7 +72,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// The text names no format.
+/// The text is not the id of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown format: expected one of a2a, erc8004, mcp-registry, ensip26, aid")]
 pub struct UnknownFormat;

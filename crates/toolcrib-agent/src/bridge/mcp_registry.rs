@@ -9,10 +9,10 @@ use toolcrib_core::server_json::{ICON_MAX, SCHEMA, TEXT_MAX, is_exact_version, i
 use super::export::{Endpoint, Job, Outcome, about, no_endpoint, option, pretty};
 use super::urls::Schemes;
 
-/// The key of what publishers say beyond the schema.
+/// The key of publishers' data beyond the schema.
 const PUBLISHER_META: &str = "io.modelcontextprotocol.registry/publisher-provided";
 
-/// The only version of MCP whose HTTP transport is not the streamable one.
+/// The only version of MCP whose HTTP transport is not streamable HTTP.
 const SSE_VERSION: &str = "2024-11-05";
 
 pub(super) fn export(job: &mut Job<'_>) -> Outcome {
@@ -73,7 +73,7 @@ fn remotes(job: &mut Job<'_>) -> Result<Vec<Json>, Box<Finding>> {
     Ok(remotes)
 }
 
-/// What a client has to send: known for bearer tokens alone. OAuth is discovered at the server itself.
+/// The required headers: known only for bearer tokens. OAuth is discovered at the server itself.
 fn headers(job: &mut Job<'_>, endpoint: &Endpoint<'_>) -> Option<Json> {
     match endpoint.protocol.auth()? {
         "none" | "oauth2" | "" => None,

@@ -1,14 +1,14 @@
 //! Bridges between `.agt` manifests and other agent formats.
 //!
-//! Everything here is pure: a conformant manifest and options in, text and findings out. Nothing is fetched, and nothing is guessed: what a
-//! format needs and the manifest does not say comes from [`ExportOptions`], and what a format cannot express is a finding.
+//! Everything here is pure: a conformant manifest and options in, text and findings out. Nothing is fetched or guessed: data that a
+//! format needs and the manifest lacks comes from [`ExportOptions`], and data that a format cannot express becomes a finding.
 //!
-//! An export is a copy without a proof. The signature of the owner covers the manifest, not what is made of it, so exports carry the domain,
-//! the owner and, if it is known, the CID of the manifest: readers who care resolve the name.
+//! An export is a copy without a proof. The owner's signature covers the manifest, not its exports, so exports include the domain,
+//! the owner and, if it is known, the CID of the manifest: careful readers resolve the name.
 //!
 //! - [`export()`]: A2A Agent Card, ERC-8004 registration file, MCP registry `server.json`, ENSIP-26 records, AID records.
 //! - [`mod@import`]: an unsigned draft from an A2A card or an ERC-8004 file.
-//! - [`mod@cross_check`]: the agent beside registered ERC-8257 tools at its endpoints.
+//! - [`mod@cross_check`]: compares the agent with registered ERC-8257 tools at its endpoints.
 
 mod a2a;
 mod aid;

@@ -1,46 +1,46 @@
-//! What an export needs beside the manifest.
+//! Options of exports.
 
 use std::str::FromStr;
 
 use alloy_primitives::{Address, U256};
 use toolcrib_core::agent::txt::CidText;
 
-/// What an export needs beside the manifest. Each format reads the options that concern it.
+/// Options of exports. Each format reads those that it needs.
 #[derive(Clone, Debug, Default)]
 pub struct ExportOptions {
     /// The CID of the manifest, which exports name as their source.
     pub cid: Option<CidText>,
-    /// The version of the agent. `mcp-registry` requires it; `a2a` uses the time of the manifest without it.
+    /// The version of the agent. `mcp-registry` requires it; `a2a` falls back to the manifest's time.
     pub version: Option<String>,
-    /// What the `a2a` endpoint of the manifest is. `a2a` requires it.
+    /// What the manifest's `a2a` endpoint is. `a2a` requires it.
     pub a2a_endpoint: Option<A2aEndpoint>,
-    /// For `a2a`: how calls are encoded. JSON-RPC unless given.
+    /// For `a2a`: how calls are encoded. Default: JSON-RPC.
     pub a2a_binding: Option<A2aBinding>,
-    /// For `a2a`, if the endpoint of the manifest is a card: the URL that takes calls.
+    /// For `a2a`, if the manifest's endpoint is a card: the URL for calls.
     pub a2a_interface: Option<String>,
-    /// For the other formats, if the endpoint of the manifest takes calls: the URL of the card.
+    /// For the other formats, if the manifest's endpoint is for calls: the URL of the card.
     pub a2a_card: Option<String>,
-    /// For `a2a`: the organization that provides the agent. The card names no provider without it.
+    /// For `a2a`: the organization that provides the agent. Default: no provider.
     pub provider: Option<String>,
-    /// For `a2a`: media types that the agent takes, unless a skill says otherwise. `text/plain` unless given.
+    /// For `a2a`: the default media types of input. Default: `text/plain`.
     pub input_modes: Vec<String>,
-    /// For `a2a`: media types that the agent gives, unless a skill says otherwise. `text/plain` unless given.
+    /// For `a2a`: the default media types of output. Default: `text/plain`.
     pub output_modes: Vec<String>,
     /// For `erc8004` and `ensip26`: where the agent is registered.
     pub registrations: Vec<Registration>,
-    /// For `erc8004`: trust models that the agent takes part in. Nothing is claimed unless given.
+    /// For `erc8004`: the agent's trust models. Default: none.
     pub supported_trust: Vec<String>,
-    /// For `erc8004`: whether the agent takes x402 payments.
+    /// For `erc8004`: whether the agent accepts x402 payments.
     pub x402: bool,
     /// For `erc8004`: whether the registration is withdrawn.
     pub inactive: bool,
     /// For `mcp-registry`: the namespace that the publisher can prove, such as `io.github.user`.
     pub namespace: Option<String>,
-    /// For `aid`: the host that the records belong to. The `.agt` name unless given.
+    /// For `aid`: the host of the records. Default: the `.agt` name.
     pub host: Option<String>,
     /// For `aid`: the version of the records.
     pub aid_version: AidVersion,
-    /// For `aid`: the protocol of the base record. The first one of the manifest that AID knows unless given.
+    /// For `aid`: the protocol of the base record. Default: the manifest's first protocol that AID supports.
     pub aid_protocol: Option<String>,
 }
 
@@ -49,7 +49,7 @@ pub struct ExportOptions {
 pub enum A2aEndpoint {
     /// The URL of an Agent Card.
     Card,
-    /// The URL that takes calls.
+    /// The URL for calls.
     Rpc,
 }
 
@@ -77,7 +77,7 @@ pub enum A2aBinding {
 }
 
 impl A2aBinding {
-    /// The word in Agent Cards.
+    /// The value in Agent Cards.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::JsonRpc => "JSONRPC",
@@ -101,15 +101,15 @@ impl FromStr for A2aBinding {
 /// The version of AID records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AidVersion {
-    /// `aid1`, for clients that know no other.
+    /// `aid1`, for clients that support no other.
     Aid1,
-    /// `aid2`, the present one.
+    /// `aid2`, the current one.
     #[default]
     Aid2,
 }
 
 impl AidVersion {
-    /// The word in records.
+    /// The value in records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Aid1 => "aid1",
@@ -126,7 +126,7 @@ impl FromStr for AidVersion {
     }
 }
 
-/// The text is none of the words of an option.
+/// The text is not a value of the option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown word: expected one of {0}")]
 pub struct UnknownWord(pub &'static str);

@@ -1,11 +1,11 @@
-//! Texts within the limits of other formats.
+//! Truncates texts to the limits of other formats.
 
 use toolcrib_core::text::code_points;
 
-/// What replaces the end of a text that was cut.
+/// Replaces the end of a truncated text.
 const ELLIPSIS: char = '…';
 
-/// `text` cut to `max` code points with an ellipsis at its end; `None` if it fits.
+/// `text` truncated to `max` code points, ending with an ellipsis; `None` if it fits.
 pub(super) fn cut_chars(text: &str, max: usize) -> Option<String> {
     if code_points(text) <= max {
         return None;
@@ -14,7 +14,7 @@ pub(super) fn cut_chars(text: &str, max: usize) -> Option<String> {
     Some(ended(&kept))
 }
 
-/// `text` cut to `max` bytes of UTF-8 with an ellipsis at its end; `None` if it fits.
+/// `text` truncated to `max` bytes of UTF-8, ending with an ellipsis; `None` if it fits.
 pub(super) fn cut_bytes(text: &str, max: usize) -> Option<String> {
     if text.len() <= max {
         return None;
@@ -26,12 +26,12 @@ pub(super) fn cut_bytes(text: &str, max: usize) -> Option<String> {
     Some(ended(&text[..end]))
 }
 
-/// Appends the ellipsis after removing spaces at the end.
+/// Removes trailing spaces and appends the ellipsis.
 fn ended(text: &str) -> String {
     format!("{}{ELLIPSIS}", text.trim_end())
 }
 
-/// The id of a capability as words: `code-review` becomes `Code review`.
+/// Turns the id of a capability into words: `code-review` becomes `Code review`.
 pub(super) fn words(id: &str) -> String {
     let spaced = id.replace('-', " ");
     let mut characters = spaced.chars();
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(cut_chars("😀😀😀😀", 3).as_deref(), Some("😀😀…"));
         assert_eq!(cut_bytes("abcdef", 6), None);
         assert_eq!(cut_bytes("abcdefg", 6).as_deref(), Some("abc…"));
-        // A character is never cut in two.
+        // A multi-byte character is never split.
         assert_eq!(cut_bytes("é😀xyz", 8).as_deref(), Some("é…"));
         for max in 0..12 {
             for text in ["", "abcdefghijklmnop", "😀😀😀😀", "ééééééé"] {

@@ -1,14 +1,14 @@
-//! Which URLs may leave in an export.
+//! Which URLs may be published in an export.
 
 use toolcrib_core::codes::{agent as code, url as url_code};
 use toolcrib_core::finding::Finding;
 use toolcrib_core::secrets;
 use toolcrib_core::url::{FaultKind, HttpsUrl, MAX_URL_BYTES, ip};
 
-/// The schemes that a place takes.
+/// The allowed schemes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Schemes {
-    /// `https` alone.
+    /// Only `https`.
     Https,
     /// `https` and `wss`.
     HttpsOrWss,
@@ -35,19 +35,19 @@ const CREDENTIAL_PARAMETERS: [&str; 17] = [
     "token",
 ];
 
-/// Returns the URL in its normal form if it may be published: encrypted, on a public host, without credentials.
+/// Returns the normalised URL if it may be published: encrypted, on a public host, without credentials.
 ///
-/// Otherwise returns a finding without a place. It repeats the URL only if that cannot give a secret away.
+/// Otherwise returns a finding without a pointer. It repeats the URL only if that cannot reveal a secret.
 pub(super) fn publishable(text: &str, schemes: Schemes) -> Result<String, Box<Finding>> {
     let refused = |message: String, got: &str| Box::new(Finding::new(code::BRIDGE_ENDPOINT).message(message).got(got));
     let secret = |message: &str| refused(message.to_owned(), &secrets::redacted(text));
-    // Whatever else is wrong with the URL, it may hold a credential as well.
+    // An otherwise invalid URL may contain a credential too.
     let query = text.split_once('?').map_or("", |(_, query)| query);
     let shown = if text.contains('@') || has_credential_parameter(query) { secrets::redacted(text) } else { text.to_owned() };
     if secrets::kind_of_secret(text, false).is_some() {
         return Err(secret("a URL that holds a credential is left out"));
     }
-    // The grammar knows https alone; behind the scheme both are the same.
+    // The grammar supports only https; after the scheme, wss has the same syntax.
     let (behind, scheme) = match text.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("wss") && schemes == Schemes::HttpsOrWss => {
             (format!("https://{rest}"), "wss")
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(https("HTTPS://A.Example.com:443/X").unwrap(), "https://a.example.com/X");
         assert_eq!(https("https://93.184.215.14/").unwrap(), "https://93.184.215.14/");
         assert_eq!(publishable("WSS://a.example.com/live", Schemes::HttpsOrWss).unwrap(), "wss://a.example.com/live");
-        // The name of a parameter alone gives nothing away.
+        // The name of a parameter alone reveals nothing.
         assert!(https("https://a.example.com/?key=").is_ok());
         assert!(https("https://a.example.com/?keyboard=us&tokens=5").is_ok());
     }

@@ -1,8 +1,8 @@
-//! Archives of blocks (`CARv1`): written for publishing, read as a source that is not trusted.
+//! Archives of blocks (`CARv1`): written for publishing, read as an untrusted source.
 //!
-//! A reader takes nothing from an archive but bytes that have the hash they are filed under. Roots are ignored, because the pointer says
-//! which file is meant; order and duplicates are free; an archive that is cut off is refused as a whole. The header is DAG-CBOR, which has one
-//! spelling of everything, so it is compared byte for byte; `minicbor` would take the others.
+//! A reader uses only blocks that match the hash in their CID. Roots are ignored, because the pointer identifies
+//! the file; order and duplicates do not matter; a truncated archive is rejected as a whole. The header is DAG-CBOR, which has one
+//! encoding of everything, so it is compared byte for byte; `minicbor` would accept other encodings.
 
 use std::collections::HashMap;
 
@@ -13,16 +13,16 @@ use super::dag::MAX_BLOCK_BYTES;
 use super::pack::Block;
 use super::varint;
 
-/// Largest header. One root takes 60 bytes; nothing here reads them.
+/// Maximum size of the header. One root takes 60 bytes; roots are ignored here.
 const MAX_HEADER_BYTES: u64 = 64 * 1024;
 
-/// Largest CID of a block, with every field and the longest digest that a multihash in use has.
+/// Maximum size of a block's CID: every field, and the longest digest of a multihash in use.
 const MAX_CID_BYTES: usize = 200;
 
 /// Writes an archive with one root.
 pub fn write(root: &Cid, blocks: &[Block]) -> Vec<u8> {
     let root = root.to_bytes();
-    // DAG-CBOR: {"roots": [link], "version": 1}. A link is tag 42 over a byte string that begins with zero.
+    // DAG-CBOR: {"roots": [link], "version": 1}. A link is tag 42 of a byte string that begins with zero.
     let mut header = b"\xa2\x65roots\x81\xd8\x2a\x58".to_vec();
     header.push(root.len() as u8 + 1);
     header.push(0);
@@ -40,14 +40,14 @@ pub fn write(root: &Cid, blocks: &[Block]) -> Vec<u8> {
     out
 }
 
-/// The blocks of an archive, by their CIDs. Every one has its hash.
+/// The blocks of an archive by CID. All of them match their hashes.
 #[derive(Clone, Debug, Default)]
 pub struct Archive<'a> {
     blocks: HashMap<Cid, &'a [u8]>,
 }
 
 impl<'a> Archive<'a> {
-    /// Reads an archive and checks every block. Blocks whose CIDs are not accepted are passed over: no file can ask for them.
+    /// Parses an archive and checks every block. Blocks with unsupported CIDs are skipped: no file can refer to them.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, CarError> {
         let mut rest = bytes;
         let length = varint::take(&mut rest).filter(|length| *length <= MAX_HEADER_BYTES).ok_or(CarError::Header)?;
@@ -75,7 +75,7 @@ impl<'a> Archive<'a> {
         self.blocks.get(cid).copied()
     }
 
-    /// How many different blocks there are.
+    /// Number of different blocks.
     pub fn len(&self) -> usize {
         self.blocks.len()
     }
@@ -86,7 +86,7 @@ impl<'a> Archive<'a> {
     }
 }
 
-/// Takes the CID off the front of a section, of either version.
+/// Parses and removes the CID at the start of a section, of either version.
 fn take_cid(section: &mut &[u8]) -> Result<Result<Cid, super::CidError>, CarError> {
     if section.starts_with(&[0x12, 0x20]) {
         let cid = varint::take_bytes(section, 34).ok_or(CarError::Section)?;
@@ -125,7 +125,7 @@ fn skip_roots(header: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// Takes the head of a CBOR item of this major type, with an argument of at most two bytes.
+/// Parses and removes the head of a CBOR item with this major type and an argument of at most two bytes.
 fn take_head(bytes: &mut &[u8], major: u8) -> Option<u64> {
     let (&first, rest) = bytes.split_first()?;
     if first >> 5 != major {
@@ -141,29 +141,29 @@ fn take_head(bytes: &mut &[u8], major: u8) -> Option<u64> {
     Some(argument)
 }
 
-/// Why bytes are not an archive whose blocks can be used.
+/// Why an archive cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CarError {
-    /// No header of version 1.
+    /// It has no header of version 1.
     #[error("the archive does not begin with the header of a CAR file of version 1")]
     Header,
-    /// Version 2.
+    /// It is of version 2.
     #[error("the archive is a CAR file of version 2; only version 1 is read")]
     VersionTwo,
     /// The archive ends inside a section.
     #[error("the archive is cut off")]
     CutOff,
-    /// A section without a CID.
+    /// A section has no CID.
     #[error("a section of the archive has no CID")]
     Section,
-    /// A block that is larger than IPFS exchanges.
+    /// A block is larger than the maximum in IPFS.
     #[error("a section of the archive has {size} bytes, above the limit of a block, {MAX_BLOCK_BYTES}")]
     BlockTooLarge {
-        /// Bytes of the section.
+        /// The size of the section in bytes.
         size: u64,
     },
-    /// A block that does not have its hash.
+    /// A block does not match its hash.
     #[error("the archive has other bytes under the CID {block}")]
     Mismatch {
         /// The CID.
@@ -172,7 +172,7 @@ pub enum CarError {
 }
 
 impl CarError {
-    /// The code of a finding about it.
+    /// The code of a finding about this error.
     pub const fn code(&self) -> Code {
         match self {
             Self::BlockTooLarge { .. } => codes::agent::BLOCK_TOO_LARGE,
@@ -207,7 +207,7 @@ mod tests {
         for block in &blocks {
             assert_eq!(archive.block(&block.cid), Some(block.bytes.as_slice()));
         }
-        // The header as other implementations write it.
+        // The header that other implementations write.
         assert!(car.starts_with(&[
             0x3a, 0xa2, 0x65, b'r', b'o', b'o', b't', b's', 0x81, 0xd8, 0x2a, 0x58, 0x25, 0x00, 0x01, 0x70, 0x12, 0x20
         ]));
@@ -218,7 +218,7 @@ mod tests {
         let (blocks, _) = packed();
         let other = Cid::of(Codec::Raw, HashFunction::Sha3_256, b"elsewhere");
         let mut car = write(&other, &[blocks[1].clone(), blocks[0].clone(), blocks[1].clone()]);
-        // An identity block, a sha1 one, and the root under its CID of version 0.
+        // An identity block, a sha1 block, and the root with its version 0 CID.
         car.extend(section(&[0x01, 0x55, 0x00, 0x02, b'h', b'i'], b"hi"));
         car.extend(section(&[&[0x01, 0x55, 0x11, 0x14][..], &[0; 20]].concat(), b"anything"));
         car.extend(section(&[&[0x12, 0x20][..], blocks[0].cid.digest()].concat(), &blocks[0].bytes));
@@ -237,7 +237,7 @@ mod tests {
         for length in 0..car.len() {
             let got = Archive::parse(&car[..length]);
             match got {
-                // Between two sections nothing shows that one is missing; the walk finds that.
+                // Between two sections nothing shows that one is missing; the walk detects it.
                 Ok(archive) => {
                     assert!(length == 59 && archive.is_empty() || ends.contains(&length) && archive.len() == 1, "{length}")
                 }

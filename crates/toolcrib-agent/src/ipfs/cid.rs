@@ -1,7 +1,7 @@
-//! CIDs of version 1, read strictly: one text in each base, one binary form, a hash that is strong and whole.
+//! CIDs of version 1, parsed strictly: one text in each base, one binary form, a strong and complete hash.
 //!
-//! A pointer in a TXT record is only as good as this reader. A CID that two readers understand differently, or whose hash can be forged,
-//! would let a gateway choose the content.
+//! The security of a pointer in a TXT record depends on this parser. If two implementations parsed a CID differently, or its hash could be
+//! forged, a gateway could choose the content.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,12 +12,12 @@ use toolcrib_core::codes::{self, Code};
 use super::hash::{self, HashFunction};
 use super::{multibase, varint};
 
-/// What the bytes of a block are.
+/// The codec of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Codec {
-    /// Content as it is.
+    /// Raw content.
     Raw,
-    /// A node of protobuf, which holds a `UnixFS` file or a part of one.
+    /// A protobuf node with a `UnixFS` file or a part of one.
     DagPb,
 }
 
@@ -47,8 +47,8 @@ impl Codec {
     }
 }
 
-/// A CID of version 1 with a codec and a hash function that are accepted. Two are equal if their binary forms are, whatever base they were
-/// written in.
+/// A CID of version 1 with a supported codec and hash function. Two CIDs are equal if their binary forms are, in whatever base they
+/// were written.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Cid {
     codec: Codec,
@@ -57,7 +57,7 @@ pub struct Cid {
 }
 
 impl Cid {
-    /// Reads the text of a CID.
+    /// Parses the text of a CID.
     ///
     /// ```
     /// use toolcrib_agent::ipfs::Cid;
@@ -84,7 +84,7 @@ impl Cid {
         Self::from_bytes(&bytes)
     }
 
-    /// Reads the binary form.
+    /// Parses the binary form.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CidError> {
         if let Some(v1) = Self::from_bytes_of_version_zero(bytes) {
             return Err(CidError::VersionZero { v1: v1.to_string() });
@@ -95,27 +95,27 @@ impl Cid {
         if rest.is_empty() { Ok(cid) } else { Err(CidError::TrailingBytes { count: rest.len() }) }
     }
 
-    /// Reads a text of either version. Version 0 is what some services answer with; a pointer may not hold it.
+    /// Parses a text of either version. Some services return version 0; pointers may not have it.
     pub fn parse_any_version(text: &str) -> Result<Self, CidError> {
         Self::from_version_zero(text).map_or_else(|| Self::parse(text), Ok)
     }
 
-    /// Reads the CID of a link or an archive, which may have version 0: 34 bytes, a node with a SHA-256.
+    /// Parses the CID in a link or an archive, which may be of version 0: 34 bytes, a node with SHA-256.
     pub(super) fn from_link(bytes: &[u8]) -> Result<Self, CidError> {
         Self::from_bytes_of_version_zero(bytes).map_or_else(|| Self::from_bytes(bytes), Ok)
     }
 
-    /// The CID of a block.
+    /// Computes the CID of a block.
     pub fn of(codec: Codec, hash: HashFunction, block: &[u8]) -> Self {
         Self { codec, hash, digest: hash.digest(block) }
     }
 
-    /// Returns whether `block` has the hash that this CID asks for.
+    /// Returns whether `block` matches the hash.
     pub fn matches(&self, block: &[u8]) -> bool {
         self.hash.digest(block) == self.digest
     }
 
-    /// What the block is.
+    /// The codec of the block.
     pub const fn codec(&self) -> Codec {
         self.codec
     }
@@ -141,7 +141,7 @@ impl Cid {
         bytes
     }
 
-    /// The CID that a text of version 0 means; `None` if it is not one.
+    /// Converts a text of version 0; `None` if it is not one.
     fn from_version_zero(text: &str) -> Option<Self> {
         // Base58 of 34 bytes that begin with 0x12 0x20 has 46 characters and begins with Qm.
         if text.len() != 46 || !text.starts_with("Qm") {
@@ -150,7 +150,7 @@ impl Cid {
         Self::from_bytes_of_version_zero(&multibase::decode_base58(text).ok()?)
     }
 
-    /// The CID that bytes of version 0 mean; `None` if they are not: a multihash alone, SHA-256 with its whole digest.
+    /// Converts bytes of version 0; `None` if they are not: a bare multihash, SHA-256 with its full digest.
     fn from_bytes_of_version_zero(bytes: &[u8]) -> Option<Self> {
         let digest = bytes.strip_prefix(&[0x12, 0x20]).filter(|digest| digest.len() == 32)?;
         Some(Self { codec: Codec::DagPb, hash: HashFunction::Sha2_256, digest: digest.to_vec() })
@@ -210,7 +210,7 @@ impl fmt::Debug for Cid {
     }
 }
 
-/// The fields of a binary CID of version 1, whatever their values.
+/// The fields of a binary CID of version 1, with any values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts<'a> {
     version: u64,
@@ -220,7 +220,7 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Takes a CID off the front of `bytes`. Returns `None` if a number is malformed or the digest is cut off.
+    /// Parses and removes a CID at the start of `bytes`. Returns `None` if a number is malformed or the digest is truncated.
     pub(super) fn take(bytes: &mut &'a [u8]) -> Option<Self> {
         let version = varint::take(bytes)?;
         let codec = varint::take(bytes)?;
@@ -230,7 +230,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What is known about codecs that are not accepted.
+/// The name of an unsupported codec.
 const fn refused_codec(code: u64) -> &'static str {
     match code {
         0x0129 => "dag-json",
@@ -244,20 +244,20 @@ const fn refused_codec(code: u64) -> &'static str {
     }
 }
 
-/// Why a text or byte sequence is not a CID that is accepted.
+/// Why a text or byte sequence is not a supported CID.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CidError {
     /// Longer than any CID.
     #[error("the CID has {length} characters, more than {MAX_CID_BYTES}")]
     TooLong {
-        /// The characters of the text.
+        /// The length of the text in characters.
         length: usize,
     },
-    /// A path, query or fragment follows.
+    /// It is followed by a path, query or fragment.
     #[error("a path, query or fragment follows the CID")]
     Path,
-    /// Version 0.
+    /// It is of version 0.
     #[error("the CID has version 0; its version 1 form is {v1}")]
     VersionZero {
         /// The same CID in version 1.
@@ -266,13 +266,13 @@ pub enum CidError {
     /// No known multibase prefix.
     #[error("the CID has no known multibase prefix; most CIDs start with b")]
     NoBase,
-    /// A character that the base does not have, such as one of the other case.
+    /// A character is not in the base's alphabet, such as one with the wrong case.
     #[error("the CID has characters that its base does not have")]
     NotInBase,
-    /// Another spelling of a text.
+    /// The text is not canonical.
     #[error("the CID is not in its canonical form")]
     NotCanonical,
-    /// The bytes end before the CID does, or a number in it is malformed.
+    /// The bytes end inside the CID, or a number in it is malformed.
     #[error("the CID is cut off or malformed")]
     CutOff,
     /// Bytes follow the CID.
@@ -295,13 +295,13 @@ pub enum CidError {
         /// Its name.
         name: &'static str,
     },
-    /// A hash that protects nothing.
+    /// A hash function without security.
     #[error("the hash function {name} does not protect the content; SHA-256 is the minimum")]
     WeakHash {
         /// Its name.
         name: &'static str,
     },
-    /// A hash function that is not implemented.
+    /// An unsupported hash function.
     #[error("unsupported hash function {name} ({code:#x})")]
     UnsupportedHash {
         /// The code of the function.
@@ -309,18 +309,18 @@ pub enum CidError {
         /// Its name.
         name: &'static str,
     },
-    /// A digest that is truncated or too long.
+    /// A truncated or too long digest.
     #[error("the digest has {got} bytes; {hash} has {}", .hash.digest_bytes())]
     DigestLength {
         /// The hash function.
         hash: HashFunction,
-        /// The bytes that are there.
+        /// The actual number of bytes.
         got: usize,
     },
 }
 
 impl CidError {
-    /// The code of a finding about it.
+    /// The code of a finding about this error.
     pub const fn code(&self) -> Code {
         match self {
             Self::Path => codes::agent::POINTER_PATH,

@@ -1,8 +1,9 @@
-//! Retrieval from HTTP gateways, none of which is trusted.
+//! Retrieval from HTTP gateways, which are all untrusted.
 //!
-//! Every gateway is asked for blocks (`?format=raw`, the trustless gateway specification), and every block must have its hash. The gateways
-//! are asked in the order of the settings, a little apart, a few at a time. The first one that serves the whole content ends the race; so does
-//! the first one whose genuine blocks show that the content cannot be used, because every honest gateway has the same blocks.
+//! Every gateway is asked for blocks (`?format=raw`, the trustless gateway specification), and every block must match its hash. The
+//! gateways are asked in the order of the settings, with a short delay between them and limited concurrency. The first one that serves the
+//! complete content ends the retrieval; so does the first one whose genuine blocks show that the content cannot be used, because every
+//! honest gateway has the same blocks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,21 +27,21 @@ use crate::source::ContentSource;
 /// The media type of a block.
 const BLOCK: &str = "application/vnd.ipld.raw";
 
-/// Most of the time that is left for saying what each gateway did. Less of a short time: a twentieth.
+/// Maximum time reserved for reporting what each gateway did. Of a short time, a twentieth.
 const REPORT_TIME: Duration = Duration::from_millis(100);
 
-/// How gateways are asked.
+/// Limits of asking gateways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GatewayLimits {
-    /// What a file may be.
+    /// The limits of the file.
     pub content: WalkLimits,
-    /// Most gateways at a time. Eight is also what the HTTP client allows for one host.
+    /// Maximum number of concurrent gateways. Eight is also what the HTTP client allows for one host.
     pub concurrency: usize,
-    /// How long a gateway is alone before the next one is asked, too. Most answers of a gateway that has the block come within it.
+    /// Delay before the next gateway is asked too. Most gateways that have the block respond within it.
     pub stagger: Duration,
-    /// Longest time for one gateway, all blocks together. Shorter if the last of them would otherwise not be asked in time.
+    /// Time limit of one gateway for all blocks. Shortened if the last gateway would otherwise not be asked in time.
     pub gateway: Duration,
-    /// Longest silence of a gateway.
+    /// Idle timeout of a gateway.
     pub idle: Duration,
 }
 
@@ -59,13 +60,13 @@ impl Default for GatewayLimits {
 /// How the time of a retrieval is divided.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
-    /// How long a gateway is alone before the next one is asked.
+    /// Delay before the next gateway is asked too.
     stagger: Duration,
-    /// How long one gateway may take.
+    /// Time limit of one gateway.
     turn: Duration,
 }
 
-/// Gateways of the operator's settings.
+/// The gateways from the operator's settings.
 #[derive(Clone, Debug)]
 pub struct Gateways {
     client: Configured,
@@ -77,7 +78,7 @@ pub struct Gateways {
 impl Gateways {
     /// Uses these gateways, such as `https://gateway.example`, in this order. `/ipfs/{cid}` is appended to each URL.
     ///
-    /// A client that keeps connections saves a handshake for each block of a file that has several.
+    /// A client with keep-alive saves a handshake for each further block of a file.
     pub fn new(client: Configured, gateways: Vec<ConfiguredUrl>, limits: GatewayLimits) -> Result<Self, Error> {
         let headers = Headers::new().with("accept", BLOCK)?;
         Ok(Self { client, gateways, headers, limits })
@@ -97,7 +98,7 @@ impl Gateways {
         let mut running = FuturesUnordered::new();
         let (mut next, mut start_next) = (0, started);
         let mut content = None;
-        // How those are reported that have no outcome of their own.
+        // The outcome for gateways without one of their own.
         let left = loop {
             let now = Instant::now();
             let may_start = next < count && running.len() < self.limits.concurrency.max(1);
@@ -132,7 +133,7 @@ impl Gateways {
                     if is_final {
                         break GatewayOutcome::Cancelled;
                     }
-                    // A gateway that failed is replaced at once.
+                    // A failed gateway is replaced at once.
                     start_next = Instant::now();
                 }
                 Ok(None) => {}
@@ -151,19 +152,19 @@ impl Gateways {
         (content, attempts.collect())
     }
 
-    /// Divides the time, so that every gateway is asked within it and has as much of it as any other.
+    /// Divides the time, so that every gateway is asked within it and has the same share.
     fn plan(&self, window: Duration) -> Plan {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).max(1);
         let slots = self.limits.concurrency.clamp(1, self.gateways.len().max(1));
         let waves = count(self.gateways.len().div_ceil(slots));
-        // The first starts of all slots take a quarter of the time at most; a twentieth is for what passes between an end and the next start.
+        // The first starts of all slots take at most a quarter of the time; a twentieth is for the gaps between an end and the next start.
         let stagger = self.limits.stagger.min(window / count(slots).saturating_mul(4));
         let starts = stagger.saturating_mul(count(slots) - 1);
         let turn = (window * 19 / 20).saturating_sub(starts) / waves;
         Plan { stagger, turn: turn.min(self.limits.gateway) }
     }
 
-    /// Asks one gateway for the whole content.
+    /// Retrieves the complete content from one gateway.
     async fn ask(&self, index: usize, gateway: &ConfiguredUrl, cid: &Cid, turn: Duration, read: &AtomicU64) -> (usize, Ended) {
         let walk = self.walk(gateway, cid, turn, read);
         let ended = timeout(turn, walk).await.unwrap_or_else(|_| {
@@ -177,7 +178,8 @@ impl Gateways {
         limits.wait = turn;
         limits.idle = self.limits.idle;
         limits.total = turn;
-        // One byte more could not be a block. A root is read whole even if the content may be smaller: only its hash proves the refusal.
+        // A block cannot be larger. A root is read completely even if the content limit is smaller: only its hash proves
+        // that it is too large.
         limits.body = MAX_BLOCK_BYTES;
         let mut retriever = Retriever::new(cid.clone(), self.limits.content);
         while let Some(wanted) = retriever.wanted()? {
@@ -210,7 +212,7 @@ impl ContentSource for Gateways {
     }
 }
 
-/// The answer of a gateway, if it is one that can hold a block.
+/// The response of a gateway, if it can contain a block.
 fn answer(exchange: &Exchange) -> Result<&Response, GatewayOutcome> {
     let status = exchange.response.as_ref().map(|response| response.status);
     let refuse = |code: codes::Code, status: u16| Err(unreachable(code, format!("status {status}")));
@@ -225,7 +227,7 @@ fn answer(exchange: &Exchange) -> Result<&Response, GatewayOutcome> {
     }
 }
 
-/// What it means that a gateway served bytes without the hash of the block.
+/// Interprets a response that does not match the hash of the block.
 fn mismatch(wanted: &Cid, response: &Response) -> GatewayOutcome {
     let media = response.header("content-type").next().and_then(|value| value.split(';').next()).unwrap_or_default().trim();
     let is = |wanted: &str| media.eq_ignore_ascii_case(wanted);
@@ -233,7 +235,7 @@ fn mismatch(wanted: &Cid, response: &Response) -> GatewayOutcome {
         return unreachable(codes::agent::GATEWAY_ANSWER, "a web page instead of the block");
     }
     match wanted.codec() {
-        // Gateways that ignore the format serve the file. Without its blocks nothing ties it to the CID.
+        // Gateways that ignore the format serve the file. Without its blocks it cannot be compared with the CID.
         Codec::DagPb if !is(BLOCK) => {
             GatewayOutcome::Unverifiable { reason: "a file instead of the block, in a layout that is not known".to_owned() }
         }

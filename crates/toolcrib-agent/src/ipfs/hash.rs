@@ -1,11 +1,11 @@
-//! The hash functions of multihashes that are strong enough to stand for content.
+//! The multihash functions that are strong enough to identify content.
 
 use std::fmt;
 
 use blake2::Blake2b;
 use blake2::digest::consts::U32;
 
-/// A hash function with at least 256 bits, as `.agt` 1.0 §1 asks for, used with its whole digest.
+/// A hash function of at least 256 bits, as `.agt` 1.0 §1 requires, with its full digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HashFunction {
     /// SHA-256, which nearly every CID has.
@@ -24,7 +24,7 @@ pub enum HashFunction {
 }
 
 impl HashFunction {
-    /// Every function that is accepted.
+    /// Every supported function.
     pub const ALL: [Self; 6] = [Self::Sha2_256, Self::Sha2_512, Self::Sha3_256, Self::Sha3_512, Self::Blake2b256, Self::Blake3];
 
     /// Returns the function with this multihash code.
@@ -56,7 +56,7 @@ impl HashFunction {
         }
     }
 
-    /// The bytes of a whole digest.
+    /// The length of a full digest.
     pub(crate) const fn digest_bytes(self) -> usize {
         match self {
             Self::Sha2_512 | Self::Sha3_512 => 64,
@@ -83,7 +83,7 @@ impl fmt::Display for HashFunction {
     }
 }
 
-/// What is known about hash functions that are not accepted.
+/// The name of an unsupported hash function.
 pub(super) const fn refused_name(code: u64) -> Option<&'static str> {
     Some(match code {
         0x00 => "identity",
@@ -101,7 +101,7 @@ pub(super) const fn refused_name(code: u64) -> Option<&'static str> {
     })
 }
 
-/// Whether a hash function is no protection at all: it keeps the content itself, or collisions can be made.
+/// Whether a hash function is insecure: it contains the content itself, or collisions are feasible.
 pub(super) const fn is_weak(code: u64) -> bool {
     matches!(code, 0x00 | 0x11 | 0xd4 | 0xd5)
 }
@@ -110,7 +110,7 @@ pub(super) const fn is_weak(code: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// The digests of the empty input that the authors of each function publish.
+    /// The published digests of the empty input.
     #[test]
     fn published_digests_of_nothing() {
         for (function, digest) in [

@@ -1,4 +1,4 @@
-//! Content from files of this machine: the file itself, or an archive of its blocks. Both are checked like a gateway.
+//! Content from local files: the file itself, or an archive of its blocks. Both are checked like a gateway's response.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -18,10 +18,10 @@ use super::retrieve::{Ended, Retriever, Untaken, refused_cid, single, unreachabl
 use crate::evidence::{GatewayOutcome, Retrieval};
 use crate::source::ContentSource;
 
-/// Largest archive. The blocks of the largest content take a fiftieth of it; archives of several files have room.
+/// Maximum size of an archive. The blocks of the largest content take a fiftieth of it; archives of several files fit too.
 pub const MAX_ARCHIVE_BYTES: usize = 16 * 1024 * 1024;
 
-/// A file that is said to have the CID.
+/// A file that is claimed to have the CID.
 #[derive(Clone, Debug)]
 pub struct LocalFile {
     path: PathBuf,
@@ -60,7 +60,7 @@ impl ContentSource for LocalFile {
     }
 }
 
-/// An archive of blocks (`CARv1`) that is said to have the CID.
+/// An archive of blocks (`CARv1`) that is claimed to have the CID.
 #[derive(Clone, Debug)]
 pub struct CarFile {
     path: PathBuf,
@@ -98,7 +98,7 @@ impl ContentSource for CarFile {
     }
 }
 
-/// Reads a file off the event loop and walks over it.
+/// Reads a file on a blocking thread and walks over it.
 async fn retrieve(path: &Path, max: usize, cid: &CidText, walk: impl FnOnce(Cid, &[u8]) -> Ended + Send + 'static) -> Retrieval {
     let parsed = match Cid::try_from(cid) {
         Ok(parsed) => parsed,

@@ -1,7 +1,7 @@
-//! Content by CID: reading CIDs, checking blocks, retrieving from sources that are not trusted, packing and publishing.
+//! Content by CID: parsing CIDs, checking blocks, retrieving from untrusted sources, packing and publishing.
 //!
-//! [`cid`], [`dag`], [`car`] and [`mod@pack`] are pure. [`gateway`] and [`pin`] connect to services of the operator's settings, [`local`] reads
-//! files. Whatever a source serves counts only after every block has the hash that the CID asks for.
+//! [`cid`], [`dag`], [`car`] and [`mod@pack`] are pure. [`gateway`] and [`pin`] connect to configured services, [`local`] reads
+//! files. Content counts only after every block has matched its hash.
 
 pub mod car;
 pub mod cid;

@@ -1,9 +1,9 @@
-//! Multibase text: a prefix that names the base, then the bytes in that base, without padding.
+//! Multibase text: a prefix for the base, then the bytes in that base, without padding.
 //!
-//! Each byte sequence has exactly one text in each base here: what was decoded is encoded again and compared. That refuses stray bits,
-//! impossible lengths and every other second spelling without a rule for each.
+//! Each byte sequence has exactly one valid text in each base: decoded bytes are encoded again and compared. That rejects stray bits,
+//! impossible lengths and any other alternative encoding without a rule for each.
 
-/// A base that CIDs are written in.
+/// A base of CIDs.
 #[derive(Debug)]
 struct Base {
     prefix: u8,
@@ -13,7 +13,8 @@ struct Base {
 const BASE32: &Base = &Base { prefix: b'b', alphabet: b"abcdefghijklmnopqrstuvwxyz234567" };
 const BASE58: &Base = &Base { prefix: b'z', alphabet: b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz" };
 
-/// The bases that [`CidText`](toolcrib_core::agent::txt::CidText) knows. Base64 of the ordinary alphabet has a slash, which a URL cannot hold.
+/// The bases that [`CidText`](toolcrib_core::agent::txt::CidText) supports. Standard base64 has a slash, which a URL segment
+/// cannot contain.
 const BASES: [&Base; 10] = [
     BASE32,
     &Base { prefix: b'B', alphabet: b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" },
@@ -27,36 +28,36 @@ const BASES: [&Base; 10] = [
     &Base { prefix: b'u', alphabet: b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" },
 ];
 
-/// Why a text is not the canonical multibase form of some bytes.
+/// Why a text is not canonical multibase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// No known prefix.
     NoBase,
-    /// A character that the base does not have.
+    /// A character is not in the base's alphabet.
     NotInBase,
-    /// The bytes have another text in this base.
+    /// The canonical text of these bytes in this base differs.
     NotCanonical,
 }
 
-/// Decodes a text. The caller bounds its length: bases that are no power of two take quadratic time.
+/// Decodes a text. The caller limits its length: bases other than powers of two take quadratic time.
 pub(super) fn decode(text: &str) -> Result<Vec<u8>, Fault> {
     let (&prefix, digits) = text.as_bytes().split_first().ok_or(Fault::NoBase)?;
     let base = BASES.into_iter().find(|base| base.prefix == prefix).ok_or(Fault::NoBase)?;
     base.decode(digits)
 }
 
-/// Decodes base58 without a prefix, the text of CIDs of version 0.
+/// Decodes base58 without a prefix, the format of version 0 CIDs.
 pub(super) fn decode_base58(text: &str) -> Result<Vec<u8>, Fault> {
     BASE58.decode(text.as_bytes())
 }
 
-/// The text in base32, lower case: what IPFS shows.
+/// Encodes bytes in lower-case base32, the usual format of CIDs.
 pub(super) fn encode_base32(bytes: &[u8]) -> String {
     std::iter::once(char::from(BASE32.prefix)).chain(BASE32.encode(bytes)).collect()
 }
 
 impl Base {
-    /// The bits of a digit; `None` if the base is no power of two.
+    /// The bits of a digit; `None` if the base is not a power of two.
     fn bits(&self) -> Option<u32> {
         self.alphabet.len().is_power_of_two().then(|| self.alphabet.len().ilog2())
     }
@@ -67,7 +68,7 @@ impl Base {
         let bytes = match self.bits() {
             Some(bits) => {
                 let mut bytes = regroup(&digits, bits, 8);
-                // The last group of eight is the padding, unless the digits fill it.
+                // The last group is padding, unless the digits fill it.
                 bytes.truncate(digits.len() * bits as usize / 8);
                 bytes
             }
@@ -86,7 +87,7 @@ impl Base {
     }
 }
 
-/// Splits groups of `from` bits into groups of `to` bits, the last one filled up with zeros.
+/// Splits groups of `from` bits into groups of `to` bits, the last one padded with zeros.
 fn regroup(groups: &[u8], from: u32, to: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(groups.len() * from as usize / to as usize + 1);
     let (mut held, mut bits) = (0_u32, 0);
@@ -105,7 +106,7 @@ fn regroup(groups: &[u8], from: u32, to: u32) -> Vec<u8> {
     out
 }
 
-/// Writes a number of base `from` in base `to`, both with the most significant digit first. Zeros in front stay, one for one.
+/// Converts a number from base `from` to base `to`, both with the most significant digit first. Leading zeros stay, one for one.
 fn convert(digits: &[u8], from: u32, to: u32) -> Vec<u8> {
     let zeros = digits.iter().take_while(|digit| **digit == 0).count();
     let mut out: Vec<u8> = Vec::with_capacity(digits.len() * 2);
@@ -167,14 +168,14 @@ mod tests {
             ("", Fault::NoBase),
             ("mAXASI", Fault::NoBase),
             ("é", Fault::NoBase),
-            // Upper case below a prefix for lower case, and the other way round.
+            // Upper case after a lower-case prefix, and vice versa.
             ("bPFSXGIDNMFXGSIBB", Fault::NotInBase),
             ("Bpfsxgidnmfxgsibb", Fault::NotInBase),
             ("fAA", Fault::NotInBase),
             ("bpfsxgidnmfxgsibb=", Fault::NotInBase),
             ("z7paNL19xttacU0", Fault::NotInBase),
             ("bé", Fault::NotInBase),
-            // Stray bits, and lengths that no bytes have.
+            // Stray bits, and impossible lengths.
             ("bab", Fault::NotCanonical),
             ("ba", Fault::NotCanonical),
             ("f7", Fault::NotCanonical),

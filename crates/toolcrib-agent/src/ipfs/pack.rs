@@ -1,6 +1,6 @@
-//! Making CIDs: bytes in, blocks and their root out.
+//! Making CIDs: splits bytes into blocks and computes their root.
 //!
-//! The same bytes have many CIDs, one for each layout and hash function. A manifest is one raw block unless the caller asks otherwise: the
+//! The same bytes have many CIDs, one for each layout and hash function. By default a manifest is one raw block: the
 //! shortest form, what current importers write, and the only one whose CID is the hash of the file.
 
 use std::fmt;
@@ -13,26 +13,26 @@ use super::cid::{Cid, Codec};
 use super::dag::{NewLink, encode_leaf, encode_root};
 use super::hash::HashFunction;
 
-/// Bytes of a chunk: the default of Kubo and of the `UnixFS` profile that most files were added with.
+/// Size of a chunk: the default of Kubo and of the `UnixFS` profile that most files were added with.
 pub const CHUNK_BYTES: usize = 262_144;
 
-/// Most links of one node that importers write. A file that needs more needs a second level, which nothing here writes.
+/// Maximum number of links of one node in current importers. A larger file needs a second level, which is not supported.
 pub const MAX_LINKS: usize = 174;
 
-/// Most bytes that can be packed.
+/// Maximum size of a file.
 pub const MAX_BYTES: usize = CHUNK_BYTES * MAX_LINKS;
 
-/// How a file becomes blocks.
+/// How a file is split into blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layout {
-    /// One raw block up to [`CHUNK_BYTES`], raw leaves below a node above it.
+    /// One raw block up to [`CHUNK_BYTES`]; for larger files a node over raw leaves.
     #[default]
     RawLeaves,
-    /// One `UnixFS` file node up to [`CHUNK_BYTES`], such nodes below a node above it.
+    /// One `UnixFS` file node up to [`CHUNK_BYTES`]; for larger files a node over such nodes.
     FileNodes,
-    /// One `UnixFS` node of the type `Raw`, which some importers write for leaves. Not for more than [`CHUNK_BYTES`].
+    /// One `UnixFS` node of type `Raw`, which some importers write for leaves. Up to [`CHUNK_BYTES`].
     RawNode,
-    /// A node over one raw leaf, as importers write that do not reduce a single leaf. Not for more than [`CHUNK_BYTES`].
+    /// A node over one raw leaf, as written by importers that do not collapse a single leaf. Up to [`CHUNK_BYTES`].
     NodeOverLeaf,
 }
 
@@ -46,7 +46,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Hashes a block.
+    /// Computes the CID of a block.
     pub fn new(codec: Codec, hash: HashFunction, bytes: Vec<u8>) -> Self {
         Self { cid: Cid::of(codec, hash, &bytes), bytes }
     }
@@ -77,7 +77,7 @@ impl Packed {
         &self.blocks
     }
 
-    /// Gives the blocks away.
+    /// Returns the blocks.
     pub(crate) fn into_blocks(self) -> Vec<Block> {
         self.blocks
     }
@@ -87,7 +87,7 @@ impl Packed {
         super::car::write(&self.root, &self.blocks)
     }
 
-    /// The TXT record that points at the file. Refused while `existing` holds legacy records.
+    /// The TXT record that points to the file. An error while `existing` has legacy records.
     pub fn txt_record(&self, existing: &[impl AsRef<[u8]>]) -> Result<String, PackError> {
         let text = CidText::parse(&self.root.to_string()).map_err(|_| PackError::Text)?;
         pointer_record(&text, existing).map_err(PackError::Legacy)
@@ -133,14 +133,14 @@ pub fn pack(content: &[u8], layout: Layout, hash: HashFunction) -> Result<Packed
     if content.len() <= CHUNK_BYTES && layout != Layout::NodeOverLeaf {
         return Ok(Packed::one(leaf(content)));
     }
-    // A single leaf is there even if it is empty.
+    // An empty file has a single empty leaf.
     let chunks: Vec<&[u8]> = if content.is_empty() { vec![content] } else { content.chunks(CHUNK_BYTES).collect() };
     let leaves = chunks.iter().map(|chunk| leaf(chunk)).collect();
     Ok(Packed::over(hash, leaves, chunks.iter().map(|chunk| chunk.len())))
 }
 
-/// Finds the layout under which `content` has the CID `cid`, for sources that have a file instead of blocks. `None` if no known layout does:
-/// the file may still be the right one, but nothing proves it.
+/// Finds the layout in which `content` has the CID `cid`, for sources that have a file instead of blocks. `None` if no known layout
+/// matches: the file may still be the right one, but that cannot be proven.
 pub fn repack(cid: &Cid, content: &[u8]) -> Option<Packed> {
     let layouts: &[Layout] = match cid.codec() {
         Codec::Raw => &[Layout::RawLeaves],
@@ -152,28 +152,28 @@ pub fn repack(cid: &Cid, content: &[u8]) -> Option<Packed> {
     layouts.iter().filter_map(|layout| pack(content, *layout, cid.hash()).ok()).find(|packed| packed.root() == cid)
 }
 
-/// Why bytes cannot be packed or pointed at.
+/// Why bytes cannot be packed, or a record cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackError {
-    /// More bytes than the layout has room for.
+    /// The file exceeds the layout's limit.
     #[error("the file has {size} bytes, above the limit of {limit} for this layout")]
     TooLarge {
-        /// Bytes of the file.
+        /// The size of the file in bytes.
         size: usize,
-        /// Most bytes.
+        /// The limit in bytes.
         limit: usize,
     },
     /// The CID cannot be written into a record.
     #[error("the CID cannot be written into a TXT record")]
     Text,
-    /// Legacy records are in the way.
+    /// The name has legacy records.
     #[error("{}", .0.message)]
     Legacy(Box<Finding>),
 }
 
 impl PackError {
-    /// The code of a finding about it.
+    /// The code of a finding about this error.
     pub fn code(&self) -> Code {
         match self {
             Self::TooLarge { .. } => codes::agent::CONTENT_TOO_LARGE,
@@ -193,7 +193,7 @@ mod tests {
         pack(content, layout, hash).unwrap().root().to_string()
     }
 
-    /// What Kubo, Helia and other importers gave for the same 41 bytes.
+    /// The CIDs that Kubo, Helia and other importers computed for the same 41 bytes.
     // req: AGT-017
     #[test]
     fn cids_of_other_importers() {
@@ -211,10 +211,10 @@ mod tests {
         ] {
             assert_eq!(root(FILE, layout, hash), cid, "{layout:?}");
         }
-        // The empty file that every IPFS node knows.
+        // The well-known empty file.
         let empty = Cid::parse_any_version("QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH").unwrap();
         assert_eq!(empty.to_string(), root(b"", Layout::FileNodes, sha256));
-        // The sixth form: version 0 is the file node.
+        // The sixth form: a file node with a version 0 CID.
         let v0 = Cid::parse_any_version("QmTzGrdxq4r9NSuFWjbjD5ghPswhgVT3UVv9NTEGSerAPZ").unwrap();
         assert_eq!(v0.to_string(), root(FILE, Layout::FileNodes, sha256));
     }

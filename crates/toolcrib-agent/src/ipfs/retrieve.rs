@@ -1,4 +1,4 @@
-//! What all content sources share: the walk over what a source has, and how its end is reported.
+//! Shared code of content sources: the walk over a source's blocks, and the report of its result.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use super::dag::{Walk, WalkError, WalkLimits};
 use super::pack;
 use crate::evidence::{GatewayAttempt, GatewayOutcome, Retrieval};
 
-/// The name of the attempt that reports a CID for which nothing was asked.
+/// The name of the attempt that reports a CID without a request.
 pub const NOT_ASKED: &str = "not asked";
 
-/// How a source ended: the content, or what else it did.
+/// The result of a source: the content, or another outcome.
 pub(super) type Ended = Result<Vec<u8>, GatewayOutcome>;
 
-/// A walk over one source. Blocks that were made from a whole file are kept until they are wanted.
+/// A walk over one source. Blocks that were made from a complete file are kept until they are wanted.
 #[derive(Debug)]
 pub(super) struct Retriever {
     walk: Walk,
     made: HashMap<Cid, Vec<u8>>,
 }
 
-/// Why bytes were not taken.
+/// Why bytes were rejected.
 #[derive(Debug)]
 pub(super) enum Untaken {
     /// They are neither the block nor a file with its CID.
     Mismatch(Cid),
-    /// The block is genuine and cannot be used.
+    /// The block is genuine, but cannot be used.
     Refused(GatewayOutcome),
 }
 
@@ -39,7 +39,7 @@ impl Retriever {
         Self { walk: Walk::new(root, limits), made: HashMap::new() }
     }
 
-    /// Uses what is there already, and returns the block that the source has to bring; `None` when the content is whole.
+    /// Uses the available blocks, and returns the next one that the source must supply; `None` when the content is complete.
     pub(super) fn wanted(&mut self) -> Result<Option<Cid>, GatewayOutcome> {
         loop {
             let Some(wanted) = self.walk.wanted().cloned() else { return Ok(None) };
@@ -48,7 +48,7 @@ impl Retriever {
         }
     }
 
-    /// Takes the wanted block, or the file whose root it is.
+    /// Supplies the wanted block, or the file that it is the root of.
     pub(super) fn take(&mut self, wanted: &Cid, bytes: &[u8]) -> Result<(), Untaken> {
         match self.walk.supply(bytes) {
             Ok(()) => Ok(()),
@@ -76,19 +76,19 @@ fn refused(error: WalkError) -> GatewayOutcome {
     }
 }
 
-/// Reports a source that cannot be used.
+/// The outcome of a source that cannot be used.
 pub(super) fn unreachable(code: Code, message: impl Into<String>) -> GatewayOutcome {
     GatewayOutcome::Unreachable { code: code.id().to_owned(), message: message.into() }
 }
 
-/// Reports a CID that is not accepted: nothing is asked for it.
+/// The report of an unsupported CID, for which no request is made.
 pub(super) fn refused_cid(cid: &CidText, error: &CidError) -> Retrieval {
     let outcome = GatewayOutcome::Refused { code: error.code().id().to_owned(), reason: error.to_string() };
     let attempt = GatewayAttempt { gateway: NOT_ASKED.to_owned(), outcome, bytes: 0, millis: 0 };
     Retrieval { cid: cid.as_str().to_owned(), content: None, attempts: vec![attempt] }
 }
 
-/// Reports a source by itself.
+/// The report of a single source.
 pub(super) fn single(cid: &CidText, gateway: String, ended: Ended, bytes: u64, took: Duration) -> Retrieval {
     let (outcome, content) = match ended {
         Ok(content) => (GatewayOutcome::Served, Some(Bytes::from(content))),

@@ -1,9 +1,9 @@
-//! Unsigned varints as multiformats and protobuf write them: seven bits in each byte, the lowest first.
+//! Unsigned varints of multiformats and protobuf: seven bits in each byte, the lowest first.
 
-/// Most bytes of a varint. The unsigned-varint specification stops here, at 63 bits; nothing that is read needs more.
+/// Maximum length of a varint: the limit of the unsigned-varint specification, 63 bits; nothing here needs more.
 const MAX_BYTES: usize = 9;
 
-/// Takes a varint off the front of `bytes`. Returns `None` for one that is cut off, longer than it needs to be, or beyond 63 bits.
+/// Parses and removes a varint at the start of `bytes`. Returns `None` if it is truncated, not minimal, or exceeds 63 bits.
 pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let input = *bytes;
     let mut value = 0_u64;
@@ -20,7 +20,7 @@ pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes `length` bytes off the front of `bytes`. Returns `None` if there are fewer.
+/// Removes `length` bytes from the start of `bytes`. Returns `None` if there are fewer.
 pub(super) fn take_bytes<'a>(bytes: &mut &'a [u8], length: u64) -> Option<&'a [u8]> {
     let (taken, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
     *bytes = rest;

@@ -1,4 +1,4 @@
-//! The report while it is being made.
+//! A report in progress.
 
 use toolcrib_core::agent::AgentManifest;
 use toolcrib_core::agent::txt::LegacyAgent;
@@ -11,7 +11,7 @@ use toolcrib_judge::Check;
 use super::Judgement;
 use crate::report::{AgentReport, AgentState, Failed, Stage, Step};
 
-/// A report in the making. Parts are judged in the order of [`Stage`], so the first failure decides.
+/// A report in progress. Parts are judged in the order of [`Stage`], so the first failure decides.
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) report: AgentReport,
@@ -23,7 +23,7 @@ impl Case {
     pub(super) fn new(domain: &str) -> Self {
         let steps = std::array::from_fn(|at| Step { number: at as u8 + 1, check: Check::NotReached, code: None });
         let report = AgentReport {
-            // Evidence of others may have any text here; a name that was parsed has nothing to escape.
+            // Third-party evidence may have any text here; a parsed name has nothing to escape.
             domain: escape_for_display(&domain.chars().take(MAX_DOMAIN_CHARS).collect::<String>()),
             state: AgentState::Manifest,
             verified: false,
@@ -48,12 +48,12 @@ impl Case {
         Self { report, deciding: None, findings: Findings::new() }
     }
 
-    /// Adds a finding that decides nothing.
+    /// Adds a finding that does not affect the verdict.
     pub(super) fn add(&mut self, finding: Finding) {
         self.findings.push(finding);
     }
 
-    /// Records a failure. The first one decides; a step is marked as failed, or as not reached if nothing can be told.
+    /// Records a failure. The first one decides. Its step is marked as failed, or as not reached if the result is unknown.
     pub(super) fn fail(&mut self, stage: Stage, step: Option<u8>, state: AgentState, finding: Finding) {
         let code = finding.code;
         if let Some(step) = step {
@@ -87,7 +87,7 @@ impl Case {
         let Self { mut report, deciding, findings } = self;
         let mut rest = findings.into_sorted();
         if let Some(deciding) = deciding {
-            // The finding of the document that decides is among the others as well.
+            // The document's deciding finding is among the others too.
             rest.retain(|finding| *finding != deciding);
             report.findings.push(deciding);
         }
@@ -102,5 +102,5 @@ impl Case {
     }
 }
 
-/// Characters of a domain that is not one.
+/// Maximum number of characters of an invalid domain.
 const MAX_DOMAIN_CHARS: usize = 300;

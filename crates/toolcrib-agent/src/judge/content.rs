@@ -1,4 +1,4 @@
-//! The content of the CID: steps 1 and 2.
+//! Checks the content of the CID: steps 1 and 2.
 
 use toolcrib_core::agent::txt::CidText;
 use toolcrib_core::codes::{self, Code};
@@ -10,7 +10,7 @@ use crate::content_hash::ContentMatch;
 use crate::evidence::{AgentEvidence, GatewayAttempt, GatewayOutcome, Retrieval};
 use crate::report::{AgentState, Stage};
 
-/// Returns the content if it was retrieved and is that of the CID.
+/// Returns the content if it was retrieved and matches the CID.
 pub(super) fn check<'e>(
     case: &mut Case,
     evidence: &'e AgentEvidence,
@@ -56,7 +56,7 @@ pub(super) fn check<'e>(
     None
 }
 
-/// Decides what it means that no gateway served the content.
+/// Judges a retrieval in which no gateway served the content.
 fn not_retrieved(case: &mut Case, retrieval: &Retrieval) {
     let mut findings: Vec<(&GatewayOutcome, Finding)> = Vec::new();
     for (index, attempt) in retrieval.attempts.iter().enumerate() {
@@ -69,10 +69,10 @@ fn not_retrieved(case: &mut Case, retrieval: &Retrieval) {
     let tampered = find(|outcome| matches!(outcome, GatewayOutcome::Tampered { .. }));
     let other = find(|outcome| !matches!(outcome, GatewayOutcome::Refused { .. } | GatewayOutcome::Tampered { .. }));
     let (step, state, at) = match (refused, tampered, other) {
-        // Genuine blocks that are not a file: no other gateway could do better.
+        // Genuine blocks that are not a file: every other gateway has the same.
         (Some(at), _, _) => (1, AgentState::InvalidCid, Some(at)),
         (None, Some(at), None) => (2, AgentState::InvalidCid, Some(at)),
-        // One gateway lies and another could not be asked: the content may be fine.
+        // One gateway lies and another did not respond: the content may be fine.
         (None, _, other) => (1, AgentState::Unreachable, other),
     };
     let decisive = match at {

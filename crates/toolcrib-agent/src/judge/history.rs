@@ -1,4 +1,4 @@
-//! What was verified before: rollbacks, downgrades and transfers.
+//! Compares with what was verified before: rollbacks, downgrades and transfers.
 
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Severity};
@@ -10,9 +10,9 @@ use crate::memory::Remembered;
 use crate::policy::{AgentPolicy, Reaction};
 use crate::report::{AgentState, Stage};
 
-/// Compares a manifest that nothing stands against with the newest one that was verified before.
+/// Compares a manifest without failures with the newest one that was verified before.
 pub(super) fn check(case: &mut Case, fields: &Fields, cid: Option<&str>, policy: &AgentPolicy, remembered: Option<&Remembered>) {
-    // What an invalid manifest says about its time means nothing.
+    // The time in an invalid manifest means nothing.
     let Some(remembered) = remembered.filter(|_| !case.has_failed()) else { return };
     if remembered.owner != fields.owner {
         case.add(
@@ -40,7 +40,7 @@ pub(super) fn check(case: &mut Case, fields: &Fields, cid: Option<&str>, policy:
     }
 }
 
-/// Compares legacy records with the memory of a manifest.
+/// Checks legacy records of a name that is remembered to have had a manifest.
 pub(super) fn check_downgrade(case: &mut Case, policy: &AgentPolicy, remembered: Option<&Remembered>) {
     let Some(remembered) = remembered else { return };
     let finding = Finding::new(codes::agent::DOWNGRADE).expected(remembered.cid.as_str());

@@ -1,4 +1,4 @@
-//! The holder onchain: steps 6, 7 and 8.
+//! Checks the onchain owner: steps 6, 7 and 8.
 
 use alloy_primitives::Address;
 use toolcrib_core::agent::AgtDomain;
@@ -10,9 +10,9 @@ use crate::evidence::{OwnerOutcome, OwnerRead};
 use crate::policy::AgentPolicy;
 use crate::report::{AgentState, Stage};
 
-/// Compares the owner of the manifest with the holder of the name.
+/// Compares the owner in the manifest with the onchain owner of the name.
 pub(super) fn check(case: &mut Case, owner: Address, read: Option<&OwnerRead>, domain: &AgtDomain, policy: &AgentPolicy) {
-    // The token id follows from the name that was asked for; nothing can go wrong with it.
+    // The token id follows from the requested name, so this step always passes.
     case.pass(6);
     let Some(read) = read else {
         if policy.require_onchain {
@@ -62,12 +62,12 @@ pub(super) fn check(case: &mut Case, owner: Address, read: Option<&OwnerRead>, d
     }
 }
 
-/// Whether a read is about this name, in the registry that counts.
+/// Whether a read is about this name, in the right registry.
 pub(super) fn is_of(read: &OwnerRead, domain: &AgtDomain, policy: &AgentPolicy) -> bool {
     read.chain_id == policy.chain_id && read.registry == policy.registry && read.token_id == domain.token_id()
 }
 
-/// The registry gave no answer about the name: no verdict, or a label where a preview is enough.
+/// Handles a read without a result: the verdict is unknown, or a label if a preview is enough.
 fn unknown(case: &mut Case, finding: Finding, policy: &AgentPolicy) {
     if policy.require_onchain {
         case.fail(Stage::Holder, Some(7), AgentState::Unreachable, finding);

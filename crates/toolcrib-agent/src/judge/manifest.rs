@@ -1,4 +1,4 @@
-//! The document: JSON, the name it belongs to, and the fields that verification needs.
+//! Checks the document: JSON, the name in it, and the fields that verification needs.
 
 use alloy_primitives::Address;
 use toolcrib_core::agent::signing::{AgentSignature, SigningPayload};
@@ -15,14 +15,14 @@ use super::case::Case;
 use crate::policy::AgentPolicy;
 use crate::report::{AgentState, ContentId, Stage};
 
-/// A document that was read as a manifest once.
+/// A document that was parsed as a manifest.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     checked: Checked<AgentManifest>,
     payload: Option<SigningPayload>,
 }
 
-/// What the later checks need of a manifest.
+/// The fields of a manifest that later checks need.
 #[derive(Debug)]
 pub(super) struct Fields {
     pub(super) owner: Address,
@@ -43,7 +43,7 @@ impl Parsed {
         document_of(&self.checked)
     }
 
-    /// The name that the document gives, if it is a canonical one.
+    /// The name in the document, if it is canonical.
     pub(crate) fn domain(&self) -> Option<AgtDomain> {
         self.text("domain").and_then(|text| AgtDomain::parse(text).ok())
     }
@@ -72,18 +72,18 @@ impl Parsed {
         AgentSignature::parse(self.text("signature")?).ok()
     }
 
-    /// The owner, unless its checksum is wrong or it is the zero address: the rules of the linter for readers.
+    /// The owner, unless its checksum is wrong or it is the zero address, as in the linter's consumer rules.
     fn owner(&self) -> Option<Address> {
         let (address, spelling) = owner::parse(self.text("owner")?)?;
         (spelling != owner::Spelling::WrongChecksum && !address.is_zero()).then_some(address)
     }
 
-    /// The first error of the document that `test` holds for.
+    /// The first error of the document that matches `test`.
     fn error(&self, test: impl Fn(&Finding) -> bool) -> Option<Finding> {
         self.checked.findings.iter().find(|finding| finding.severity == Severity::Error && test(finding)).cloned()
     }
 
-    /// The error about a field, or one that says that the field cannot be used.
+    /// The error at a field, or a generic one that the field cannot be used.
     fn error_at(&self, key: &str) -> Finding {
         let pointer = format!("/{key}");
         self.error(|finding| finding.pointer == pointer).unwrap_or_else(|| {
@@ -95,7 +95,7 @@ impl Parsed {
     }
 }
 
-/// Judges a document up to the signature. `None` if there is nothing to go on with.
+/// Judges a document up to the signature. `None` if the later checks cannot run.
 pub(super) fn check(
     case: &mut Case,
     parsed: &Parsed,
@@ -108,7 +108,7 @@ pub(super) fn check(
         case.add(finding.clone());
     }
     let invalid = AgentState::InvalidManifest;
-    // Documents that readers of JSON understand in two ways have no one meaning that an owner could have signed.
+    // A document that JSON parsers interpret differently has no single meaning that an owner could have signed.
     let json = parsed.error(|finding| finding.code.id().starts_with("json.") || finding.code == codes::manifest::NOT_AN_OBJECT);
     if let Some(finding) = json {
         case.fail(Stage::Json, None, invalid, finding);
@@ -120,7 +120,7 @@ pub(super) fn check(
         return None;
     };
     case.report.content = Some(ContentId { cid: cid.map(str::to_owned), digest: payload.digest() });
-    // The name comes first: a genuine manifest of another agent passes every other check.
+    // Check the name first: a genuine manifest of another agent passes every other check.
     if parsed.text("domain") != Some(domain.as_str()) {
         fail_domain(case, parsed, Some(domain));
         return None;
@@ -153,7 +153,7 @@ pub(super) fn check(
     Some(Fields { owner: owner?, created_at: created_at?, signature: signature?, payload })
 }
 
-/// Fails a file that names no domain of its own, when none was asked for.
+/// Fails a file without a domain, if no domain was requested.
 pub(super) fn fail_without_domain(case: &mut Case, parsed: &Parsed) {
     for finding in &parsed.checked.findings {
         case.add(finding.clone());

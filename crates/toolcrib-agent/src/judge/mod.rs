@@ -1,8 +1,8 @@
 //! Judgement: evidence in, report out.
 //!
-//! [`judge`] is a pure function of the evidence, the policy, what is remembered about the name, and a time. It goes through the resolution
+//! [`judge`] is a pure function of the evidence, the policy, the remembered manifest of the name, and a time. It follows the resolution
 //! of .agt 1.0 §5 and the eight steps of §4 in order, collects every finding, and names the first failure as the deciding one. Evidence may
-//! come from an untrusted file: everything in it that can be computed again is computed again.
+//! come from an untrusted file: everything in it that can be recomputed is recomputed.
 
 mod case;
 mod content;
@@ -29,29 +29,29 @@ use crate::memory::Remembered;
 use crate::policy::AgentPolicy;
 use crate::report::{About, AgentReport, AgentState, Claims, ManifestSource, Stage};
 
-/// Most TXT sources in one evidence file. Resolvers use a handful; more would only be work that a hostile file makes.
+/// Maximum number of TXT sources in one evidence file. Resolvers use a handful; more would only let a hostile file cause work.
 pub const MAX_SOURCES: usize = 32;
 
-/// Most attempts to retrieve content in one evidence file, for the same reason.
+/// Maximum number of retrieval attempts in one evidence file, for the same reason.
 pub const MAX_ATTEMPTS: usize = 128;
 
-/// A report, and what it is about.
+/// A report with its manifest or legacy records.
 #[derive(Clone, Debug)]
 pub struct Judgement {
     /// The report.
     pub report: AgentReport,
     /// The manifest, if it is verified and conformant.
     pub manifest: Option<Sealed<AgentManifest>>,
-    /// What legacy records say, if the name has nothing else. Untrusted and unsigned.
+    /// The legacy records, if the name has nothing else. Untrusted and unsigned.
     pub legacy: Option<LegacyAgent>,
 }
 
-/// How far the content in evidence is believed to be that of its CID.
+/// Whether the content in evidence is trusted to match its CID.
 #[derive(Clone, Copy)]
 pub enum ContentTrust<'a> {
-    /// The evidence comes from elsewhere: the content must have the hash of the CID, computed here.
+    /// The evidence is third-party data: recompute the hash of the content.
     Recheck(&'a dyn ContentHash),
-    /// This process retrieved the content and checked every block. A hash that can be computed is still compared.
+    /// This process retrieved the content and checked every block. If the hash can be computed, it is still compared.
     Retrieved(&'a dyn ContentHash),
 }
 
@@ -64,7 +64,7 @@ impl std::fmt::Debug for ContentTrust<'_> {
     }
 }
 
-/// Judges evidence from any origin. Content is compared with its CID again.
+/// Judges evidence from any source. Compares the content with its CID again.
 pub fn judge(evidence: &AgentEvidence, policy: &AgentPolicy, remembered: Option<&Remembered>, now: UnixTime) -> AgentReport {
     judge_whole(evidence, policy, remembered, now, ContentTrust::Recheck(&CidHash)).report
 }
@@ -80,7 +80,7 @@ pub fn judge_whole(
     judge_parsed(evidence, None, policy, remembered, now, content)
 }
 
-/// Like [`judge_whole`], with the manifest that was parsed from the content of this very evidence, so that it is parsed once.
+/// Like [`judge_whole`], with the manifest that was parsed from the content of the same evidence, so that it is parsed only once.
 pub(crate) fn judge_parsed(
     evidence: &AgentEvidence,
     parsed: Option<Parsed>,
@@ -112,7 +112,7 @@ pub(crate) fn judge_parsed(
 }
 
 /// Judges a manifest in a file: whether it belongs to the name (its own, if none is given), is signed by its owner, and whether that
-/// owner holds the name. The result is never `verified`, because no TXT record was read; steps 1 and 2 are not reached.
+/// owner owns the name onchain. The result is never `verified`, because no TXT record was read; steps 1 and 2 are not reached.
 pub fn judge_file(
     bytes: &[u8],
     domain: Option<&AgtDomain>,
@@ -124,7 +124,7 @@ pub fn judge_file(
     judge_parsed_file(Parsed::of(bytes), domain, owner, policy, remembered, now)
 }
 
-/// Like [`judge_file`], with the document parsed before.
+/// Like [`judge_file`], with the parsed document.
 pub(crate) fn judge_parsed_file(
     parsed: Parsed,
     domain: Option<&AgtDomain>,
@@ -189,7 +189,7 @@ fn legacy(mut case: Case, agent: LegacyAgent, policy: &AgentPolicy, remembered: 
     case.finish(None, Some(agent))
 }
 
-/// The name that the evidence is about. `None` if the evidence as a whole cannot be used.
+/// The name of the evidence. `None` if the evidence as a whole is unusable.
 fn usable_domain(evidence: &AgentEvidence, case: &mut Case) -> Option<AgtDomain> {
     let unusable = |message: &str| Finding::new(codes::agent::EVIDENCE_UNUSABLE).message(message);
     let attempts = evidence.content.as_ref().map_or(0, |content| content.attempts.len());

@@ -1,4 +1,4 @@
-//! The signature: steps 4 and 5.
+//! Checks the signature: steps 4 and 5.
 
 use toolcrib_chain::sign::owner_of;
 use toolcrib_core::agent::AgtDomain;
@@ -12,7 +12,7 @@ use crate::evidence::{ContractRead, OwnerOutcome, OwnerRead};
 use crate::policy::AgentPolicy;
 use crate::report::{AgentState, SignedBy, Stage};
 
-/// Compares the signer with the owner: the key first, then, if the policy allows it, what the contract that holds the name says.
+/// Compares the signer with the owner: the key first, then, if the policy allows it, the verdict of the contract that owns the name.
 pub(super) fn check(case: &mut Case, fields: &Fields, read: Option<&OwnerRead>, domain: &AgtDomain, policy: &AgentPolicy) {
     let recovered = owner_of(&fields.payload, fields.signature);
     if recovered.as_ref().is_ok_and(|signer| *signer == fields.owner) {
@@ -21,7 +21,7 @@ pub(super) fn check(case: &mut Case, fields: &Fields, read: Option<&OwnerRead>, 
         case.report.signed_by = Some(SignedBy::Key);
         return;
     }
-    // Only the contract that the manifest names as owner, and that the right registry names as holder, can speak for the owner.
+    // Only a contract that is both the owner in the manifest and the owner in the right registry can sign for the owner.
     let contract = read
         .filter(|read| policy.allow_contract_owner && is_of(read, domain, policy))
         .filter(|read| read.outcome == OwnerOutcome::Holder(fields.owner))

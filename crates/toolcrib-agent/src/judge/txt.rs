@@ -1,4 +1,4 @@
-//! The answers of TXT sources: whether they agree, and where the records lead.
+//! Checks the responses of TXT sources: whether they agree, and what the records point to.
 
 use alloy_primitives::Bytes;
 use toolcrib_core::agent::txt::{CidText, LegacyAgent, TxtOutcome, parse_records};
@@ -9,28 +9,28 @@ use crate::evidence::{Dnssec, TxtAnswer, TxtLookup};
 use crate::policy::AgentPolicy;
 use crate::report::{AgentState, Stage};
 
-/// What the answers of all sources amount to.
+/// The combined result of all sources.
 #[derive(Debug)]
 pub(crate) struct TxtReading {
     pub(crate) result: TxtResult,
     /// The reason of a rejection.
     pub(crate) decisive: Option<Finding>,
-    /// Everything else that was found. The pointer of a finding leads into the evidence.
+    /// All other findings. Their pointers refer to the evidence.
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Where the records of a name lead.
+/// What the records of a name point to.
 #[derive(Debug)]
 pub(crate) enum TxtResult {
-    /// To a manifest.
+    /// A manifest.
     Pointer(CidText),
-    /// To legacy records.
+    /// Legacy records.
     Legacy(LegacyAgent),
-    /// To nothing that can be used.
+    /// Nothing usable.
     Rejected(Stage, AgentState),
 }
 
-/// Reads the answers of all sources. Those that gave none are findings; all that answered must agree.
+/// Combines the responses of all sources. Failed sources become findings; all others must agree.
 pub(crate) fn read_answers(answers: &[TxtAnswer], policy: &AgentPolicy) -> TxtReading {
     let mut findings = Vec::new();
     let mut usable: Vec<(usize, &TxtAnswer)> = Vec::new();
@@ -67,7 +67,7 @@ pub(crate) fn read_answers(answers: &[TxtAnswer], policy: &AgentPolicy) -> TxtRe
             return rejected(Stage::Txt, AgentState::Ambiguous, finding, findings);
         }
     }
-    // A source that knows the name says more than one that does not.
+    // Prefer a source that knows the name to one that does not.
     let (index, chosen) = usable
         .iter()
         .copied()
@@ -81,7 +81,7 @@ pub(crate) fn read_answers(answers: &[TxtAnswer], policy: &AgentPolicy) -> TxtRe
     }
 }
 
-/// Why an answer is not used.
+/// Why a response is not used.
 fn unusable(answer: &TxtAnswer, policy: &AgentPolicy) -> Option<Finding> {
     if let TxtLookup::Failed { code, message } = &answer.outcome {
         return Some(Finding::new(codes::agent::TXT_UNANSWERED).got(format!("{}: {message} ({code})", answer.source)));
@@ -123,7 +123,7 @@ fn read_records(index: usize, records: &[Bytes], mut findings: Vec<Finding>) -> 
         }
         TxtOutcome::Refused => {
             let mut placed: Vec<Finding> = placed.collect();
-            // Several pointers are the reason even if one of them is broken as well: it cannot be told which is meant.
+            // Several pointers are an error even if one of them is invalid too, because the intended one is unknown.
             let is_ambiguous =
                 |finding: &Finding| [codes::agent::POINTER_AMBIGUOUS, codes::agent::TXT_TOO_MUCH].contains(&finding.code);
             let is_error = |finding: &Finding| finding.severity == Severity::Error;
@@ -136,11 +136,11 @@ fn read_records(index: usize, records: &[Bytes], mut findings: Vec<Finding>) -> 
     }
 }
 
-/// What sources must agree on: where the agent records of a name lead, in whichever order and with whichever quotes they come. Records
-/// that have nothing to do with agents may differ.
+/// What sources must agree on: what the agent records of a name point to, in any order and with any quotes. Other records
+/// may differ.
 #[derive(Debug, PartialEq, Eq)]
 enum Agreement {
-    /// No agent records: the name has none, or does not exist for this source.
+    /// No agent records: the name has none, or does not exist in this source.
     Nothing,
     /// These.
     Agent(Box<TxtOutcome>),
@@ -159,10 +159,10 @@ impl Agreement {
     }
 }
 
-/// Without one outer pair of quotes, as the reader of records sees it.
+/// Removes one outer pair of quotes, like the record parser.
 fn unquoted(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(bytes)
 }
 
-/// Characters of the name of a source in a message.
+/// Maximum number of characters of a source's name in a message.
 const MAX_SOURCE_CHARS: usize = 100;

@@ -1,7 +1,7 @@
-//! The memory in a private file, which several processes may use.
+//! The memory in a private file that several processes may use.
 //!
-//! A write goes to a file beside the old one, reaches the disk and takes the place of the old one in one step; every writer holds a lock
-//! and first takes in what others wrote. A crash leaves the old content or the new. A file that cannot be read is an error and never an
+//! A write goes to a temporary file, is synced to disk and replaces the old file atomically; every writer holds a lock
+//! and first merges what others wrote. After a crash the file has the old content or the new. An unreadable file is an error and never an
 //! empty memory.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -17,17 +17,17 @@ use toolcrib_files::{AtomicFile, create_private_folder, folder_of};
 
 use super::{AgentMemory, MAX_NAMES, MemoryError, Names, Remembered};
 
-/// The version of the file format that this code writes and reads.
+/// The version of the file format.
 const FORMAT: u32 = 1;
 
-/// Most bytes of the file: a name with its CID takes at most 600.
+/// Maximum size of the file: a name with its CID takes at most 600 bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// The longest wait for the lock. Another process holds it while it reads, merges and syncs one file, which takes milliseconds; after so
-/// long it hangs, and a verdict must not hang with it.
+/// Maximum wait for the lock. Another process holds it while it reads, merges and syncs one file, which takes milliseconds; after this
+/// time it hangs, and must not block a verdict.
 pub const LOCK_WAIT: Duration = Duration::from_secs(15);
 
-/// The pause between two attempts to take the lock.
+/// Pause between two attempts to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A memory in a file that only its owner can read.
@@ -42,7 +42,7 @@ pub struct FileMemory {
 #[derive(Debug)]
 struct State {
     names: Names,
-    /// Whether `names` has something that the file may not have.
+    /// Whether `names` has unwritten changes.
     is_dirty: bool,
 }
 
@@ -61,28 +61,28 @@ struct WireName<D, R> {
 }
 
 impl FileMemory {
-    /// Opens a memory. A file that does not exist is an empty memory and is created by the first write, with its folder.
+    /// Opens a memory. A missing file is an empty memory; the first write creates it with its folder.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, MemoryError> {
         let path = path.into();
         let names = read(&path)?.unwrap_or_default();
         Ok(Self { path, names: Mutex::new(State { names, is_dirty: false }), is_batched: false, lock_wait: LOCK_WAIT })
     }
 
-    /// Keeps changes in memory until [`Self::flush`]: for runs over many names, which would otherwise write the file for each of them.
+    /// Keeps changes in memory until [`Self::flush`], for runs over many names that would otherwise write the file for each of them.
     #[must_use]
     pub const fn batched(mut self) -> Self {
         self.is_batched = true;
         self
     }
 
-    /// Sets the longest wait for the lock, instead of [`LOCK_WAIT`].
+    /// Sets the maximum wait for the lock, instead of [`LOCK_WAIT`].
     #[must_use]
     pub const fn lock_wait(mut self, wait: Duration) -> Self {
         self.lock_wait = wait;
         self
     }
 
-    /// Writes what is not written yet.
+    /// Writes unwritten changes.
     pub fn flush(&self) -> Result<(), MemoryError> {
         let mut state = self.state();
         if state.is_dirty { self.write(&mut state) } else { Ok(()) }
@@ -98,7 +98,7 @@ impl FileMemory {
         let lock_path = with_suffix(&self.path, ".lock");
         let lock = private().create(true).truncate(false).write(true).open(&lock_path).map_err(failed("open", &lock_path))?;
         wait_for(&lock, &lock_path, self.lock_wait)?;
-        // What other processes wrote since stays, unless ours is newer.
+        // Entries that other processes wrote in the meantime stay, unless ours are newer.
         let mut merged = read(&self.path)?.unwrap_or_default();
         for (domain, remembered) in &state.names.0 {
             merged.keep(domain, remembered.clone())?;
@@ -124,7 +124,7 @@ impl AgentMemory for FileMemory {
     }
 }
 
-/// Takes the lock, or gives up.
+/// Takes the lock, or fails after `wait`.
 fn wait_for(lock: &File, path: &Path, wait: Duration) -> Result<(), MemoryError> {
     let began = Instant::now();
     loop {
@@ -188,7 +188,7 @@ fn ensure_private(folder: &Path) -> Result<(), MemoryError> {
     }
 }
 
-/// Refuses what other users can write to, which would let them forget names, and files that they can read.
+/// Rejects files and folders that other users can write, because they could remove names, and files that they can read.
 #[cfg(unix)]
 fn check_private(metadata: &fs::Metadata, path: &Path) -> Result<(), MemoryError> {
     use std::os::unix::fs::MetadataExt as _;
@@ -198,13 +198,13 @@ fn check_private(metadata: &fs::Metadata, path: &Path) -> Result<(), MemoryError
     if mode & forbidden == 0 { Ok(()) } else { Err(MemoryError::Exposed { path: path.to_owned(), mode }) }
 }
 
-/// Where there are no permission bits, the folder of the user's profile protects the file.
+/// On systems without permission bits, the folder of the user's profile protects the file.
 #[cfg(not(unix))]
 fn check_private(_: &fs::Metadata, _: &Path) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// Options for files that only their owner can read, from the moment they exist.
+/// Options to create a file that only its owner can read from the start.
 fn private() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "there are no permission bits to set"))]
     let mut options = OpenOptions::new();
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(error.code().id(), "agent.memory_busy", "{error}");
         assert!(began.elapsed() < Duration::from_secs(10), "it does not wait for ever");
         assert!(!path.exists());
-        // What could not be written is not forgotten, and is written once the lock is free.
+        // Unwritten changes are kept, and written once the lock is free.
         assert_eq!(memory.recall(&name("a.agt")), Some(at(5)));
         drop(holder);
         memory.flush().expect("written");
@@ -357,7 +357,7 @@ mod tests {
         let entry = &good[good.find("[{").expect("a list") + 1..good.find(']').expect("a list")];
         fs::write(&path, good.replace(entry, &format!("{entry},{entry}"))).expect("written");
         assert!(FileMemory::open(&path).is_err(), "a name twice");
-        // Damage that happens while the memory is open is found before it is overwritten.
+        // Damage while the memory is open is detected before the file is overwritten.
         fs::write(&path, &good).expect("written");
         let memory = FileMemory::open(&path).expect("readable");
         fs::write(&path, "damaged").expect("written");

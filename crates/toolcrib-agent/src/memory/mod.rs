@@ -1,8 +1,8 @@
-//! What was verified before: the newest manifest of each name.
+//! The memory: the newest verified manifest of each name.
 //!
-//! Every manifest that an owner ever signed stays valid as long as the owner holds the name, so an attacker who controls the TXT record can go back
-//! to an old one. A reader notices only by remembering. Only verified results are remembered, and what is remembered about a name never
-//! gets older.
+//! Every manifest that an owner ever signed stays valid as long as the owner owns the name, so an attacker who controls the TXT record can
+//! roll back to an old one. A reader detects that only by remembering. Only verified results are remembered, and an entry is never replaced
+//! by an older one.
 
 mod file;
 
@@ -21,29 +21,29 @@ pub use file::{FileMemory, LOCK_WAIT};
 
 use crate::report::AgentReport;
 
-/// Most names that are remembered: many times the names under .agt that have ever had agent records (about a thousand).
+/// Maximum number of names: many times the names under .agt that have ever had agent records (about a thousand).
 pub const MAX_NAMES: usize = 16_384;
 
-/// The newest verified manifest of a name. That there is one also says that the name had a manifest and not only legacy records.
+/// The newest verified manifest of a name. The entry also shows that the name had a manifest and not only legacy records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remembered {
-    /// Its `created_at`, or the time of the verification if that was earlier.
+    /// Its `created_at`, or the time of the verification if that is earlier.
     pub created_at: UnixTime,
     /// Its CID.
     pub cid: String,
-    /// The digest of its signed content, which does not depend on layout.
+    /// The digest of its signed content, which does not depend on formatting.
     pub digest: B256,
-    /// Its owner, who held the name then.
+    /// Its owner at that time.
     pub owner: Address,
 }
 
 impl Remembered {
-    /// What to remember of a report; `None` unless it is verified.
+    /// The entry for a report; `None` unless the report is verified.
     pub fn of(report: &AgentReport, now: UnixTime) -> Option<Self> {
         let content = report.content.as_ref().filter(|_| report.verified)?;
         Some(Self {
-            // A time in the future would make every honest update look old.
+            // A time in the future would make every honest update look older.
             created_at: report.created_at?.min(now),
             cid: content.cid.clone()?,
             digest: content.digest,
@@ -54,14 +54,14 @@ impl Remembered {
 
 /// Remembers verified manifests.
 pub trait AgentMemory: Send + Sync {
-    /// Returns what is remembered about a name.
+    /// Returns the entry of a name.
     fn recall(&self, domain: &AgtDomain) -> Option<Remembered>;
 
-    /// Remembers a verified manifest, unless a newer one of the name is remembered.
+    /// Stores a verified manifest, unless the entry of the name is newer.
     fn remember(&self, domain: &AgtDomain, remembered: Remembered) -> Result<(), MemoryError>;
 }
 
-/// A memory that ends with the process.
+/// A memory for the lifetime of the process.
 #[derive(Debug, Default)]
 pub struct ProcessMemory {
     names: Mutex<Names>,
@@ -81,17 +81,17 @@ impl AgentMemory for ProcessMemory {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// The operating system refused an operation.
+    /// An I/O error.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was attempted, such as "write".
+        /// The operation, such as "write".
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// Other users of the machine have access to the file or its folder.
+    /// Other users of the computer have access to the file or its folder.
     #[error("{} has mode {mode:o}, which gives other users access", path.display())]
     Exposed {
         /// The file or folder.
@@ -99,13 +99,13 @@ pub enum MemoryError {
         /// Its permission bits.
         mode: u32,
     },
-    /// A symbolic link, a folder or a device where a regular file is expected.
+    /// The path is a symbolic link, a folder or a device instead of a regular file.
     #[error("{} is not a regular file (symbolic links are not followed)", path.display())]
     NotRegular {
         /// The path.
         path: PathBuf,
     },
-    /// The file is not what was written to it.
+    /// The file is corrupt.
     #[error("{} is damaged: {reason}", path.display())]
     Damaged {
         /// The file.
@@ -113,21 +113,21 @@ pub enum MemoryError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Another process has held the lock for too long.
+    /// Another process held the lock for too long.
     #[error("{} has been locked by another process for more than {} s", path.display(), wait.as_secs_f32())]
     Busy {
         /// The lock file.
         path: PathBuf,
-        /// How long was waited.
+        /// The time waited.
         wait: Duration,
     },
-    /// There is no room for another name.
+    /// The memory is full.
     #[error("{MAX_NAMES} names are remembered, which is the limit")]
     Full,
 }
 
 impl MemoryError {
-    /// The code of the vocabulary.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         match self {
             Self::Io { .. } | Self::Exposed { .. } | Self::NotRegular { .. } => codes::agent::MEMORY_UNUSABLE,
@@ -138,7 +138,7 @@ impl MemoryError {
     }
 }
 
-/// The names, by their canonical text.
+/// The entries by canonical name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Names(BTreeMap<String, Remembered>);
 
@@ -147,7 +147,7 @@ impl Names {
         self.0.get(domain)
     }
 
-    /// Keeps the newer of two memories of a name. Returns whether something changed.
+    /// Keeps the newer of two entries of a name. Returns whether something changed.
     fn keep(&mut self, domain: &str, remembered: Remembered) -> Result<bool, MemoryError> {
         let is_full = self.0.len() >= MAX_NAMES;
         match self.0.get_mut(domain) {

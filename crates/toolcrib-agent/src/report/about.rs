@@ -1,4 +1,4 @@
-//! What a manifest says: facts of a verified one, claims of every other.
+//! The contents of a manifest: facts of a verified one, claims of any other.
 
 use serde::Serialize;
 use toolcrib_core::agent::txt::LegacyAgent;
@@ -6,27 +6,27 @@ use toolcrib_core::agent::{AgentManifest, Capability, Pricing, Protocol};
 use toolcrib_core::json::{Document, Value};
 use toolcrib_judge::Untrusted;
 
-/// What a verified manifest says. The owner vouches for these texts; they are still text from outside.
+/// The contents of a verified manifest. The owner signed these texts; they are still third-party text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct About {
     /// The display name.
     pub name: Option<String>,
-    /// What the agent says about itself.
+    /// The description.
     pub description: Option<String>,
-    /// The URL of a picture.
+    /// The URL of an image.
     pub icon: Option<String>,
     /// The URL of a website.
     pub website: Option<String>,
-    /// What the agent speaks, and where.
+    /// The protocols and their endpoints.
     pub protocols: Vec<AboutProtocol>,
-    /// What the agent can do.
+    /// The capabilities.
     pub capabilities: Vec<AboutCapability>,
-    /// How the agent charges.
+    /// The pricing.
     pub pricing: Option<AboutPricing>,
 }
 
 impl About {
-    /// The facts of a manifest.
+    /// Extracts the facts from a manifest.
     pub(crate) fn of(manifest: &AgentManifest) -> Self {
         let owned = |text: Option<&str>| text.map(str::to_owned);
         Self {
@@ -44,13 +44,13 @@ impl About {
 /// A protocol of a verified manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AboutProtocol {
-    /// Which protocol.
+    /// The id of the protocol.
     pub id: String,
-    /// Where it is spoken.
+    /// The endpoint.
     pub endpoint: String,
-    /// Which version of it.
+    /// The version of the protocol.
     pub version: Option<String>,
-    /// How callers identify themselves.
+    /// How callers authenticate.
     pub auth: Option<String>,
     /// Whether the specification lists the protocol.
     pub known: bool,
@@ -71,15 +71,15 @@ impl AboutProtocol {
 /// A capability of a verified manifest. Its schemas are in the manifest itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AboutCapability {
-    /// Which capability.
+    /// The id of the capability.
     pub id: String,
-    /// What the agent says about it.
+    /// The description.
     pub description: Option<String>,
     /// Whether the specification lists the capability.
     pub known: bool,
-    /// Whether there is a schema of the input.
+    /// Whether there is an input schema.
     pub has_input: bool,
-    /// Whether there is a schema of the output.
+    /// Whether there is an output schema.
     pub has_output: bool,
 }
 
@@ -130,11 +130,11 @@ pub struct AboutPaid {
     pub amount: String,
     /// What the amount is charged for.
     pub unit: String,
-    /// Where a token lives.
+    /// The chain of a token.
     pub chain: Option<String>,
 }
 
-/// What an unverified manifest or legacy records say.
+/// The contents of an unverified manifest or of legacy records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claims {
     /// The display name.
@@ -143,11 +143,11 @@ pub struct Claims {
     pub description: Option<Untrusted>,
     /// The owner.
     pub owner: Option<Untrusted>,
-    /// The endpoints, the first few of them.
+    /// The endpoints, at most the first few.
     pub endpoints: Vec<Untrusted>,
 }
 
-/// Endpoints that are shown of an unverified manifest: a person needs no more to recognise it.
+/// Number of endpoints shown of an unverified manifest: enough for a user to recognise it.
 const MAX_CLAIMED_ENDPOINTS: usize = 8;
 
 impl Claims {

@@ -1,4 +1,4 @@
-//! The report: what evidence about a name amounts to.
+//! The report about a name.
 
 mod about;
 
@@ -13,7 +13,7 @@ use toolcrib_judge::Check;
 
 pub use about::{About, AboutCapability, AboutPaid, AboutPricing, AboutProtocol, Claims};
 
-/// What evidence about a name amounts to. It can be written and not read back: a report is an answer, not a permission.
+/// The verdict on the evidence about a name. It can be serialised, but not deserialised: a report is a result, not a permission.
 ///
 /// ```compile_fail
 /// let report: toolcrib_agent::AgentReport = serde_json::from_str("{}").unwrap();
@@ -22,45 +22,45 @@ pub use about::{About, AboutCapability, AboutPaid, AboutPricing, AboutProtocol, 
 pub struct AgentReport {
     /// The name in its canonical form.
     pub domain: String,
-    /// The answer in a word.
+    /// The state in one word.
     pub state: AgentState,
-    /// Whether all eight steps of the specification passed and nothing else stands against the manifest.
+    /// Whether all eight steps of the specification passed, and nothing else speaks against the manifest.
     pub verified: bool,
-    /// Whether the manifest keeps every rule of the specification for its fields.
+    /// Whether all fields of the manifest conform to the specification.
     pub conformant: bool,
     /// Whether unsigned legacy records describe the agent.
     pub legacy: bool,
-    /// Where the description of the agent comes from; `None` if there is none.
+    /// The source of the agent's description; `None` if there is none.
     pub source: Option<ManifestSource>,
-    /// What decided against the name first.
+    /// The first failure.
     pub failed: Option<Failed>,
     /// The eight steps of .agt 1.0 §4 Verification, in their order.
     pub steps: [Step; 8],
-    /// Everything that was found, the deciding finding first.
+    /// All findings, the deciding one first.
     pub findings: Vec<Finding>,
-    /// Which content was judged.
+    /// The content that was judged.
     pub content: Option<ContentId>,
-    /// When the manifest was made, according to itself.
+    /// The manifest's own creation time.
     pub created_at: Option<UnixTime>,
     /// The token of the name in the registry.
     pub token_id: Option<U256>,
-    /// The owner that the manifest names.
+    /// The owner in the manifest.
     #[serde(serialize_with = "checksummed")]
     pub owner: Option<Address>,
-    /// The holder of the name onchain.
+    /// The onchain owner of the name.
     #[serde(serialize_with = "checksummed")]
     pub holder: Option<Address>,
-    /// How the owner signed; `None` if that was not shown.
+    /// How the owner signed; `None` if no valid signature was found.
     pub signed_by: Option<SignedBy>,
-    /// When the evidence was gathered; `None` for a file. Who holds the name may have changed since.
+    /// When the evidence was gathered; `None` for a file. The owner of the name may have changed since.
     pub gathered_at: Option<UnixTime>,
     /// The chain that was read.
     pub chain_id: Option<u64>,
     /// The block of the reads.
     pub block: Option<u64>,
-    /// What the manifest says, if it is verified and conformant.
+    /// The contents of the manifest, if it is verified and conformant.
     pub about: Option<About>,
-    /// What an unverified manifest or legacy records say: for people, never for an agent.
+    /// The contents of an unverified manifest or of legacy records: for users, never for an agent.
     pub claims: Option<Claims>,
 }
 
@@ -76,34 +76,34 @@ impl AgentReport {
     }
 }
 
-/// The answer in a word. Machines compare [`AgentState::as_str`].
+/// The state of a name in one word. For machine-readable output use [`AgentState::as_str`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AgentState {
-    /// A signed manifest, against which nothing was found. Whether it is verified is said apart: a preview is not.
+    /// A signed manifest without failures. Whether it is verified is a separate field: a preview is not.
     Manifest,
     /// Unsigned legacy records.
     Legacy,
-    /// The name exists and belongs to no agent.
+    /// The name exists, but has no agent records.
     NotAnAgent,
     /// The name does not exist.
     NotFound,
-    /// The pointer or the content of its CID cannot be used.
+    /// The pointer, or the content of its CID, is unusable.
     InvalidCid,
-    /// The signature is missing, malformed, or not that of the owner.
+    /// The signature is missing, malformed, or not the owner's.
     InvalidSignature,
-    /// The owner is malformed or does not hold the name.
+    /// The owner is malformed or does not own the name.
     InvalidOwner,
     /// The document is not a manifest of this version.
     InvalidManifest,
-    /// The manifest belongs to another name.
+    /// The manifest is for another name.
     DomainMismatch,
-    /// Several pointers, or sources that disagree.
+    /// There are several pointers, or sources disagree.
     Ambiguous,
-    /// The manifest is older than one that was verified before, and the policy refuses that.
+    /// The manifest is older than one verified before, and the policy rejects that.
     Rollback,
-    /// A name that had a manifest has legacy records only, and the policy refuses that.
+    /// A name that had a manifest has only legacy records, and the policy rejects that.
     Downgrade,
-    /// It cannot be told: a source, a gateway or a node did not answer.
+    /// The state is unknown: a source, a gateway or a node did not respond.
     Unreachable,
 }
 
@@ -125,7 +125,7 @@ impl AgentState {
         Self::Unreachable,
     ];
 
-    /// The word in every output.
+    /// The word in all output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Manifest => "manifest",
@@ -157,7 +157,7 @@ impl Serialize for AgentState {
     }
 }
 
-/// Where the description of an agent comes from.
+/// The source of an agent's description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum ManifestSource {
     /// A signed manifest.
@@ -168,36 +168,36 @@ pub enum ManifestSource {
     V0Legacy,
 }
 
-/// A part of the judgement, in the order in which they are judged.
+/// The parts of the verdict, in the order in which they are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// The evidence fits together.
+    /// The evidence is consistent.
     Evidence,
     /// TXT records were read, and sources agree.
     Txt,
-    /// The records point at a manifest.
+    /// The records point to a manifest.
     Pointer,
-    /// The content was retrieved and has the hash of its CID.
+    /// The content was retrieved and matches its CID.
     Content,
     /// The content is a JSON object.
     Json,
-    /// The manifest belongs to the name.
+    /// The manifest is for this name.
     Domain,
-    /// The fields that verification needs are there and well-formed.
+    /// The fields that verification needs are present and well-formed.
     Fields,
     /// The owner signed.
     Signature,
-    /// The owner holds the name.
+    /// The owner owns the name onchain.
     Holder,
-    /// What was verified before.
+    /// Comparison with what was verified before.
     History,
 }
 
-/// What decided against a name.
+/// The failure that decided the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// The part of the judgement.
+    /// The part of the verdict.
     pub stage: Stage,
     /// The number of the step of the specification, if it is one of the eight.
     pub step: Option<u8>,
@@ -217,12 +217,12 @@ impl Serialize for Failed {
     }
 }
 
-/// How one of the eight steps went.
+/// The result of one of the eight steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Its number in the specification.
     pub number: u8,
-    /// How it went.
+    /// The result.
     pub check: Check,
     /// The code of the reason, unless it passed.
     pub code: Option<Code>,
@@ -236,7 +236,7 @@ impl Serialize for Step {
             result: &'static str,
             code: Option<&'static str>,
         }
-        // Words with hyphens, as those of the states.
+        // Words with hyphens, like those of the states.
         let result = match self.check {
             Check::Passed => "passed",
             Check::Failed => "failed",
@@ -246,22 +246,22 @@ impl Serialize for Step {
     }
 }
 
-/// Which content was judged.
+/// The content that was judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ContentId {
-    /// The CID, as the record has it; `None` for a file without one.
+    /// The CID in the record; `None` for a file without one.
     pub cid: Option<String>,
-    /// The EIP-191 digest of the canonical bytes without `signature`: the same for every layout of the same content.
+    /// The EIP-191 digest of the canonical bytes without `signature`. It does not depend on formatting.
     pub digest: B256,
 }
 
 /// How the owner of a manifest signed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum SignedBy {
-    /// By the key of the owner, as the specification asks.
+    /// With the owner's key, as the specification requires.
     #[serde(rename = "eip-191")]
     Key,
-    /// By a contract that accepted the signature. An extension of the specification.
+    /// With a contract that accepted the signature. An extension of the specification.
     #[serde(rename = "erc-1271-extension")]
     Contract,
 }

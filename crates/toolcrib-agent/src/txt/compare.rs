@@ -1,4 +1,4 @@
-//! Whether TXT sources agree about a name.
+//! Compares the responses of TXT sources.
 
 use std::collections::BTreeSet;
 
@@ -6,29 +6,29 @@ use toolcrib_core::agent::txt::agent_records;
 
 use crate::evidence::{TxtAnswer, TxtLookup};
 
-/// What several sources say about one name, compared.
+/// The comparison of several sources' responses about one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// The sources that answered, grouped by the agent records that they gave, by their place in the list of answers. The group of the first
-    /// source that answered comes first.
+    /// The indexes of the sources that responded, grouped by their agent records. The group of the first source that responded
+    /// comes first.
     pub groups: Vec<Vec<usize>>,
-    /// The sources that gave no answer.
+    /// The indexes of the sources that failed.
     pub failed: Vec<usize>,
 }
 
 /// Whether sources agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
-    /// All sources that answered gave the same agent records.
+    /// All sources that responded have the same agent records.
     Agree,
-    /// Two sources gave different agent records.
+    /// Two sources have different agent records.
     Disagree,
-    /// No source answered.
+    /// No source responded.
     NoAnswer,
 }
 
 impl Comparison {
-    /// Whether the sources that answered agree.
+    /// Whether the sources that responded agree.
     pub const fn agreement(&self) -> Agreement {
         match self.groups.len() {
             0 => Agreement::NoAnswer,
@@ -37,14 +37,14 @@ impl Comparison {
         }
     }
 
-    /// Whether every source answered and all agree.
+    /// Whether every source responded and all agree.
     pub const fn is_unanimous(&self) -> bool {
         self.failed.is_empty() && matches!(self.agreement(), Agreement::Agree)
     }
 }
 
-/// Compares answers as sets of agent records. Other TXT records, order, repetitions and one outer pair of quotes do not matter; neither does
-/// whether a name is missing or only has no records, which sources express differently.
+/// Compares responses as sets of agent records. Ignores other TXT records, order, duplicates, one outer pair of quotes, and
+/// whether a name is missing or only has no records, because sources express that differently.
 pub fn compare(answers: &[TxtAnswer]) -> Comparison {
     let mut groups: Vec<(BTreeSet<&[u8]>, Vec<usize>)> = Vec::new();
     let mut failed = Vec::new();

@@ -1,4 +1,4 @@
-//! DNS over HTTPS in JSON, for services that speak nothing else.
+//! DNS over HTTPS in JSON, for services that support nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use super::{answer, failed, from_json, response};
 use crate::evidence::{TxtAnswer, TxtLookup};
 use crate::source::TxtSource;
 
-/// Limits of one request to a JSON interface: a name is looked up in well under a second, and people wait for it.
+/// Limits of one request to a JSON API: a lookup takes well under a second, and users wait for it.
 pub(super) fn limits() -> Limits {
     let mut limits = Limits::MANIFEST;
     limits.body = MAX_ANSWER_BYTES;
@@ -29,7 +29,7 @@ pub struct DohJsonSource {
 }
 
 impl DohJsonSource {
-    /// A service at a URL out of the settings, such as `https://dns.example/dns-query`.
+    /// Uses the service at a configured URL, such as `https://dns.example/dns-query`.
     pub fn new(client: Configured, url: ConfiguredUrl) -> Self {
         Self { name: format!("doh-json:{url}"), client, url }
     }

@@ -1,4 +1,4 @@
-//! Records from a file, for work without a network.
+//! TXT records from a file, for offline use.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -14,10 +14,10 @@ use super::{answer, failed, records};
 use crate::evidence::TxtAnswer;
 use crate::source::TxtSource;
 
-/// Largest file in bytes. Zone files write a byte in four characters at most, and comments take room.
+/// Maximum size of the file. Zone files need at most four characters per byte, and comments take room.
 const MAX_FILE_BYTES: usize = 8 * MAX_TOTAL_BYTES;
 
-/// A text file with one record on each line. It is taken for the records of whichever name is asked for.
+/// A text file with one record per line. Its records are returned for every requested name.
 #[derive(Debug)]
 pub struct FileSource {
     name: String,
@@ -25,7 +25,7 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// A file, which is read at each look-up.
+    /// Uses the file at `path`, which is read at each lookup.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         Self { name: format!("file:{}", path.display()), path }

@@ -1,4 +1,4 @@
-//! The public resolver of Freename, which holds the records that people enter on its site.
+//! The public resolver of Freename, which has the records that users enter on its website.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use super::{answer, failed, from_json, response};
 use crate::evidence::{TxtAnswer, TxtLookup};
 use crate::source::TxtSource;
 
-/// The address of the resolver. It needs no key.
+/// The URL of the resolver. It needs no key.
 pub const FREENAME_API: &str = "https://apis.freename.io/api/v1/resolver";
 
 /// The resolver of Freename.
@@ -25,7 +25,7 @@ pub struct FreenameSource {
 }
 
 impl FreenameSource {
-    /// The resolver at a base URL out of the settings, such as [`FREENAME_API`].
+    /// Uses the resolver at a configured base URL, such as [`FREENAME_API`].
     pub fn new(client: Configured, base: ConfiguredUrl) -> Self {
         let usual = ConfiguredUrl::from_setting(FREENAME_API).is_ok_and(|usual| usual == base);
         let name = if usual { "freename".to_owned() } else { format!("freename:{base}") };

@@ -1,7 +1,7 @@
-//! TXT sources: DNS, DNS over HTTPS in JSON, the resolver of Freename, the records onchain, and files.
+//! TXT sources: DNS, DNS over HTTPS in JSON, Freename's resolver, onchain records, and files.
 //!
-//! `.agt` is not in the public root of DNS, so that which source to ask is a setting, and several can be asked side by side
-//! ([`TxtSources`]). What they say is compared by [`compare::compare`], a pure function.
+//! `.agt` is not in the public DNS root, so the source is a setting, and several can be asked concurrently
+//! ([`TxtSources`]). Their responses are compared by [`compare::compare`], a pure function.
 
 pub mod compare;
 pub mod dns;
@@ -29,10 +29,10 @@ pub use sources::{SourceContext, TxtSources};
 
 use crate::evidence::{Dnssec, TxtAnswer, TxtLookup};
 
-/// Characters of a foreign message that are kept: enough for a sentence.
+/// Maximum number of characters of an untrusted message: enough for a sentence.
 const MAX_MESSAGE_CHARS: usize = 200;
 
-/// The answer of a source that has no DNSSEC.
+/// The response of a source without DNSSEC.
 fn answer(source: &str, started: Instant, outcome: TxtLookup) -> TxtAnswer {
     TxtAnswer { source: source.to_owned(), outcome, dnssec: Dnssec::Unchecked, millis: millis(started) }
 }
@@ -41,13 +41,13 @@ fn millis(started: Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A failed look-up. The message may hold untrusted text.
+/// A failed lookup. The message may contain untrusted text.
 fn failed(code: Code, message: &str) -> TxtLookup {
     let short: String = message.chars().take(MAX_MESSAGE_CHARS).collect();
     TxtLookup::Failed { code: code.id().to_owned(), message: escape_for_display(&short) }
 }
 
-/// Records within the limits of one name; a longer list has failed and is never cut.
+/// Records within the limits of one name; a longer list is a failure and is never truncated.
 fn records(found: Vec<Vec<u8>>) -> TxtLookup {
     if let Err(fault) = check_size(&found) {
         return failed(fault.code, &fault.message);
@@ -55,7 +55,7 @@ fn records(found: Vec<Vec<u8>>) -> TxtLookup {
     if found.is_empty() { TxtLookup::NoRecords } else { TxtLookup::Records(found.into_iter().map(Bytes::from).collect()) }
 }
 
-/// The answer of a JSON interface.
+/// Converts the response of a JSON API.
 fn from_json(answer: Result<JsonAnswer, AnswerFault>) -> TxtLookup {
     match answer {
         Ok(JsonAnswer::Records(found)) => records(found),
@@ -65,7 +65,7 @@ fn from_json(answer: Result<JsonAnswer, AnswerFault>) -> TxtLookup {
     }
 }
 
-/// The response of an exchange, or the failure of its transport.
+/// The response of an exchange, or its transport failure.
 fn response(exchange: &Exchange) -> Result<&Response, TxtLookup> {
     match (&exchange.failure, exchange.complete()) {
         (None, Some(response)) => Ok(response),

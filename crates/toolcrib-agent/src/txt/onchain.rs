@@ -1,4 +1,4 @@
-//! TXT records that the holder of a name wrote onchain: the only source without an intermediary beside the node.
+//! TXT records that the owner of a name wrote onchain: the only source without an intermediary except the node.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ pub struct FnsSource {
 }
 
 impl FnsSource {
-    /// The registry at this address. The nodes of the chain must be on the network that the chain was made for.
+    /// Uses the registry at this address. The nodes must be on the network that the chain was created for.
     pub const fn new(chain: Chain, registry: Address) -> Self {
         Self { chain, registry }
     }

@@ -1,4 +1,4 @@
-//! TXT sources as flags and settings files write them.
+//! TXT sources in flags and settings files.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use toolcrib_fetch::ConfiguredUrl;
 use super::dns::DnsServer;
 use super::freename::FREENAME_API;
 
-/// Most sources of one resolution. There are four kinds of them on the network.
+/// Maximum number of sources for one resolution. There are four kinds on the network.
 const MAX_SOURCES: usize = 8;
 
-/// Most name servers of one source. More would only slow down failing.
+/// Maximum number of name servers in one source. More would only slow down failures.
 const MAX_SERVERS: usize = 8;
 
-/// A source that cannot be used as written. The setting itself may hold a key and is not repeated.
+/// An invalid source. The setting itself may contain a key and is not repeated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct SettingError {
@@ -28,7 +28,7 @@ impl SettingError {
         Self { reason }
     }
 
-    /// The code of this error.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         codes::agent::TXT_SETTING
     }
@@ -46,15 +46,15 @@ impl SettingError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SourceSetting {
-    /// `dns`: the name servers of this machine. `dns:<server>,<server>`: these, as [`DnsServer`] reads them.
+    /// `dns`: the operating system's name servers. `dns:<server>,<server>`: these, in the format of [`DnsServer`].
     Dns(Vec<DnsServer>),
     /// `doh-json:<url>`: DNS over HTTPS in JSON.
     DohJson(ConfiguredUrl),
-    /// `freename`, or `freename:<url>` for another address: the resolver of Freename.
+    /// `freename`, or `freename:<url>` for another URL: the resolver of Freename.
     Freename(ConfiguredUrl),
     /// `fns`: the records onchain.
     Fns,
-    /// `file:<path>`: a text file with one record on each line.
+    /// `file:<path>`: a text file with one record per line.
     File(PathBuf),
 }
 
@@ -95,7 +95,7 @@ impl FromStr for SourceSetting {
 pub struct SourceList(Vec<SourceSetting>);
 
 impl SourceList {
-    /// These sources. Refused if there are none, too many, or one twice: two answers of one source agree whatever they say.
+    /// Creates a list. An error if it is empty, too long, or has duplicates: two responses of one source always agree.
     pub fn new(sources: Vec<SourceSetting>) -> Result<Self, SettingError> {
         if sources.is_empty() || sources.len() > MAX_SOURCES {
             return Err(SettingError::new("there are one to eight TXT sources"));
@@ -106,7 +106,7 @@ impl SourceList {
         Ok(Self(sources))
     }
 
-    /// The sources, in their order.
+    /// The sources in order.
     pub fn as_slice(&self) -> &[SourceSetting] {
         &self.0
     }
@@ -127,7 +127,7 @@ impl fmt::Display for SourceList {
     }
 }
 
-/// Without paths and queries of URLs, which may hold a key.
+/// Writes the source without paths and queries of URLs, which may contain a key.
 impl fmt::Display for SourceSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

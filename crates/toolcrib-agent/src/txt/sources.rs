@@ -1,4 +1,4 @@
-//! Several TXT sources, asked side by side.
+//! Several TXT sources, asked concurrently.
 
 use std::fmt;
 
@@ -13,14 +13,14 @@ use super::{DohJsonSource, FileSource, FnsSource, FreenameSource, SettingError, 
 use crate::evidence::TxtAnswer;
 use crate::source::TxtSource;
 
-/// What sources are built with.
+/// The clients and settings that sources are built with.
 #[derive(Clone, Debug)]
 pub struct SourceContext {
-    /// Requests to services of the settings.
+    /// The HTTP client for configured services.
     pub http: Configured,
-    /// Policy, anchors and limits of DNS. Each source brings its own servers.
+    /// Policy, anchors and limits of DNS. Each source has its own servers.
     pub dns: DnsSettings,
-    /// The chain and the registry of names; without them `fns` cannot be used.
+    /// The chain and the registry of names; `fns` requires them.
     pub fns: Option<(Chain, Address)>,
 }
 
@@ -28,17 +28,17 @@ pub struct SourceContext {
 pub struct TxtSources(Vec<Box<dyn TxtSource>>);
 
 impl TxtSources {
-    /// Builds the sources that the settings name.
+    /// Builds the configured sources.
     pub fn build(settings: &SourceList, context: &SourceContext) -> Result<Self, SettingError> {
         settings.as_slice().iter().map(|setting| build(setting, context)).collect::<Result<Vec<_>, _>>().map(Self)
     }
 
-    /// These sources.
+    /// Uses these sources.
     pub fn new(sources: Vec<Box<dyn TxtSource>>) -> Self {
         Self(sources)
     }
 
-    /// Asks every source at the same time and keeps every answer, in the order of the sources.
+    /// Asks all sources concurrently and returns their responses, in the order of the sources.
     pub async fn lookup_all(&self, domain: &AgtDomain) -> Vec<TxtAnswer> {
         join_all(self.0.iter().map(|source| source.lookup(domain))).await
     }

@@ -1,4 +1,4 @@
-//! A command of the user's choice that changes TXT records, such as the client of a DNS provider.
+//! Changes TXT records with a user's command, such as the client of a DNS provider.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -17,19 +17,19 @@ use super::{RecordChange, TxtWriter, WriteError, Written, read_back};
 use crate::evidence::TxtLookup;
 use crate::source::TxtSource;
 
-/// Longest run of a command. Interfaces of DNS providers take seconds.
+/// Default time limit of a command. APIs of DNS providers take seconds.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Most bytes of each output stream that are read. A command that writes more is ended.
+/// Maximum number of bytes read from each output stream. A command that writes more is stopped.
 pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
-/// Characters of the output that are shown.
+/// Maximum number of characters shown of the output.
 const MAX_SHOWN_CHARS: usize = 400;
 
-/// Time that a command gets to end by itself when its time is over.
+/// Time for a command to exit by itself after its time limit.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Variables that a command gets from this process: where to find programs, files, the language and certificates. Keys, node URLs and
+/// Environment variables that are passed to the command: those for paths, locale and certificates. Keys, node URLs and
 /// passwords of this process are in other variables.
 const PASSED_VARIABLES: [&str; 11] =
     ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "XDG_CONFIG_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR"];
@@ -38,20 +38,20 @@ const PASSED_VARIABLES: [&str; 11] =
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CommandSettings {
-    /// The program, by its absolute path, or by a name that is looked for in `PATH`. There is no shell.
+    /// The program, as an absolute path, or a name to find in `PATH`. No shell is used.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// Names of further variables that it gets from this process, such as those with the key of a DNS provider.
+    /// Names of further environment variables to pass, such as those with a DNS provider's key.
     pub variables: Vec<String>,
-    /// Longest run.
+    /// Time limit of the command.
     pub timeout: Duration,
-    /// How long the change may take to be visible, if there is a source to read it from.
+    /// How long the change may take to become visible, if there is a source to read it from.
     pub visible_within: Duration,
 }
 
 impl CommandSettings {
-    /// A command from its program and arguments. `None` if there is no program.
+    /// Settings for a program with arguments. `None` if there is no program.
     pub fn from_arguments(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Option<Self> {
         let mut arguments = arguments.into_iter().map(Into::into);
         let program = PathBuf::from(arguments.next().filter(|program| !program.is_empty())?);
@@ -66,8 +66,8 @@ impl CommandSettings {
     }
 }
 
-/// Gives changes to a command, as one line of JSON on its standard input:
-/// `{"domain":"exampleagent.agt","remove":[{"text":"…","hex":"0x…"}],"add":[…]}`. Status 0 means that the change was made.
+/// Passes changes to a command as one line of JSON on its standard input:
+/// `{"domain":"exampleagent.agt","remove":[{"text":"…","hex":"0x…"}],"add":[…]}`. Exit status 0 means that the change was made.
 pub struct CommandWriter {
     name: String,
     settings: CommandSettings,
@@ -77,7 +77,7 @@ pub struct CommandWriter {
 impl CommandWriter {
     /// A writer that runs a command, and reads the records from `read_back` afterwards.
     pub fn new(settings: CommandSettings, read_back: Option<Box<dyn TxtSource>>) -> Self {
-        // Arguments may hold a key; the program does not.
+        // Arguments may contain a key; the program does not.
         Self { name: format!("command:{}", settings.program.display()), settings, read_back }
     }
 
@@ -89,7 +89,7 @@ impl CommandWriter {
             .chain(self.settings.variables.iter().map(String::as_str))
             .filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
             .collect();
-        // The user chose the command and its rights are those of the user.
+        // The user chose the command, so it runs with the user's permissions.
         spec.sandbox = SandboxMode::Off;
         spec.limits = Limits::UNLIMITED;
         let mut running = spawn(&spec, None).map_err(|error| failed(error.to_string()))?;
@@ -97,7 +97,7 @@ impl CommandWriter {
         match timeout(self.settings.timeout, talk(&mut running, input)).await {
             Ok(result) => result,
             Err(_) => {
-                // Whatever it says now does not matter any more.
+                // Its later output does not matter.
                 let _ = running.terminate(GRACE).await;
                 Err(failed(format!("the command took longer than {} s", self.settings.timeout.as_secs())))
             }
@@ -128,7 +128,7 @@ impl TxtWriter for CommandWriter {
     }
 
     async fn write(&self, change: &RecordChange) -> Result<Written, WriteError> {
-        // What the name has is known only with a source; the change is checked against that, or against itself.
+        // Without a source the existing records are unknown; then the change is checked only against itself.
         let existing = match &self.read_back {
             Some(source) => match source.lookup(&change.domain).await.outcome {
                 TxtLookup::Records(records) => records,
@@ -159,7 +159,7 @@ async fn talk(running: &mut Running, input: String) -> Result<(), WriteError> {
     let (stdin, stdout, stderr) = (running.stdin.take(), running.stdout.take(), running.stderr.take());
     let write = async move {
         if let Some(mut stdin) = stdin {
-            // A command that does not read its input may know what to do from its arguments.
+            // A command may ignore its input, if its arguments are sufficient.
             let _ = stdin.write_all(input.as_bytes()).await;
             let _ = stdin.shutdown().await;
         }
@@ -178,11 +178,11 @@ async fn talk(running: &mut Running, input: String) -> Result<(), WriteError> {
     Err(failed(format!("{}: {said}", ended.status)))
 }
 
-/// Everything that a stream has; `None` if that is more than is read.
+/// Reads a stream to its end; `None` if it exceeds the limit.
 async fn read(stream: Option<impl AsyncRead + Unpin>) -> Option<Vec<u8>> {
     let Some(stream) = stream else { return Some(Vec::new()) };
     let mut bytes = Vec::new();
-    // A stream that breaks has ended.
+    // A broken stream counts as ended.
     let _ = stream.take(MAX_OUTPUT_BYTES as u64 + 1).read_to_end(&mut bytes).await;
     (bytes.len() <= MAX_OUTPUT_BYTES).then_some(bytes)
 }

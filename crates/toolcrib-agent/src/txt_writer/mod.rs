@@ -1,7 +1,7 @@
-//! TXT writers: how the records of a name are changed.
+//! TXT writers: change the records of a name.
 //!
-//! Which records a change takes away and adds is decided by [`RecordChange`], before anything is sent: a name never has legacy records beside
-//! a manifest pointer. A writer prints the change for people ([`PrintWriter`]), sends it to a name server ([`UpdateWriter`]), or gives it to
+//! [`RecordChange`] determines which records to remove and add before anything is sent: a name never has legacy records together with a
+//! manifest pointer. A writer prints the change for users ([`PrintWriter`]), sends it to a name server ([`UpdateWriter`]), or passes it to
 //! a command ([`CommandWriter`]).
 
 mod command;
@@ -25,20 +25,20 @@ pub use update::{DEFAULT_TTL, TsigKey, UPDATE_TIMEOUT, UpdateSettings, UpdateWri
 use crate::evidence::TxtLookup;
 use crate::source::TxtSource;
 
-/// Longest record that is written. A pointer has 200 bytes at most; longer texts are no record of ours.
+/// Maximum length of a record. Pointers have at most 200 bytes; this crate never writes longer records.
 const MAX_RECORD_BYTES: usize = 1_024;
 
-/// Time between two readings while a change spreads.
+/// Pause between two lookups while waiting for a change to become visible.
 const READ_BACK_PAUSE: Duration = Duration::from_secs(2);
 
-/// What changes about the TXT records of a name.
+/// A change of the TXT records of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordChange {
     /// The name.
     pub domain: AgtDomain,
-    /// Records to take away.
+    /// The records to remove.
     pub remove: Vec<Bytes>,
-    /// Records to add.
+    /// The records to add.
     pub add: Vec<Bytes>,
 }
 
@@ -55,32 +55,32 @@ impl WriteError {
         Self { code, message: escape_for_display(message.as_ref()) }
     }
 
-    /// The code of this error.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         self.code
     }
 }
 
-/// What a writer did.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The records that were read back from where they were written; `None` if the writer cannot read.
+    /// The records that were read back after the write; `None` if the writer cannot read.
     pub read_back: Option<Vec<Bytes>>,
 }
 
-/// Something that changes TXT records.
+/// Changes TXT records.
 #[async_trait]
 pub trait TxtWriter: Send + Sync {
     /// The name of the writer in reports, without secrets.
     fn name(&self) -> &str;
 
-    /// Makes a change. It is refused if it would leave legacy records beside a pointer.
+    /// Makes a change. An error if it would leave legacy records together with a pointer.
     async fn write(&self, change: &RecordChange) -> Result<Written, WriteError>;
 }
 
 impl RecordChange {
-    /// Points a name at a manifest: other pointers go, and with `remove_legacy` legacy records, too. While they stay, the pointer is refused
-    /// (.agt 1.0 §1). `existing` are the records of the name.
+    /// Points a name to a manifest: removes other pointers and, with `remove_legacy`, legacy records. Without it, legacy records are an
+    /// error (.agt 1.0 §1). `existing` are the current records of the name.
     pub fn point_at(domain: &AgtDomain, cid: &CidText, existing: &[Bytes], remove_legacy: bool) -> Result<Self, WriteError> {
         let kept: Vec<&Bytes> = existing.iter().filter(|record| !(remove_legacy && is_legacy(record))).collect();
         let pointer = pointer_record(cid, &kept)
@@ -100,7 +100,7 @@ impl RecordChange {
         self.remove.is_empty() && self.add.is_empty()
     }
 
-    /// The records after the change, or the reason why it is refused.
+    /// The records after the change, or an error if it is not allowed.
     pub fn applied_to(&self, existing: &[Bytes]) -> Result<Vec<Bytes>, WriteError> {
         let refuse = |message: &str| Err(WriteError::new(codes::agent::TXT_WRITE_PLAN, message));
         let mut after: Vec<Bytes> = existing.iter().filter(|record| !self.remove.contains(record)).cloned().collect();
@@ -125,7 +125,7 @@ impl RecordChange {
         Ok(after)
     }
 
-    /// Whether these records are what the change leads to.
+    /// Whether these records are the result of the change.
     fn is_visible_in(&self, records: &[Bytes]) -> bool {
         let found = agent_records(records);
         let there = |record: &Bytes| records.contains(record) || found.contains(&record[..]);
@@ -133,7 +133,7 @@ impl RecordChange {
     }
 }
 
-/// Describes a change for people, one record on each line, without control characters.
+/// Describes a change for users, one record per line, without control characters.
 pub fn describe(change: &RecordChange) -> String {
     let shown = |record: &Bytes| escape_for_display(&String::from_utf8_lossy(record));
     let mut lines = vec![format!("TXT records of {}:", change.domain)];
@@ -145,7 +145,7 @@ pub fn describe(change: &RecordChange) -> String {
     lines.join("\n")
 }
 
-/// Reads a name until a change is visible, for at most `wait`: servers copy zones, and caches keep old records for a while.
+/// Looks up a name until a change is visible, for at most `wait`: servers transfer zones, and caches keep old records for a while.
 pub async fn read_back(source: &dyn TxtSource, change: &RecordChange, wait: Duration) -> Result<Vec<Bytes>, WriteError> {
     let until = Instant::now() + wait;
     loop {

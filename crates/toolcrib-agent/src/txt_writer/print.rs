@@ -1,4 +1,4 @@
-//! Printing a change, for people who enter it by hand.
+//! Prints a change for users who enter it by hand.
 
 use std::fmt;
 use std::io::Write;

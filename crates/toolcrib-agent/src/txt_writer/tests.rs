@@ -40,7 +40,7 @@ fn legacy_records_never_stay_beside_a_pointer() {
     let change = point_at(&existing, true).unwrap();
     assert_eq!(change.remove, [bytes("\"agt-name=A\""), bytes("agt-version=1")]);
     assert_eq!(change.applied_to(&existing).unwrap(), [bytes("other"), pointer(CID)]);
-    // The name has other records than those that the change was made for.
+    // The name has other records than the change was made for.
     let more = [bytes("agt-version=1"), bytes("agt-cap=ocr")];
     assert_eq!(change.applied_to(&more).map_err(|error| error.code()), Err(codes::agent::TXT_WRITE_PLAN));
     let second = [pointer(OTHER)];

@@ -1,4 +1,4 @@
-//! Dynamic updates of DNS (RFC 2136), signed with a shared key (TSIG, RFC 8945).
+//! DNS dynamic updates (RFC 2136), signed with a shared key (TSIG, RFC 8945).
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -22,25 +22,25 @@ use super::{RecordChange, TxtWriter, WriteError, Written};
 use crate::txt::SettingError;
 use crate::txt::dns::decode_base64;
 
-/// Longest wait for one answer of the server. An update of a signed zone takes a signature.
+/// Time limit of one response. Updating a signed zone includes a signature.
 pub const UPDATE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest wait until the server itself has the new records.
+/// Maximum wait until the server itself returns the new records.
 const READ_BACK_WAIT: Duration = Duration::from_secs(5);
 
-/// Time between two readings.
+/// Pause between two queries.
 const READ_BACK_PAUSE: Duration = Duration::from_millis(200);
 
-/// How long resolvers may keep a record that is added: short, since a pointer changes with every version of the manifest.
+/// Default TTL of added records: short, because a pointer changes with every version of the manifest.
 pub const DEFAULT_TTL: u32 = 300;
 
-/// The largest difference between the clocks of both sides, in seconds: what RFC 8945 §10 recommends.
+/// Maximum clock difference in seconds, as recommended in RFC 8945 §10.
 const FUDGE: u16 = 300;
 
-/// Longest character-string of a TXT record (RFC 1035 §3.3).
+/// Maximum length of a character-string in a TXT record (RFC 1035 §3.3).
 const MAX_STRING_BYTES: usize = 255;
 
-/// A TSIG key: `[hmac-sha256:]<name>:<base64>`, as `nsupdate -y` takes it.
+/// A TSIG key: `[hmac-sha256:]<name>:<base64>`, as in `nsupdate -y`.
 #[derive(Clone)]
 pub struct TsigKey(TSigner);
 
@@ -72,14 +72,14 @@ impl FromStr for TsigKey {
     }
 }
 
-/// The name of the key alone.
+/// Writes only the name of the key.
 impl fmt::Debug for TsigKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TsigKey({})", self.0.signer_name())
     }
 }
 
-/// Where updates are sent.
+/// The server for updates, and how to sign them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UpdateSettings {
@@ -89,14 +89,14 @@ pub struct UpdateSettings {
     pub zone: Option<String>,
     /// The key.
     pub key: TsigKey,
-    /// How long resolvers may keep a record that is added, in seconds.
+    /// The TTL of added records in seconds.
     pub ttl: u32,
-    /// Longest wait for one answer.
+    /// Time limit of one response.
     pub timeout: Duration,
 }
 
 impl UpdateSettings {
-    /// Updates of the zone with the name itself, with the usual limits.
+    /// Settings for the zone with the same name, with default limits.
     pub const fn new(server: SocketAddr, key: TsigKey) -> Self {
         Self { server, zone: None, key, ttl: DEFAULT_TTL, timeout: UPDATE_TIMEOUT }
     }
@@ -104,7 +104,7 @@ impl UpdateSettings {
 
 /// Sends changes to a name server.
 ///
-/// The update holds only if the TXT records are still those that were read just before, and takes effect as a whole or not at all.
+/// The update is atomic, with the prerequisite that the TXT records are still those that were read just before.
 pub struct UpdateWriter {
     name: String,
     settings: UpdateSettings,
@@ -112,7 +112,7 @@ pub struct UpdateWriter {
 }
 
 impl UpdateWriter {
-    /// A writer with these settings. Signatures carry the time of `clock`.
+    /// Creates a writer. Signatures use the time of `clock`.
     pub fn new(settings: UpdateSettings, clock: impl Clock + Send + Sync + 'static) -> Self {
         Self { name: format!("update:{}", settings.server), settings, clock: Box::new(clock) }
     }
@@ -141,7 +141,7 @@ impl UpdateWriter {
         self.read_back(&name, expected).await
     }
 
-    /// Reads the records until they are the expected ones: servers that sign a zone publish an update a moment later.
+    /// Queries the records until they are the expected ones: servers that sign a zone publish an update a moment later.
     async fn read_back(&self, name: &Name, mut expected: Vec<Bytes>) -> Result<Written, WriteError> {
         let until = Instant::now() + READ_BACK_WAIT;
         expected.sort();
@@ -161,7 +161,7 @@ impl UpdateWriter {
         }
     }
 
-    /// The TXT records that the server itself has.
+    /// The server's own TXT records.
     async fn read(&self, name: &Name) -> Result<Vec<TXT>, WriteError> {
         let mut request = Message::query();
         request.metadata.recursion_desired = false;
@@ -195,7 +195,7 @@ impl UpdateWriter {
         }
     }
 
-    /// One message over one TCP connection.
+    /// Exchanges one message over one TCP connection.
     async fn exchange_unbounded(&self, mut request: Message, sign: bool) -> Result<Message, WriteError> {
         let verifier = if sign {
             let now = u64::try_from(self.clock.now().seconds()).unwrap_or_default();
@@ -215,7 +215,7 @@ impl UpdateWriter {
         let message = match verifier {
             Some(mut verifier) => match verifier.verify(&answer) {
                 Ok(answer) => answer.into_message(),
-                // Servers do not sign the refusal of a key that they do not know: it is told, and changes nothing.
+                // Servers do not sign the rejection of an unknown key: it is reported, and changes nothing.
                 Err(_) => match Message::from_vec(&answer) {
                     Ok(plain) if plain.metadata.response_code != ResponseCode::NoError => {
                         return Err(error(format!("the server refused the signature: {}", plain.metadata.response_code)));
@@ -251,7 +251,7 @@ impl TxtWriter for UpdateWriter {
     }
 }
 
-/// An update that holds only if the TXT records are `current` (RFC 2136 §2.4.2), takes `goes` away and adds `comes`.
+/// An update with the prerequisite that the TXT records are `current` (RFC 2136 §2.4.2), which removes `goes` and adds `comes`.
 fn update(zone: &Name, name: &Name, current: &[TXT], goes: &[&TXT], comes: &[&Bytes], ttl: u32) -> Message {
     let mut message = Message::query();
     message.metadata.op_code = OpCode::Update;

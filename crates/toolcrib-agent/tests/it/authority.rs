@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, UdpSocket};
 
 use crate::support::{Certificates, POINTER};
 
-/// A zone that is served.
+/// A zone to serve.
 pub(crate) struct Zone {
     handler: InMemoryZoneHandler<TokioRuntimeProvider>,
     origin: Name,
@@ -51,7 +51,7 @@ impl Zone {
         self
     }
 
-    /// Signs the zone for so long, and returns its key as a trust anchor.
+    /// Signs the zone with this signature validity, and returns its key as a trust anchor.
     pub(crate) fn sign(&mut self, duration: Duration) -> String {
         let key = Ed25519SigningKey::generate_pkcs8().expect("a key");
         let key = Ed25519SigningKey::from_pkcs8(&key).expect("a key");
@@ -65,7 +65,7 @@ impl Zone {
     }
 }
 
-/// A running server. It ends with the test.
+/// A running server. It is stopped when the test ends.
 pub(crate) struct Authority {
     pub(crate) plain: SocketAddr,
     pub(crate) tls: SocketAddr,
@@ -114,7 +114,7 @@ pub(crate) fn name(text: &str) -> Name {
     Name::from_ascii(text).expect("a name")
 }
 
-/// The zone that most tests ask for.
+/// The zone that most tests query.
 pub(crate) fn zone() -> Zone {
     let (first, second) = POINTER.split_at(20);
     let mut zone = Zone::new("agt.")

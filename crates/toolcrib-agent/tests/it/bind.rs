@@ -1,4 +1,4 @@
-//! BIND, the name server that most zones are served by: look-ups, a zone that it signs, and updates with TSIG.
+//! BIND, the most common name server: lookups, a zone that it signs, and updates with TSIG.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -30,7 +30,7 @@ enum Signed {
     Parent,
 }
 
-/// A server. It ends with the test.
+/// A server. It is stopped when the test ends.
 struct Bind {
     folder: TempDir,
     process: Child,
@@ -46,7 +46,7 @@ impl Bind {
         let named = toolcrib_testkit::named()?;
         let folder = tempfile::tempdir().expect("a folder");
         let certificates = Certificates::new();
-        // Ports are free now, and no other program takes them on purpose.
+        // These ports are free now; other programs are unlikely to take them.
         let (plain, tls, https) = (free().await, free().await, free().await);
         write(folder.path(), "certificate.pem", &certificates.chain_pem);
         write(folder.path(), "key.pem", &certificates.key_pem);
@@ -80,7 +80,7 @@ impl Bind {
         }
     }
 
-    /// The public key with which the server signs, as a trust anchor.
+    /// The server's public signing key, as a trust anchor.
     async fn anchor(&self) -> String {
         let started = Instant::now();
         loop {
@@ -218,13 +218,13 @@ async fn a_zone_that_bind_signs_is_secure_with_its_key() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
     assert_eq!((answer.outcome, answer.dnssec), (records(&[POINTER.as_bytes()]), Dnssec::Secure));
-    // The same key, but of another algorithm; and the parent, which has no key.
+    // The same key with another algorithm; and the parent zone, which has no key.
     let wrong = "signed.agt. DNSKEY 257 3 15 l02Woi0iS8Aa25FQkUd9RMzZHJpBoRQwAQEX1SxZJA4=";
     let bogus = source(with(wrong, DnssecPolicy::Prefer)).lookup(&domain("signed.agt")).await;
     assert_eq!((code(&bogus.outcome), bogus.dnssec), ("agent.dnssec_bogus", Dnssec::Bogus));
     let outside = source(with(&anchor, DnssecPolicy::Require)).lookup(&domain("plain.agt")).await;
     assert_eq!(code(&outside.outcome), "agent.dnssec_required");
-    // A signed zone takes updates, and signs them.
+    // A signed zone accepts updates, and signs them.
     let change = point_at("signed.agt", OTHER_CID, &[bytes(POINTER)], false);
     bind.writer(KEY, "signed.agt").write(&change).await.expect("written");
     let started = Instant::now();
@@ -276,13 +276,13 @@ async fn updates_change_the_records_and_are_read_back() {
     let written = writer.write(&point_at("fresh.agt", cid, &[], false)).await.expect("written");
     assert_eq!(written.read_back, Some(vec![bytes(POINTER)]));
     assert_eq!(bind.lookup("fresh.agt").await, records(&[POINTER.as_bytes()]));
-    // Another manifest: the old pointer goes in the same update.
+    // Another manifest: the same update removes the old pointer.
     let change = point_at("fresh.agt", OTHER_CID, &[bytes(POINTER)], false);
     writer.write(&change).await.expect("written");
     assert_eq!(bind.lookup("fresh.agt").await, records(&[format!("agt-manifest=ipfs://{OTHER_CID}").as_bytes()]));
-    // Once more is no change.
+    // Repeating it changes nothing.
     writer.write(&change).await.expect("written");
-    // Legacy records make way; other records stay. One of them is split into two strings.
+    // Legacy records are removed; other records stay. One of them is split into two strings.
     let existing = [bytes("agt-version=1"), bytes("agt-name=A"), bytes("v=spf1 -all")];
     writer.write(&point_at("legacy.agt", cid, &existing, true)).await.expect("written");
     assert_eq!(bind.lookup("legacy.agt").await, sorted(records(&[POINTER.as_bytes(), b"v=spf1 -all"])));
@@ -305,13 +305,13 @@ async fn updates_that_are_wrong_change_nothing() {
         let error = bind.writer(KEY, zone).write(&change).await.expect_err("a wrong zone");
         assert_eq!(error.code().id(), "agent.txt_update_failed", "{error}");
     }
-    // A signature of an hour ago.
+    // A signature that is an hour old.
     let late = FixedClock(SystemClock.now().plus(-3_600));
     let mut settings = UpdateSettings::new(bind.plain, KEY.parse::<TsigKey>().expect("a key"));
     settings.zone = Some("agt".to_owned());
     let error = UpdateWriter::new(settings, late).write(&change).await.expect_err("a late signature");
     assert_eq!(error.code().id(), "agent.txt_update_failed", "{error}");
-    // A change that was planned for fewer legacy records than the name has.
+    // A change that was planned with fewer legacy records than the name has.
     let short = point_at("legacy.agt", cid, &[bytes("agt-version=1")], true);
     let error = bind.writer(KEY, "agt").write(&short).await.expect_err("a legacy record would stay");
     assert_eq!(error.code().id(), "agent.txt_write_plan", "{error}");

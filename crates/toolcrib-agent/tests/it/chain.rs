@@ -30,7 +30,7 @@ sol! {
     }
 }
 
-/// A running node. It ends with the test.
+/// A running node. It is stopped when the test ends.
 pub(crate) struct Node {
     _running: Running,
     pub(crate) url: String,
@@ -43,7 +43,7 @@ enum Running {
 }
 
 impl Node {
-    /// One of each kind; without anvil only ours, and the test is recorded as skipped.
+    /// One node of each kind. Without anvil there is only ours, and the test is recorded as skipped.
     pub(crate) async fn each(chain_id: u64) -> Vec<Self> {
         let mut nodes = vec![Self::ours(chain_id).await];
         nodes.extend(Self::anvil(chain_id));
@@ -82,7 +82,7 @@ impl Node {
         self.request("anvil_setCode", json!([account, Bytes::copy_from_slice(code.as_ref())])).await;
     }
 
-    /// Sends a transaction of the owner, whose key every development node has.
+    /// Sends a transaction from the owner, whose key every development node has.
     pub(crate) async fn send(&self, to: Option<Address>, data: Vec<u8>) -> Value {
         let mut request = json!({ "from": owner(), "data": Bytes::from(data), "gas": "0x300000" });
         if let Some(to) = to {
@@ -104,7 +104,7 @@ impl Node {
         self.send(Some(FNS_REGISTRY), call.abi_encode()).await;
     }
 
-    /// Puts a token contract at the address of the registry.
+    /// Installs a token contract at the registry's address.
     pub(crate) async fn place_registry(&self) {
         let artifact = toolcrib_contracts::artifact("TestERC721").expect("a contract");
         self.set_code(FNS_REGISTRY, artifact.runtime_code()).await;
@@ -115,7 +115,7 @@ impl Node {
     }
 }
 
-/// A resolver with doubles for everything but the chain.
+/// A resolver with test doubles for everything except the chain.
 pub(crate) fn resolver(manifest: &str, fns: Fns) -> Resolver {
     let contents = Contents::default();
     contents.put(&raw_sha256_cid(manifest.as_bytes()), manifest);
@@ -150,7 +150,7 @@ async fn the_holder_decides_at_every_resolution() {
         assert_eq!((held.holder, held.chain_id), (Some(owner()), Some(137)));
         let block = held.block.expect("a block");
 
-        // Whom the holder approves is not the holder.
+        // An approved account is not the owner.
         let token_id = domain(NAME).token_id();
         node.call_registry(ITestToken::approveCall { to: other(), tokenId: token_id }).await;
         assert_verified(&report(&resolver).await);
@@ -172,13 +172,13 @@ async fn other_chains_do_not_count() {
         node.place_registry().await;
         node.mint(owner()).await;
         let manifest = signed(json!({}));
-        // The nodes of the settings are of another chain than Polygon.
+        // The configured nodes are of another chain than Polygon.
         let wrong = Fns::new(node.chain_as(FNS_CHAIN_ID)).expect("said to be Polygon");
         let resolution: Resolution = resolver(&manifest, wrong).resolve(&domain(NAME)).await;
         assert_failed(&resolution.report, AgentState::Unreachable, "agent.holder_unknown", Some(7));
         let outcome = resolution.evidence.owner.expect("read").outcome;
         assert!(matches!(outcome, OwnerOutcome::Failed { code, .. } if code == "chain.wrong_chain"));
-        // The right owner, in the same contract, on another chain.
+        // The right owner in the same contract, but on another chain.
         let elsewhere = Fns::at(node.chain(), FNS_REGISTRY);
         let resolution = resolver(&manifest, elsewhere).resolve(&domain(NAME)).await;
         assert_eq!(resolution.evidence.owner.expect("read").outcome, OwnerOutcome::Holder(owner()));
@@ -196,7 +196,7 @@ async fn contract_wallets_need_the_flag() {
         let receipt = node.send(None, wallet.init_code(argument.as_slice()).to_vec()).await;
         let wallet: Address = serde_json::from_value(receipt["contractAddress"].clone()).expect("an address");
         node.mint(wallet).await;
-        // The key of the wallet's owner signs for the wallet.
+        // The wallet's owner signs for the wallet with a key.
         let text = fields(json!({"owner": wallet.to_checksum(None)})).to_string();
         let manifest = sign_text(&text, &keys().0);
         let strict = report(&resolver(&manifest, fns(&node))).await;

@@ -1,4 +1,4 @@
-//! What gateways did, and content that is not that of its CID.
+//! Gateway results, and content that does not match its CID.
 
 use alloy_primitives::Bytes;
 use serde_json::json;
@@ -34,7 +34,7 @@ fn gateways_are_not_believed() {
     let invalid = AgentState::InvalidCid;
     assert_failed(&without_content(vec![tampered()]), invalid, "agent.content_tampered", Some(2));
     assert_failed(&without_content(vec![tampered(), tampered()]), invalid, "agent.content_tampered", Some(2));
-    // Another gateway may have the genuine content, so a liar alone decides nothing.
+    // Another gateway may have the genuine content, so one lying gateway decides nothing.
     let report = without_content(vec![tampered(), unreachable()]);
     assert_failed(&report, AgentState::Unreachable, "agent.content_unavailable", Some(1));
     assert!(report.has(codes::agent::CONTENT_TAMPERED));
@@ -61,7 +61,7 @@ fn gateways_are_not_believed() {
     assert_failed(&judged(&nothing), AgentState::Unreachable, "agent.content_unavailable", Some(1));
 }
 
-/// Evidence whose CID covers blocks that the evidence does not hold.
+/// Evidence whose CID covers blocks that are not in the evidence.
 fn dag_pb() -> AgentEvidence {
     let content = signed(json!({}));
     let mut evidence = evidence(&content);

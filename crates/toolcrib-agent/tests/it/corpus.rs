@@ -1,4 +1,4 @@
-//! Documents and records that were published with the drafts of the specification, judged as a careful reader would.
+//! Documents and records published with the drafts of the specification, and their expected verdicts.
 
 use std::path::Path;
 
@@ -20,12 +20,12 @@ fn read(folder: &Path, file: &str) -> String {
 fn records_of_the_drafts() {
     let Some(folder) = toolcrib_testkit::corpus("agt") else { return };
     for (file, state, code) in [
-        // A genuine pointer; nothing is fetched here, so there is no verdict about what it points at.
+        // A genuine pointer; nothing is fetched here, so there is no verdict on its content.
         ("txt-01-CHANGELOG.txt", AgentState::Unreachable, Some("agent.content_unavailable")),
         ("txt-08-agt-manifest-v0.2.0.txt", AgentState::Unreachable, Some("agent.content_unavailable")),
-        // The placeholder of a specification is not a CID, and a broken pointer is never a reason to look for other records.
+        // The placeholder in a specification is not a CID, and an invalid pointer never leads to a fallback to other records.
         ("txt-05-agt-manifest-v0.2.0.txt", AgentState::InvalidCid, Some("agent.pointer_cid")),
-        // Full sets of legacy records: readable, never verified.
+        // Complete sets of legacy records: readable, never verified.
         ("txt-02-technical-reference.txt", AgentState::Legacy, None),
         ("txt-04-agt-manifest-v0.1.0.txt", AgentState::Legacy, None),
         ("txt-09-agt-manifest-v0.2.0.txt", AgentState::Legacy, None),
@@ -41,7 +41,7 @@ fn records_of_the_drafts() {
         assert!(!report.verified && report.about.is_none(), "{file}");
         assert_eq!(report.legacy, state == AgentState::Legacy, "{file}");
         if state == AgentState::Legacy {
-            // All four name an owner that is cut off or has a wrong checksum.
+            // All four have an owner that is truncated or has a wrong checksum.
             assert!(report.has(codes::agent::LEGACY_VALUE) && report.has(codes::agent::LEGACY), "{file}");
         }
     }
@@ -52,9 +52,9 @@ fn records_of_the_drafts() {
 fn documents_of_the_drafts() {
     let Some(folder) = toolcrib_testkit::corpus("agt") else { return };
     for (file, code) in [
-        // Draft 0.2: it signs a hash of other bytes, so a signature of it proves nothing under 1.0.
+        // Draft 0.2 signs the hash of other bytes, so its signatures prove nothing under 1.0.
         ("manifest-07-agt-manifest-v0.2.0.json", "agent.version_unsupported"),
-        // An early sketch without a name: it could be served for every name.
+        // An early sketch without a name: it could be served for any name.
         ("manifest-03-github-issues-full-detail.json", "manifest.field_missing"),
         // An excerpt with `[...]` in it.
         ("manifest-06-agt-manifest-v0.2.0.txt", "json.syntax"),
@@ -68,7 +68,7 @@ fn documents_of_the_drafts() {
             assert_eq!(report.findings[0].code.id(), code, "{file}");
             assert!(!report.verified && report.about.is_none(), "{file}");
         }
-        // The same document behind a pointer, with a holder that would fit any claim.
+        // The same document behind a pointer, with an onchain owner that matches any claim.
         assert_eq!(judged(&evidence(&text)).state, AgentState::InvalidManifest, "{file}");
     }
 }

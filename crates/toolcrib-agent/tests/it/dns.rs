@@ -1,4 +1,4 @@
-//! Look-ups over every transport, from an honest server.
+//! Lookups over every transport, from an honest server.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ async fn records_come_over_udp_tcp_tls_and_https() {
         assert_eq!((answer.dnssec, answer.source.as_str()), (Dnssec::Unchecked, source.name()));
         assert_eq!(source.lookup(&domain("none.agt")).await.outcome, TxtLookup::NotFound, "{}", source.name());
         assert_eq!(source.lookup(&domain("nodata.agt")).await.outcome, TxtLookup::NoRecords, "{}", source.name());
-        // More than one datagram can carry.
+        // More than fits into one datagram.
         let many = source.lookup(&domain("many.agt")).await.outcome;
         assert!(matches!(&many, TxtLookup::Records(found) if found.len() == 120), "{}: {many:?}", source.name());
     }
@@ -56,7 +56,7 @@ async fn character_strings_are_joined_and_bytes_stay_as_they_are() {
     assert_eq!(source.lookup(&domain("bytes.agt")).await.outcome, records(&[b"agt-name=\xff\x00"]));
     let long = [vec![b'a'; 255], vec![b'b'; 255], vec![b'c'; 90]].concat();
     assert_eq!(source.lookup(&domain("long.agt")).await.outcome, records(&[&long]));
-    // Quotes that were entered stay in the evidence, and do not hide the pointer.
+    // Quotes that users entered stay in the evidence, and do not hide the pointer.
     let TxtLookup::Records(quoted) = source.lookup(&domain("quoted.agt")).await.outcome else { panic!("no records") };
     assert!(quoted[0].starts_with(b"\"agt-manifest="));
     assert!(matches!(parse_records(&quoted).outcome, TxtOutcome::Pointer(_)));
@@ -68,9 +68,9 @@ async fn aliases_are_followed_within_limits() {
     let source = source(settings(&format!("udp://{}", authority.plain)));
     let expected = sorted(records(&[POINTER.as_bytes(), b"v=spf1 -all"]));
     assert_eq!(sorted(source.lookup(&domain("alias.agt")).await.outcome), expected);
-    // Into another zone, which the server does not put into the same answer.
+    // An alias to another zone, which the server does not include in the same response.
     assert_eq!(source.lookup(&domain("outside.agt")).await.outcome, records(&[b"agt-version=1"]));
-    // The name exists; what it leads to does not.
+    // The name exists, but its alias target does not.
     assert_eq!(source.lookup(&domain("dangling.agt")).await.outcome, TxtLookup::NoRecords);
     let outcome = source.lookup(&domain("one.agt")).await.outcome;
     assert!(["agent.dns_aliases", "agent.dns_server_failure"].contains(&code(&outcome)), "{outcome:?}");
@@ -99,7 +99,7 @@ async fn certificates_are_checked() {
         wrong.authorities = vec![authority.certificates.authority.clone()];
         assert_eq!(code(&source(wrong).lookup(&domain("plain.agt")).await.outcome), "agent.dns_unreachable", "{text}");
     }
-    // Another path than that of the service.
+    // Another path than the service's.
     let mut path = settings(&format!("https://{SERVER_NAME}@{}/other", authority.https));
     path.authorities = vec![authority.certificates.authority.clone()];
     let source = source(path);

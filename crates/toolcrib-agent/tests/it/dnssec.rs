@@ -1,4 +1,4 @@
-//! Signed zones: right and wrong anchors, expired signatures, and names that no anchor covers.
+//! Signed zones: right and wrong anchors, expired signatures, and names without an anchor.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn the_right_anchor_makes_answers_secure() {
             assert!(matches!(answer.outcome, TxtLookup::Records(_)), "{policy:?} {name}: {answer:?}");
             assert_eq!(answer.dnssec, Dnssec::Secure, "{policy:?} {name}");
         }
-        // That there is nothing is proven, too.
+        // The absence of records is proven too.
         let none = ask(&authority, &anchor, policy, "none.agt").await;
         assert_eq!((none.outcome, none.dnssec), (TxtLookup::NotFound, Dnssec::Secure), "{policy:?}");
     }

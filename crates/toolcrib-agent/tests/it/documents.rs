@@ -1,4 +1,4 @@
-//! Documents that readers of JSON may understand in different ways, and ones that only look strange.
+//! Documents that JSON parsers interpret differently, and documents that only look strange.
 
 use serde_json::json;
 use toolcrib_agent::AgentState;
@@ -27,7 +27,7 @@ fn invalid(text: &str, code: &str) {
 #[test]
 fn documents_with_two_meanings_are_invalid() {
     let owner = other().to_checksum(None);
-    // A signature that was made for one of two owners must not count for the other.
+    // A signature for one of two owners must not count for the other.
     invalid(&with_text(&format!(r#""owner":"{owner}""#)), "json.duplicate_key");
     invalid(&with_text(&format!(r#""\u006fwner":"{owner}""#)), "json.duplicate_key");
     invalid(&with_text(r#""signature":"0x00""#), "json.duplicate_key");
@@ -72,18 +72,18 @@ fn strange_documents_with_one_meaning_are_verified() {
     verified(&unsigned(r#""x":[1e21,-0,0.10,5e-324,0.1,100000000000000000000]"#));
     verified(&unsigned(r#""x":0.30000000000000004"#));
     verified(&unsigned("\"\u{ff01}\":1,\"\u{1f916}\":2"));
-    // Readers round such a number, so two texts of it have one signature; that is a warning.
+    // JSON parsers round such a number, so two texts of it have the same signature; that is a warning.
     verified(&unsigned(r#""x":9007199254740993"#));
     let imprecise = judged(&evidence(&sign_text(&unsigned(r#""x":9007199254740993"#), &keys().0)));
     assert!(imprecise.has(codes::json::NUMBER_IMPRECISE));
     verified(&unsigned("\"x\":\"é\""));
     verified(&unsigned("\"x\":\"e\u{301}\""));
-    // They look the same and are two contents: nothing is normalised before it is signed.
+    // They look the same, but are different contents: nothing is normalised before signing.
     let composed = sign_text(&unsigned("\"x\":\"é\""), &keys().0);
     let decomposed = composed.replace("\"x\":\"é\"", "\"x\":\"e\u{301}\"");
     assert_ne!(composed, decomposed);
     assert_failed(&judged(&evidence(&decomposed)), AgentState::InvalidSignature, "agent.signer_not_owner", Some(5));
-    // Layout and order are not signed.
+    // Formatting and order are not signed.
     let good = signed(json!({}));
     let value: serde_json::Value = serde_json::from_str(&good).expect("JSON");
     let pretty = serde_json::to_string_pretty(&value).expect("JSON");

@@ -1,4 +1,4 @@
-//! Sources that answer as they are told.
+//! Test doubles for sources.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use toolcrib_core::agent::txt::CidText;
 
 use crate::fixture::{attempt, read_of, records};
 
-/// A TXT source with one answer for every name.
+/// A TXT source with the same response for every name.
 pub(crate) struct Txt {
     pub(crate) answer: Mutex<TxtAnswer>,
     pub(crate) delay: Duration,
@@ -47,7 +47,7 @@ impl TxtSource for Txt {
     }
 }
 
-/// A content source with what was put in.
+/// A content source with given contents.
 #[derive(Default)]
 pub(crate) struct Contents {
     pub(crate) blocks: Mutex<HashMap<String, Bytes>>,
@@ -76,7 +76,7 @@ impl ContentSource for Contents {
     }
 }
 
-/// A registry in which one account holds every name.
+/// A registry in which one account owns every name.
 pub(crate) struct Holders {
     pub(crate) outcome: Mutex<OwnerOutcome>,
     pub(crate) contract: Option<ContractRead>,

@@ -1,4 +1,4 @@
-//! A name with a genuine manifest, from which tests take one thing away at a time.
+//! A name with a genuine manifest. Each test breaks one part of it.
 
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_signer::SignerSync as _;
@@ -17,7 +17,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::json::{Document, Limits, read};
 use toolcrib_judge::Check;
 
-/// Some weeks after the manifest of the fixture was made.
+/// Some weeks after the fixture's manifest was created.
 pub(crate) const NOW: UnixTime = UnixTime::from_seconds(1_780_000_000);
 
 /// The name of the fixture.
@@ -27,7 +27,7 @@ pub(crate) fn domain(text: &str) -> AgtDomain {
     AgtDomain::parse(text).expect("a name")
 }
 
-/// The first and the second account of the well-known test phrase.
+/// The keys of the first and the second account of the well-known test mnemonic.
 pub(crate) fn keys() -> (PrivateKeySigner, PrivateKeySigner) {
     let key = |text: &str| text.parse().expect("a key");
     (
@@ -46,7 +46,7 @@ pub(crate) fn other() -> Address {
     keys().1.address()
 }
 
-/// An unsigned manifest with `extra` fields, which replace those of the same name; `null` takes a field away.
+/// An unsigned manifest. `extra` fields replace those with the same name; `null` removes one.
 pub(crate) fn fields(extra: Value) -> Value {
     let mut fields = json!({
         "agt": "1.0",
@@ -77,7 +77,7 @@ pub(crate) fn signature_of(digest: B256, key: &PrivateKeySigner) -> [u8; 65] {
     key.sign_hash_sync(&digest).expect("signed").as_bytes()
 }
 
-/// Signs a document as the specification asks.
+/// Signs a document as the specification requires.
 pub(crate) fn sign_text(text: &str, key: &PrivateKeySigner) -> String {
     let document = document(text);
     let payload = SigningPayload::of(&document).expect("canonical");
@@ -90,28 +90,28 @@ pub(crate) fn signed(extra: Value) -> String {
     sign_text(&fields(extra).to_string(), &keys().0)
 }
 
-/// A TXT answer with records.
+/// A TXT response with records.
 pub(crate) fn records(source: &str, records: &[&str]) -> TxtAnswer {
     let records = records.iter().map(|record| Bytes::copy_from_slice(record.as_bytes())).collect();
     answer(source, TxtLookup::Records(records))
 }
 
-/// A TXT answer.
+/// A TXT response.
 pub(crate) fn answer(source: &str, outcome: TxtLookup) -> TxtAnswer {
     TxtAnswer { source: source.to_owned(), outcome, dnssec: Dnssec::Unchecked, millis: 1 }
 }
 
-/// A TXT answer that is none.
+/// A failed TXT lookup.
 pub(crate) fn failure(source: &str) -> TxtAnswer {
     answer(source, TxtLookup::Failed { code: "fetch.dns_failed".to_owned(), message: "no answer".to_owned() })
 }
 
-/// The record that points at content.
+/// The record that points to content.
 pub(crate) fn pointer(content: &[u8]) -> String {
     format!("agt-manifest=ipfs://{}", raw_sha256_cid(content))
 }
 
-/// What a registry says about the name of the fixture.
+/// A registry's result for the fixture's name.
 pub(crate) fn read_of(name: &str, outcome: OwnerOutcome) -> OwnerRead {
     OwnerRead {
         chain_id: FNS_CHAIN_ID,
@@ -129,7 +129,7 @@ pub(crate) fn attempt(gateway: &str, outcome: GatewayOutcome) -> GatewayAttempt 
     GatewayAttempt { gateway: gateway.to_owned(), outcome, bytes: 100, millis: 2 }
 }
 
-/// Evidence with content for the name of the fixture, held by the owner.
+/// Evidence with content for the fixture's name, which the owner owns.
 pub(crate) fn evidence(content: &str) -> AgentEvidence {
     AgentEvidence {
         format: FORMAT,
@@ -146,17 +146,17 @@ pub(crate) fn evidence(content: &str) -> AgentEvidence {
     }
 }
 
-/// Judges evidence by the default policy.
+/// Judges evidence with the default policy.
 pub(crate) fn judged(evidence: &AgentEvidence) -> AgentReport {
     judge(evidence, &AgentPolicy::default(), None, NOW)
 }
 
-/// Judges evidence and keeps the manifest.
+/// Judges evidence and returns the manifest too.
 pub(crate) fn judged_whole(evidence: &AgentEvidence, policy: &AgentPolicy) -> Judgement {
     judge_whole(evidence, policy, None, NOW, ContentTrust::Recheck(&toolcrib_agent::content_hash::CidHash))
 }
 
-/// Asserts the state, the deciding code and the failed step of a report, and what follows from them.
+/// Asserts the state, the deciding code and the failed step of a report, and the fields that follow from them.
 #[track_caller]
 pub(crate) fn assert_failed(report: &AgentReport, state: AgentState, code: &str, step: Option<u8>) {
     assert_eq!(report.state, state, "{:#?}", report.findings);

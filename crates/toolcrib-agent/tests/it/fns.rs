@@ -1,4 +1,4 @@
-//! Records onchain, against a scripted node.
+//! Onchain records, with a scripted node.
 
 use alloy_primitives::{B256, hex, keccak256};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl, Retries};
 use crate::json_sources::serve;
 use crate::support::{POINTER, code, domain, records};
 
-/// What the contract answers to a function, as hexadecimal digits; `None` reverts.
+/// The contract's return data for a function, as hexadecimal digits; `None` reverts.
 type Contract = fn(&str) -> Option<String>;
 
 const EXISTS: &str = "exists(uint256)";
@@ -40,7 +40,7 @@ fn answer(body: &[u8], chain_id: u64, contract: Contract) -> String {
             json!({"number": "0x62", "hash": B256::repeat_byte(0x62)})
         }
         "eth_call" => {
-            // Every call is about the same block.
+            // Every call is pinned to the same block.
             assert_eq!(request["params"][1], json!({"blockHash": B256::repeat_byte(0x62), "requireCanonical": true}));
             assert_eq!(request["params"][0]["to"].as_str().map(str::to_lowercase), Some(format!("{REGISTRY:#x}")));
             let data = request["params"][0]["input"].as_str().expect("data");
@@ -63,7 +63,7 @@ fn word(number: usize) -> String {
     format!("{number:064x}")
 }
 
-/// A list of texts as the ABI writes it.
+/// A list of strings in ABI encoding.
 fn list(texts: &[&[u8]]) -> String {
     let mut heads = String::new();
     let mut tails = String::new();

@@ -1,4 +1,4 @@
-//! Gateways with every fault, alone and beside an honest one.
+//! Gateways with every kind of failure, alone and next to an honest one.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
 pub(crate) const BLOCK: &str = "Content-Type: application/vnd.ipld.raw\r\n";
 const JSON: &str = "Content-Type: application/json\r\n";
 
-/// Short waits, so that tests end.
+/// Short timeouts, so that tests end soon.
 pub(crate) fn quick() -> GatewayLimits {
     GatewayLimits {
         stagger: Duration::from_millis(50),
@@ -40,12 +40,12 @@ pub(crate) fn url(server: &Server) -> String {
     format!("http://127.0.0.1:{}", server.address.port())
 }
 
-/// The end of a retrieval for which time does not matter.
+/// A deadline for retrievals in which time does not matter.
 pub(crate) fn soon() -> Instant {
     Instant::now() + Duration::from_secs(30)
 }
 
-/// The time of a retrieval, unless a test says otherwise.
+/// Default time of a retrieval.
 pub(crate) const TOTAL: Duration = Duration::from_secs(20);
 
 pub(crate) async fn retrieve(urls: &[String], limits: GatewayLimits, cid: &str) -> Retrieval {
@@ -58,7 +58,7 @@ async fn retrieve_within(total: Duration, urls: &[String], limits: GatewayLimits
     gateways.retrieve(&CidText::parse(cid).expect("a CID"), Instant::now() + total).await
 }
 
-/// A server that reads a request and goes on with `steps`.
+/// A server that reads a request and continues with `steps`.
 pub(crate) async fn scripted(steps: Vec<Step>) -> Server {
     Server::start(Script::plain([vec![Step::ReadRequest], steps].concat())).await
 }
@@ -80,7 +80,7 @@ pub(crate) async fn honest(packed: &Packed) -> Server {
     .await
 }
 
-/// What one gateway does with the CID of `packed`.
+/// The result of one gateway for the CID of `packed`.
 async fn one(packed: &Packed, server: &Server) -> Retrieval {
     retrieve(&[url(server)], quick(), &packed.root().to_string()).await
 }
@@ -127,7 +127,7 @@ async fn what_a_gateway_is_asked() {
     let packed = raw();
     let server = serving(|_| answer("200 OK", BLOCK, FILE)).await;
     let setting = format!("{}/base?key=s3cret", url(&server));
-    // A CID in another base is asked for in base32.
+    // A CID in another base is requested in base32.
     let got = retrieve(&[setting], quick(), &packed.root().to_string().to_uppercase()).await;
     assert_eq!(content(&got), Some(FILE));
     assert_eq!(got.cid, packed.root().to_string().to_uppercase());
@@ -151,7 +151,7 @@ async fn a_file_instead_of_its_block() {
             assert_eq!(content(&got), Some(file));
         }
     }
-    // Another file: never accepted. For dag-pb nothing shows whether it is the right one.
+    // Another file is never accepted. For dag-pb it is unknown whether it is the right one.
     let raw = raw();
     let server = serving(|_| answer("200 OK", JSON, b"{}")).await;
     assert_eq!(outcome(&one(&raw, &server).await), &GatewayOutcome::Tampered { block: raw.root().to_string() });
@@ -170,7 +170,7 @@ async fn bytes_without_the_hash() {
     flipped[7] ^= 0x10;
     let other = pack(b"another file", Layout::RawLeaves, HashFunction::Sha2_256).unwrap();
     let other = other.blocks()[0].bytes.clone();
-    // A gzip stream without a header that says so is just other bytes.
+    // A gzip stream without a Content-Encoding header is just other bytes.
     let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xabV*I-.Q\xb2R\x80r\0\xab\x16\x0b\x0c\x13\0\0\0".to_vec();
     for bytes in [flipped, other, gzip, Vec::new(), [FILE, b"\n"].concat(), FILE[..40].to_vec()] {
         let server = serving(move |_| answer("200 OK", BLOCK, &bytes)).await;
@@ -178,7 +178,7 @@ async fn bytes_without_the_hash() {
         assert_eq!(outcome(&got), &tampered);
         assert_eq!(got.content, None);
     }
-    // A leaf below a genuine root, and the root in place of a leaf: a cycle has no end that hashes.
+    // A leaf of a genuine root, and the root instead of a leaf: a cycle cannot have matching hashes.
     let packed = pack(FILE, Layout::NodeOverLeaf, HashFunction::Sha2_256).unwrap();
     let (root, leaf) = (packed.blocks()[0].clone(), packed.blocks()[1].clone());
     for lie in [b"other".to_vec(), root.bytes.clone()] {
@@ -188,7 +188,7 @@ async fn bytes_without_the_hash() {
                 .await;
         assert_eq!(outcome(&one(&packed, &server).await), &GatewayOutcome::Tampered { block: leaf.cid.to_string() });
     }
-    // A gateway with the root alone.
+    // A gateway that has only the root.
     let (name, bytes) = (root.cid.to_string(), root.bytes);
     let server =
         serving(
@@ -217,7 +217,7 @@ async fn answers_that_are_not_those_of_a_gateway() {
         (vec![Step::send(answer("403 Forbidden", "", b""))], f::CLIENT_ERROR),
         (vec![Step::send(answer("500 Oops", "", b"{}"))], f::SERVER_ERROR),
         (vec![Step::send("HTTP/1.1 504 Late\r\n\r\n"), Step::Endless(vec![b'x'; 65536])], f::SERVER_ERROR),
-        // Redirects are not followed, wherever they lead.
+        // Redirects are not followed, whatever their target.
         (vec![Step::send(answer("302 Found", location, FILE))], f::REDIRECT),
         (vec![Step::send(answer("307 Temporary Redirect", location, b""))], f::REDIRECT),
         (vec![Step::send(answer("206 Partial Content", BLOCK, FILE))], f::STATUS),
@@ -226,7 +226,7 @@ async fn answers_that_are_not_those_of_a_gateway() {
             vec![Step::send(answer("200 OK", "Content-Type: text/html; charset=utf-8\r\n", b"<html>welcome</html>"))],
             a::GATEWAY_ANSWER,
         ),
-        // A compressed answer is refused before anything is decompressed.
+        // A compressed response is rejected before it is decompressed.
         (vec![Step::send(answer("200 OK", "Content-Encoding: gzip\r\n", &[0; 1000]))], f::ENCODING_REFUSED),
         (vec![Step::send("HTTP/1.1 200 OK\r\nContent-Length: 41\r\n\r\n{\"agt\"")], f::TRUNCATED),
         (vec![Step::Hold], f::READ_TIMEOUT),
@@ -246,7 +246,7 @@ async fn answers_that_are_not_those_of_a_gateway() {
         assert_unreachable(outcome(&got), expected);
         assert_eq!((got.content, server.accepted()), (None, 1), "asked once: {expected}");
     }
-    // Nothing listens.
+    // Nothing listens on this port.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let got = retrieve(&[format!("http://{gone}")], quick(), &raw.root().to_string()).await;
     assert_unreachable(outcome(&got), f::CONNECT_REFUSED);
@@ -277,7 +277,7 @@ async fn two_gibibytes_take_two_mebibytes() {
     let server = scripted(steps.chain([Step::Endless(piece)]).collect()).await;
     let got = one(&raw, &server).await;
     assert_unreachable(outcome(&got), f::BODY_TOO_LARGE);
-    // What was sent beyond the limit lies in the buffers of the sockets.
+    // Bytes sent beyond the limit are in the buffers of the sockets.
     assert!(server.sent() < 32 << 20, "{} bytes were taken", server.sent());
 }
 
@@ -304,7 +304,7 @@ async fn content_up_to_the_limit() {
 
 #[tokio::test]
 async fn a_genuine_refusal_ends_the_search() {
-    // An empty folder. Every honest gateway would give the same.
+    // An empty folder. Every honest gateway would serve the same.
     let folder = Block::new(Codec::DagPb, HashFunction::Sha2_256, vec![0x0a, 0x02, 0x08, 0x01]);
     let bytes = folder.bytes.clone();
     let server = serving(move |_| answer("200 OK", BLOCK, &bytes)).await;
@@ -319,7 +319,7 @@ async fn a_genuine_refusal_ends_the_search() {
 #[tokio::test]
 async fn nothing_is_asked_for_a_refused_cid() {
     let server = honest(&raw()).await;
-    // The file itself in place of a hash.
+    // The file itself instead of a hash.
     let identity: String = FILE.iter().map(|byte| format!("{byte:02x}")).collect();
     for (cid, code) in [
         (&*format!("f01550029{identity}"), a::CID_HASH_WEAK),
@@ -391,7 +391,7 @@ async fn everything_ends_with_the_total() {
     let started = Instant::now();
     let got = retrieve_within(Duration::from_millis(900), &urls, limits, &packed.root().to_string()).await;
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
-    // Each had its turn: a slow first gateway does not keep the others from being asked.
+    // Each had its share of time: a slow first gateway does not prevent the others from being asked.
     for (attempt, server) in got.attempts.iter().zip(&servers) {
         assert_unreachable(&attempt.outcome, f::TOTAL_TIMEOUT);
         assert_eq!(server.accepted(), 1);

@@ -1,4 +1,4 @@
-//! Retrieval from a gateway of other authors: Helia, as `interop/agt` installs it.
+//! Retrieval from a third-party gateway: Helia, installed by `interop/agt`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -25,13 +25,13 @@ fn client() -> Configured {
     Configured::builder(FixedClock(NOW)).build().expect("a client")
 }
 
-/// A running gateway. Ends when dropped.
+/// A running gateway. It is stopped when dropped.
 struct Gateway {
     child: Child,
     started: Started,
 }
 
-/// What it prints when it listens.
+/// Its output when it listens.
 #[derive(Deserialize)]
 struct Started {
     port: u16,
@@ -67,7 +67,7 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // Errors mean that it has ended.
+        // An error means that it has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -80,7 +80,7 @@ async fn files_that_helia_added() {
     let gateway = Gateway::start(&folder, &[]);
     let cids = &gateway.started.cids;
     let large: Vec<u8> = (0..60_000_u32).map(|i| (i * 31 + 7) as u8).collect();
-    // Its CIDs are ours.
+    // Its CIDs equal ours.
     for (name, layout) in [("raw", Layout::RawLeaves), ("node", Layout::FileNodes), ("over_leaf", Layout::NodeOverLeaf)] {
         assert_eq!(cids[name], pack(FILE, layout, HashFunction::Sha2_256).unwrap().root().to_string(), "{name}");
         let got = gateway.retrieve(&cids[name]).await;
@@ -97,7 +97,7 @@ async fn files_that_helia_added() {
     let got = gateway.retrieve(&cids["folder"]).await;
     let outcome = &got.attempts[0].outcome;
     assert!(matches!(outcome, GatewayOutcome::Refused { code, .. } if code == a::CONTENT_NOT_A_FILE.id()), "{outcome:?}");
-    // What it does not have.
+    // A file that it does not have.
     let absent = pack(b"absent", Layout::RawLeaves, HashFunction::Sha2_256).unwrap().root().to_string();
     let got = gateway.retrieve(&absent).await;
     assert!(matches!(got.attempts[0].outcome, GatewayOutcome::Unreachable { .. } | GatewayOutcome::NotFound), "{got:?}");
@@ -109,7 +109,7 @@ async fn archives_in_both_directions() {
     let Some(folder) = helia() else { return };
     let files = tempfile::tempdir().unwrap();
     let path = files.path().join("file.car");
-    // Ours, with several blocks, read by another implementation.
+    // Our archive with several blocks, read by the other implementation.
     let large: Vec<u8> = (0..60_000_u32).map(|i| (i * 31 + 7) as u8).collect();
     let packed = pack(&large[..50_000], Layout::NodeOverLeaf, HashFunction::Sha2_256).unwrap();
     std::fs::write(&path, packed.to_car()).unwrap();
@@ -117,7 +117,7 @@ async fn archives_in_both_directions() {
     let cids = &gateway.started.cids;
     assert_eq!(cids["imported"], packed.root().to_string());
     assert_eq!(content(&gateway.retrieve(&cids["imported"]).await), Some(&large[..50_000]));
-    // Theirs, read by us.
+    // Its archives, read by us.
     for (name, expected) in [("raw", FILE), ("over_leaf", FILE), ("blocks", &large), ("node_blocks", &large)] {
         let url = gateway.url().below(&["ipfs".to_owned(), cids[name].clone()], &[("format", "car".to_owned())]).unwrap();
         let exchange = client().get(&url, &Headers::new(), Limits::default()).await;
@@ -137,7 +137,7 @@ async fn files_of_a_gateway_that_ignores_the_format() {
         let got = gateway.retrieve(&cids[name]).await;
         assert_eq!(content(&got), Some(FILE), "{name}: {got:?}");
     }
-    // The layout of several blocks cannot be found again.
+    // The layout of several blocks cannot be reconstructed.
     let got = gateway.retrieve(&cids["blocks"]).await;
     assert!(matches!(got.attempts[0].outcome, GatewayOutcome::Unverifiable { .. }), "{got:?}");
     assert_eq!(got.content, None);

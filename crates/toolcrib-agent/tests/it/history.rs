@@ -1,4 +1,4 @@
-//! What was verified before: rollbacks, downgrades, transfers.
+//! Rollbacks, downgrades and transfers compared with what was verified before.
 
 use alloy_primitives::Address;
 use serde_json::json;
@@ -50,7 +50,7 @@ fn a_time_that_is_used_twice_is_noticed() {
     let report = judge(&evidence(&changed), &AgentPolicy::default(), Some(&known), NOW);
     assert_verified(&report);
     assert_eq!(codes_of(&report), [codes::agent::CREATED_AT_REUSED]);
-    // The same content in another layout has another CID and is no change.
+    // The same content with another formatting has another CID, but is not a change.
     let same = signed(json!({"created_at": "2026-05-02T00:00:00Z"}));
     let value: serde_json::Value = serde_json::from_str(&same).expect("JSON");
     let pretty = serde_json::to_string_pretty(&value).expect("JSON");

@@ -1,4 +1,4 @@
-//! What registries and nodes say about the holder.
+//! Owner reads of registries and nodes.
 
 use serde_json::json;
 use toolcrib_agent::evidence::OwnerOutcome;

@@ -1,4 +1,4 @@
-//! Freename and DNS over HTTPS in JSON, against a scripted HTTP server, and several sources side by side.
+//! Freename and DNS over HTTPS in JSON, with a scripted HTTP server, and several concurrent sources.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use toolcrib_fetch::Configured;
 use crate::authority::{Authority, zone};
 use crate::support::{POINTER, SystemClock, code, domain, records};
 
-/// Answers every request with what the script says about its target: a status and a body.
+/// Responds to every request with the script's result for its target: a status and a body.
 pub(crate) async fn serve(script: impl Fn(&str, &[u8]) -> (u16, String) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");

@@ -1,4 +1,4 @@
-//! Name servers that lie, break the protocol, or waste time.
+//! Name servers that lie, violate the protocol, or waste time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use toolcrib_agent::txt_writer::{RecordChange, TxtWriter as _, UpdateSettings, U
 use crate::authority::{name, pair};
 use crate::support::{POINTER, SystemClock, code, domain, records, settings, source};
 
-/// What a liar does with one query over UDP: datagrams, one after the other.
+/// The server's datagrams for one UDP query, in order.
 type Datagrams = fn(&Message) -> Vec<Vec<u8>>;
 
-/// What a liar writes after one query over TCP, in pieces of so many bytes with pauses between them.
+/// The server's bytes for one TCP query, in pieces of this size with pauses between them.
 struct Stream {
     bytes: Vec<u8>,
     piece: usize,
@@ -27,7 +27,7 @@ struct Stream {
 }
 
 impl From<Vec<u8>> for Stream {
-    /// A whole message with its length before it.
+    /// A complete message with its length prefix.
     fn from(message: Vec<u8>) -> Self {
         let length = u16::try_from(message.len()).expect("a message");
         let bytes = [&length.to_be_bytes()[..], &message].concat();
@@ -65,14 +65,14 @@ fn serve_tcp(listener: TcpListener, script: Streams) {
                     }
                     tokio::time::sleep(reply.pause).await;
                 }
-                // Silence until the client has had enough.
+                // No response until the client gives up.
                 let _ = stream.read_u8().await;
             });
         }
     });
 }
 
-/// The outcome of a look-up with these scripts behind one address, and how long it took.
+/// The result of a lookup with these scripts behind one address, and its duration.
 async fn ask(scheme: &str, udp: Datagrams, tcp: Streams) -> (TxtLookup, Duration) {
     let (socket, listener, address) = pair().await;
     serve_udp(socket, udp);
@@ -148,7 +148,7 @@ async fn datagrams_that_do_not_fit_the_query_are_passed_over() {
     assert_eq!(udp(|query| vec![with_id(query, 1), with_id(query, 2), honest(query)]).await, expected);
     assert_eq!(udp(|query| vec![other_question(query), honest(query)]).await, expected);
     assert_eq!(udp(|query| vec![vec![], vec![7], honest(query)]).await, expected);
-    // The first answer that fits counts; a second one changes nothing.
+    // The first response that fits counts; a second one changes nothing.
     assert_eq!(udp(|query| vec![honest(query), bytes(&reply(query, &["agt-version=1"]))]).await, expected);
     assert_eq!(code(&udp(|query| vec![with_id(query, 1)]).await), "agent.dns_timeout");
     assert_eq!(code(&udp(|query| vec![other_question(query)]).await), "agent.dns_timeout");
@@ -157,7 +157,7 @@ async fn datagrams_that_do_not_fit_the_query_are_passed_over() {
 
 #[tokio::test]
 async fn an_answer_with_the_wrong_letter_case_is_checked_over_tcp() {
-    // An attacker who guesses the id and the port still has to guess how the name was written.
+    // An attacker who guesses the id and the port still must guess the case of the letters in the name.
     let script: Datagrams = |query| {
         let mut message = reply(query, &["agt-version=1"]);
         message.queries = vec![Query::query(name("plain.agt."), RecordType::TXT)];
@@ -167,7 +167,7 @@ async fn an_answer_with_the_wrong_letter_case_is_checked_over_tcp() {
     for _ in 0..4 {
         told.push(ask("udp", script, |query| honest(query).into()).await.0);
     }
-    // One name in 256 is written in small letters by chance.
+    // The random case is all lower case for one name in 256.
     assert!(told.contains(&records(&[POINTER.as_bytes()])), "{told:?}");
 }
 
@@ -205,7 +205,7 @@ async fn garbage_is_a_failure() {
         vec![bytes(&message)]
     };
     assert_eq!(code(&udp(both).await), "agent.dns_malformed");
-    // Records of another name are not those of the name that was asked for.
+    // Records of another name do not count as those of the requested name.
     let unasked: Datagrams = |query| {
         let mut message = reply(query, &[]);
         message.add_answer(Record::from_rdata(name("other.agt."), 300, txt("agt-version=1")));
@@ -265,7 +265,7 @@ async fn tcp_answers_are_checked_against_their_question() {
 // req: AGT-001
 #[tokio::test]
 async fn large_answers_come_whole_or_not_at_all() {
-    // As much as one message can carry.
+    // The maximum of one message.
     let large: Streams = |query| {
         let text = "x".repeat(1_000);
         bytes(&reply(query, &vec![text.as_str(); 63])).into()
@@ -312,16 +312,16 @@ async fn an_update_is_believed_only_with_a_signature() {
         assert_eq!(error.code().id(), "agent.txt_update_failed", "{error}");
         error.to_string()
     };
-    // It says yes to everything, without the key.
+    // The server accepts everything without having the key.
     assert!(write(|query| bytes(&reply(query, &[])).into()).await.contains("signature"));
-    // It sends the signed request back.
+    // The server echoes the signed request.
     let echo: Streams = |query| {
         let mut message = query.clone();
         message.metadata.message_type = MessageType::Response;
         bytes(&message).into()
     };
     assert!(write(echo).await.contains("signature"));
-    // It refuses, which needs no signature.
+    // The server rejects, which needs no signature.
     let refuse: Streams = |query| match query.metadata.op_code {
         OpCode::Update => failing(query, ResponseCode::NotAuth).into(),
         _ => bytes(&reply(query, &[])).into(),

@@ -1,4 +1,4 @@
-//! Files and archives of this machine.
+//! Local files and archives.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ async fn a_file_under_every_layout() {
             assert_eq!(got.attempts[0].gateway, path.display().to_string());
         }
     }
-    // Another file of the same length.
+    // Another file with the same length.
     let other = [&FILE[..40], b" "].concat();
     for (layout, is_tampered) in [(Layout::RawLeaves, true), (Layout::FileNodes, false)] {
         let packed = pack(&other, layout, HashFunction::Sha2_256).unwrap();
@@ -65,11 +65,11 @@ async fn files_that_cannot_be_used() {
     assert_eq!(retrieve(&file(&folder.path().join("none")), &cid).await.attempts[0].outcome, GatewayOutcome::NotFound);
     assert_eq!(code(&retrieve(&file(folder.path()), &cid).await), a::FILE_UNREADABLE.id());
     assert_eq!(code(&retrieve(&file(Path::new("/dev/zero")), &cid).await), a::FILE_UNREADABLE.id());
-    // More than any block.
+    // Larger than any block.
     let path = folder.path().join("large");
     std::fs::write(&path, vec![0; (2 << 20) + 1]).unwrap();
     assert_eq!(code(&retrieve(&file(&path), &cid).await), a::FILE_UNREADABLE.id());
-    // A genuine file that is larger than a manifest may be.
+    // A genuine file that exceeds the size limit of manifests.
     for (size, fits) in [(65_536, true), (65_537, false)] {
         let large = vec![b'x'; size];
         std::fs::write(&path, &large).unwrap();
@@ -78,7 +78,7 @@ async fn files_that_cannot_be_used() {
         assert_eq!(got.content.is_some(), fits);
         assert!(fits || code(&got) == a::CONTENT_TOO_LARGE.id());
     }
-    // The first block of two.
+    // The first of two blocks.
     let packed = pack(FILE, Layout::NodeOverLeaf, HashFunction::Sha2_256).unwrap();
     std::fs::write(&path, &packed.blocks()[0].bytes).unwrap();
     let got = retrieve(&file(&path), packed.root()).await;
@@ -95,20 +95,20 @@ async fn an_archive_and_its_faults() {
         let bytes = packed.to_car();
         std::fs::write(&path, &bytes).unwrap();
         assert_eq!(content(&retrieve(&car(&path), packed.root()).await), Some(FILE));
-        // Cut off.
+        // Truncated.
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
         let got = retrieve(&car(&path), packed.root()).await;
         assert!(
             matches!(&got.attempts[0].outcome, GatewayOutcome::Unverifiable { reason } if reason.contains("cut off")),
             "{got:?}"
         );
-        // Changed.
+        // Modified.
         let mut changed = bytes.clone();
         *changed.last_mut().unwrap() ^= 1;
         std::fs::write(&path, &changed).unwrap();
         let got = retrieve(&car(&path), packed.root()).await;
         assert!(matches!(got.attempts[0].outcome, GatewayOutcome::Tampered { .. }), "{got:?}");
-        // Something else.
+        // Another file.
         std::fs::write(&path, pack(b"other", layout, HashFunction::Sha2_256).unwrap().to_car()).unwrap();
         assert_eq!(retrieve(&car(&path), packed.root()).await.attempts[0].outcome, GatewayOutcome::NotFound);
     }
@@ -116,7 +116,7 @@ async fn an_archive_and_its_faults() {
     let packed = pack(FILE, Layout::NodeOverLeaf, HashFunction::Sha2_256).unwrap();
     std::fs::write(&path, toolcrib_agent::ipfs::car::write(packed.root(), &packed.blocks()[..1])).unwrap();
     assert_eq!(retrieve(&car(&path), packed.root()).await.attempts[0].outcome, GatewayOutcome::NotFound);
-    // A large file is refused by its root.
+    // A large file is rejected at its root.
     let packed = pack(&vec![0; 600_000], Layout::RawLeaves, HashFunction::Sha2_256).unwrap();
     std::fs::write(&path, packed.to_car()).unwrap();
     assert_eq!(code(&retrieve(&car(&path), packed.root()).await), a::CONTENT_TOO_LARGE.id());

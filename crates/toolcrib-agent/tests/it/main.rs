@@ -1,4 +1,5 @@
-//! Names from their TXT records to a verdict: doubles for every source, hostile servers on loopback, real name servers, chains and gateways.
+//! Resolution from TXT records to a verdict: test doubles for every source, hostile servers on loopback, real name servers,
+//! chains and gateways.
 
 mod authority;
 mod bind;
@@ -31,7 +32,7 @@ mod vectors;
 mod verdicts;
 mod writers;
 
-/// The content of a retrieval, if there is one.
+/// The content of a retrieval, if any.
 fn content(retrieval: &toolcrib_agent::evidence::Retrieval) -> Option<&[u8]> {
     retrieval.content.as_ref().map(AsRef::as_ref)
 }

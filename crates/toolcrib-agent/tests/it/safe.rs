@@ -1,4 +1,4 @@
-//! Names that a Safe holds, with the contracts of Safe as `interop/agt-safe` installs them, on development chains.
+//! Names owned by a Safe, with the Safe contracts installed by `interop/agt-safe`, on development chains.
 
 use alloy_primitives::{Address, B256, Bytes, U256, address, hex, keccak256};
 use alloy_sol_types::{SolCall, SolValue as _, sol};
@@ -12,7 +12,7 @@ use toolcrib_core::agent::signing::SigningPayload;
 use crate::chain::{Node, fns, report, resolver};
 use crate::fixture::*;
 
-/// Where the singleton and its handler are put.
+/// The addresses of the singleton and its handler.
 const SINGLETON: Address = address!("41675C099F32341bf84BFc5382aF534df5C7461a");
 const HANDLER: Address = address!("fd0732Dc9E303f09fCEf3a7388Ad10A83459Ec99");
 
@@ -30,7 +30,7 @@ fn artifact(path: &str, part: &str) -> Option<Vec<u8>> {
     Some(hex::decode(artifact[part].as_str().expect("bytecode")).expect("hex"))
 }
 
-/// A Safe of these owners. `None` without the contracts.
+/// Deploys a Safe with these owners. `None` if the contracts are not installed.
 async fn safe(node: &Node, owners: Vec<Address>, threshold: u64) -> Option<Address> {
     node.set_code(SINGLETON, artifact("Safe.sol/Safe.json", "deployedBytecode")?).await;
     let handler = "handler/CompatibilityFallbackHandler.sol/CompatibilityFallbackHandler.json";
@@ -52,7 +52,7 @@ async fn safe(node: &Node, owners: Vec<Address>, threshold: u64) -> Option<Addre
     Some(safe)
 }
 
-/// What the owners of a Safe sign instead of a digest: `SafeMessage(bytes message)` of EIP-712.
+/// The EIP-712 message that the owners of a Safe sign for a digest: `SafeMessage(bytes message)`.
 fn safe_message(safe: Address, digest: B256) -> B256 {
     let domain = keccak256("EIP712Domain(uint256 chainId,address verifyingContract)");
     let domain = keccak256((domain, U256::from(FNS_CHAIN_ID), safe).abi_encode());
@@ -85,7 +85,7 @@ async fn a_safe_with_one_signature_needs_the_flag() {
         let extended = report(&resolver(&signed, fns(&node)).policy(allowed())).await;
         assert_verified(&extended);
         assert_eq!((extended.signed_by, extended.holder), (Some(SignedBy::Contract), Some(safe)));
-        // A Safe takes a signature over its own message alone: not one over the digest, and not one of an account that is no owner.
+        // A Safe accepts only signatures of its owners over its own message: not one over the digest, and not one of another account.
         let plain = manifest(safe, |digest| signature_of(digest, &keys().0).to_vec());
         let elsewhere = manifest(safe, |digest| signature_of(safe_message(other(), digest), &keys().0).to_vec());
         for refused in [plain, elsewhere] {
@@ -103,13 +103,13 @@ async fn several_signatures_of_a_safe_are_not_one_signature() {
         node.place_registry().await;
         let Some(safe) = safe(&node, vec![owner(), other()], 2).await else { return };
         node.mint(safe).await;
-        // In the order of the owners, as the Safe asks for them.
+        // In the order of the owners, as the Safe requires.
         let both = manifest(safe, |digest| {
             let mut signers = [(owner(), keys().0), (other(), keys().1)];
             signers.sort_by_key(|(account, _)| *account);
             signers.iter().flat_map(|(_, key)| signature_of(safe_message(safe, digest), key)).collect()
         });
-        // `eth_sign` has a recovery id of its own there, and a message that was signed onchain has an empty signature.
+        // `eth_sign` has its own recovery id there, and a message that was signed onchain has an empty signature.
         let eth_sign = manifest(safe, |digest| {
             let mut signature = signature_of(safe_message(safe, digest), &keys().0);
             signature[64] += 4;

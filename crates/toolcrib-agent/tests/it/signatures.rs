@@ -1,4 +1,4 @@
-//! Signatures that are not the owner's over the canonical bytes.
+//! Signatures that are not the owner's, or not over the canonical bytes.
 
 use alloy_primitives::{U256, eip191_hash_message, hex, keccak256};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn each_signature_has_one_encoding_but_for_v() {
     for v in [2, 3, 29, 35, 36, 255] {
         invalid(&with_v(v), "agent.signature_v", 4);
     }
-    // The twin with the high s, which anyone can compute.
+    // The malleable twin with the high s, which anyone can compute.
     let order = U256::from_str_radix("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141", 16).expect("a number");
     let mut high = with_v(55 - good[64]);
     let s = order - U256::from_be_slice(&good[32..64]);
@@ -67,7 +67,7 @@ fn each_signature_has_one_encoding_but_for_v() {
         assert_failed(&judged(&evidence(&with_signature(&text))), AgentState::InvalidSignature, code, Some(4));
     }
     assert_failed(&judged(&evidence(&fields(json!({})).to_string())), AgentState::InvalidSignature, "agent.unsigned", Some(4));
-    // A point that is not on the curve.
+    // An r that is not on the curve.
     let mut nowhere = good;
     nowhere[..32].copy_from_slice(&U256::from(5).to_be_bytes::<32>());
     invalid(&nowhere, "agent.signature_unrecoverable", 4);
@@ -86,7 +86,7 @@ fn other_bytes_than_the_canonical_ones_do_not_count() {
     };
     assert_verified(&signed(canonical.digest()));
     let pretty = serde_json::to_string_pretty(&serde_json::from_str::<Value>(&text).expect("JSON")).expect("JSON");
-    // `signature` is the last of the names, so this is the canonical form of the document with the field.
+    // `signature` is the last member, so this is the canonical form of the document with the field.
     let with_field =
         |value: &str| format!(r#"{},"signature":"{value}"}}"#, canonical.as_str().strip_suffix('}').expect("an object"));
     let placeholder = format!("0x{}", "0".repeat(130));
@@ -147,7 +147,7 @@ fn a_contract_counts_only_if_the_policy_allows_it_and_it_holds_the_name() {
     assert!(report.has(codes::agent::CONTRACT_SIGNATURE), "labelled as an extension");
     assert_eq!(serde_json::to_value(&report).expect("JSON")["signed_by"], "erc-1271-extension");
     assert_failed(&judged(&accepted), AgentState::InvalidSignature, "agent.signer_not_owner", Some(5));
-    // The contract of another holder does not count.
+    // The signature of another owner's contract does not count.
     let elsewhere = with(other(), Some(ContractRead::Accepted));
     assert_failed(&judge(&elsewhere, &allowed, None, NOW), AgentState::InvalidSignature, "agent.signer_not_owner", Some(5));
     for contract in [None, Some(ContractRead::Rejected), Some(ContractRead::NotAContract)] {
@@ -157,7 +157,7 @@ fn a_contract_counts_only_if_the_policy_allows_it_and_it_holds_the_name() {
     let failed = ContractRead::Failed { code: "chain.rpc_timeout".to_owned(), message: "late".to_owned() };
     let report = judge(&with(wallet, Some(failed)), &allowed, None, NOW);
     assert_failed(&report, AgentState::Unreachable, "agent.contract_unanswered", Some(5));
-    // A key that signs for itself needs no contract, even if its account has code (EIP-7702).
+    // An owner's key needs no contract, even if its account has code (EIP-7702).
     let mut own = evidence(&signed(json!({})));
     own.owner.as_mut().expect("read").contract = Some(ContractRead::NotAContract);
     let report = judge(&own, &allowed, None, NOW);

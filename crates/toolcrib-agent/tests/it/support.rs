@@ -1,4 +1,4 @@
-//! What several test modules share.
+//! Shared code of several test modules.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use toolcrib_agent::evidence::TxtLookup;
 use toolcrib_agent::txt::dns::{DnsServer, DnsSettings, DnsSource};
 use toolcrib_core::agent::AgtDomain;
-/// The clock of the machine: certificates and TSIG signatures are checked against it.
+/// The system clock, for checking certificates and TSIG signatures.
 pub(crate) use toolcrib_fetch::SystemClock;
 
-/// The pointer that most zones of the tests have.
+/// The pointer in most test zones.
 pub(crate) const POINTER: &str = "agt-manifest=ipfs://bafkreigerz3nhhy7zonh55srsphplgwzr7ai2lctakkvqvalxxlfuikvk4";
 
 /// The name in the certificates of test servers.
@@ -23,7 +23,7 @@ pub(crate) fn domain(text: &str) -> AgtDomain {
     AgtDomain::parse(text).expect("a name")
 }
 
-/// Settings with one server and short waits.
+/// Settings with one server and short timeouts.
 pub(crate) fn settings(server: &str) -> DnsSettings {
     let mut settings = DnsSettings::default();
     settings.servers = vec![server.parse::<DnsServer>().expect("a server")];
@@ -42,7 +42,7 @@ pub(crate) fn records(values: &[&[u8]]) -> TxtLookup {
     TxtLookup::Records(values.iter().map(|value| Bytes::copy_from_slice(value)).collect())
 }
 
-/// The records in byte order: DNS gives them in any.
+/// The records in byte order, because DNS returns them in any order.
 pub(crate) fn sorted(outcome: TxtLookup) -> TxtLookup {
     match outcome {
         TxtLookup::Records(mut records) => {
@@ -53,7 +53,7 @@ pub(crate) fn sorted(outcome: TxtLookup) -> TxtLookup {
     }
 }
 
-/// The code of a failed look-up.
+/// The code of a failed lookup.
 pub(crate) fn code(outcome: &TxtLookup) -> &str {
     match outcome {
         TxtLookup::Failed { code, .. } => code,

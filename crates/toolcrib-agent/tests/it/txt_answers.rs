@@ -1,4 +1,4 @@
-//! Answers of TXT sources: agreement, failures, DNSSEC, and pointers that cannot be followed.
+//! Responses of TXT sources: agreement, failures, DNSSEC, and unusable pointers.
 
 use alloy_primitives::Bytes;
 use serde_json::json;
@@ -27,7 +27,7 @@ fn good() -> String {
 fn sources_that_answer_have_to_agree() {
     let (good, another) = (good(), pointer(b"another"));
     let (none, not_found) = (|| answer("none", TxtLookup::NoRecords), || answer("nx", TxtLookup::NotFound));
-    // Order, quotes and records of other purposes do not matter.
+    // Order, quotes and other records do not matter.
     let quoted = format!("\"{good}\"");
     assert_verified(&with(vec![records("a", &["v=spf1 -all", &good]), records("b", &[&quoted, &good, "x=y"])]));
     let report = with(vec![records("a", &[&good]), failure("b")]);
@@ -107,7 +107,7 @@ fn dnssec_can_be_required_and_wrong_signatures_never_count() {
         let report = with_policy(marked(Dnssec::Bogus), policy);
         assert_failed(&report, AgentState::Unreachable, "agent.txt_not_secure", None);
     }
-    // A forged answer beside a secure one is left out and reported.
+    // A forged response next to a secure one is ignored and reported.
     let mut both = marked(Dnssec::Secure);
     both.push(TxtAnswer { dnssec: Dnssec::Bogus, ..records("b", &[&pointer(b"another")]) });
     let report = with(both);

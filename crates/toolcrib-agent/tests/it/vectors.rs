@@ -1,4 +1,4 @@
-//! Manifests that other implementations signed.
+//! Manifests signed by other implementations.
 
 use serde_json::Value;
 use toolcrib_agent::content_hash::raw_sha256_cid;

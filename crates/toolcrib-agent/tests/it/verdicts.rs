@@ -1,4 +1,4 @@
-//! The whole verdict: what a verified report says, and that one fault alone is enough.
+//! Complete verdicts: the fields of a verified report, and that a single failure is enough to reject.
 
 use alloy_primitives::Bytes;
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ fn a_genuine_manifest_is_verified() {
     assert_eq!(content["cid"], Value::String(evidence.content.as_ref().expect("content").cid.clone()));
 }
 
-/// Three manifests that are genuine but for one step.
+/// Three manifests, each genuine except for one step.
 fn single_faults() -> [(u8, &'static str, AgentState, AgentEvidence); 3] {
     let good = signed(json!({}));
     let mut tampered = evidence(&good);
@@ -72,7 +72,7 @@ fn one_failed_step_of_three_rejects() {
         let report = judged(&evidence);
         assert_failed(&report, state, code, Some(step));
         let others: Vec<u8> = (1..=8).filter(|&number| number != step).collect();
-        // Content that is not that of the CID is not looked into, so nothing after step 2 is reached.
+        // Content that does not match its CID is not parsed, so nothing after step 2 is reached.
         assert_eq!(passed(&report), if step == 2 { vec![1] } else { others });
     }
 }
@@ -94,11 +94,11 @@ fn a_broken_manifest_never_gives_way_to_legacy_records() {
 // req: AGT-005
 #[test]
 fn the_name_is_compared_before_anything_else() {
-    // A genuine manifest of another agent, whose owner holds this name as well: every other check passes.
+    // A genuine manifest of another agent whose owner also owns this name: every other check passes.
     let report = judged(&evidence(&signed(json!({"domain": "otheragent.agt"}))));
     assert_failed(&report, AgentState::DomainMismatch, "agent.domain_mismatch", None);
     assert_eq!(passed(&report), [1, 2]);
-    // The signature is wrong too, and the name still decides.
+    // The signature is wrong too, but the name still decides.
     let forged = sign_text(&fields(json!({"domain": "otheragent.agt"})).to_string(), &keys().1);
     assert_failed(&judged(&evidence(&forged)), AgentState::DomainMismatch, "agent.domain_mismatch", None);
     for spelling in ["ExampleAgent.agt", "exampleagent.agt.", "EXAMPLEAGENT.AGT", "exаmpleagent.agt", " exampleagent.agt"] {
@@ -124,7 +124,7 @@ fn names_with_unicode_are_compared_by_their_ascii_form() {
     let report = judged(&good);
     assert_verified(&report);
     assert!(report.has(codes::agent::DOMAIN_IDN), "look-alikes are pointed out");
-    // A homograph is verified, as the name that it is, and reported as one.
+    // A homograph is verified as its own name, and reported as a homograph.
     let lookalike = domain_of("p\u{430}ypal.agt");
     let mut homograph = evidence(&signed(json!({"domain": lookalike})));
     homograph.owner = Some(read_of(&lookalike, OwnerOutcome::Holder(owner())));
@@ -190,7 +190,7 @@ fn a_preview_without_a_chain_is_labelled_unverified() {
     assert_eq!(passed(report), [1, 2, 3, 4, 5, 6]);
     let json = serde_json::to_value(report).expect("JSON");
     assert_eq!(json["steps"][7], json!({"step": 8, "result": "not-reached", "code": null}));
-    // Skipping the chain skips nothing else.
+    // Skipping the chain skips no other check.
     let mut forged = single_faults()[1].3.clone();
     forged.owner = None;
     let report = judge(&forged, &AgentPolicy::preview(), None, NOW);
@@ -232,7 +232,7 @@ fn evidence_that_does_not_fit_together_proves_nothing() {
     let owner = |change: fn(&mut toolcrib_agent::evidence::OwnerRead)| {
         broken(&|evidence| change(evidence.owner.as_mut().expect("owner")));
     };
-    // The same contract address exists on other chains, where anyone may hold the same token.
+    // The same contract address exists on other chains, where the same token may have any owner.
     owner(|read| read.chain_id = 56);
     owner(|read| read.registry = alloy_primitives::Address::repeat_byte(7));
     owner(|read| read.token_id = domain("otheragent.agt").token_id());
@@ -309,7 +309,7 @@ proptest! {
         }
         evidence.txt = vec![records("dns", &all)];
         let report = judged(&evidence);
-        // White space is the only thing that can be put in without a change of what was signed.
+        // White space is the only insertion that does not change what was signed.
         let is_same = serde_json::from_slice::<Value>(&changed).ok() == serde_json::from_slice::<Value>(&good).ok();
         prop_assert!(!report.verified || (is_same && keep_pointer), "{:?}", String::from_utf8_lossy(&changed));
         prop_assert_eq!(report.failed.is_some(), report.findings.first().is_some_and(|first| Some(first.code) == report.failed.map(|failed| failed.code)));

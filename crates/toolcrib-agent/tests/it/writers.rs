@@ -27,11 +27,11 @@ async fn a_command_gets_the_change_as_json_and_few_variables() {
     let mut settings = command(&script);
     let usual =
         ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "XDG_CONFIG_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR"];
-    // What the shell sets itself.
+    // Variables that the shell sets itself.
     let shell = ["PWD", "OLDPWD", "SHLVL", "_"];
     let others = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let others: Vec<String> = others.filter(|name| !usual.contains(&name.as_str()) && !shell.contains(&name.as_str())).collect();
-    // One variable of this process is given by name; cargo sets several.
+    // One variable of this process is passed by name; cargo sets several.
     let given: Vec<String> = others.iter().take(1).cloned().collect();
     settings.variables.clone_from(&given);
     let writer = CommandWriter::new(settings, None);
@@ -58,7 +58,7 @@ async fn what_a_command_wrote_is_read_back() {
     let writer = CommandWriter::new(settings, Some(Box::new(FileSource::new(&path))));
     let written = writer.write(&change()).await.expect("written");
     assert_eq!(written.read_back, Some(vec![Bytes::from_static(POINTER.as_bytes())]));
-    // A command that does nothing and says that it did.
+    // A command that does nothing, but exits successfully.
     std::fs::write(&path, "agt-version=1\n").expect("a file");
     let mut settings = command("true");
     settings.visible_within = Duration::ZERO;

@@ -1,9 +1,9 @@
-//! The registry of Freename names (FNS): who holds a `.agt` name (.agt 1.0 §4 Verification, steps 7 and 8).
+//! The Freename registry (FNS): who owns a `.agt` name (.agt 1.0 §4 Verification, steps 7 and 8).
 //!
-//! All reads of one answer are made at one block, by its hash, so that the holder, the code of the registry and what a contract says about
-//! a signature belong together. A reorg between them is met by a second try, and then by an error. What a node did is kept apart from what the registry said: a node that cannot be reached, limits the rate,
-//! or disagrees with others gives an error and never an answer about the name. The number of the chain is checked by [`Chain`] before a
-//! node is asked anything else.
+//! All reads for one result are pinned to one block by its hash, so that the owner, the registry's code and a contract's verdict on a
+//! signature are consistent. If a reorg happens between them, they are repeated once; after a second reorg the result is an error. Node
+//! failures are kept apart from the registry's answer: a node that is unreachable, limits the rate or disagrees with others is an error
+//! and never a statement about the name. [`Chain`] checks a node's chain id before it sends anything else.
 
 pub mod records;
 
@@ -15,20 +15,20 @@ use crate::abi::{IERC721Owner, IERC1271};
 use crate::rpc::{BoundedCall, CallOutcome, Chain, Snapshot, is_out_of_gas};
 use crate::sign::{ERC1271_GAS, is_agreed_value};
 
-/// The chain on which holding a name counts. The registry has the same address on other chains, where tokens with the same ids may
-/// belong to anyone.
+/// The chain whose registry decides who owns a name. The registry has the same address on other chains, where tokens with the same ids may
+/// have other owners.
 pub const FNS_CHAIN_ID: u64 = 137;
 
 /// The registry contract on Polygon.
 pub const FNS_REGISTRY: Address = address!("465ea4967479A96D4490d575b5a6cC2B4A4BEE65");
 
-/// Gas for `ownerOf`. Behind a proxy it takes about 12,000; the rest is for registries that the proxy may lead to later.
+/// Gas for `ownerOf`. Behind the proxy it takes about 12,000; the rest is for later implementations of the proxy.
 const OWNER_OF_GAS: u64 = 500_000;
 
-/// The most bytes of an answer to `ownerOf`. An address takes 32; errors with a text need more, and are told apart by their kind.
+/// Maximum length of the data that `ownerOf` returns. An address takes 32 bytes; revert reasons with a text need more.
 const MAX_OWNER_OF_BYTES: usize = 1_024;
 
-/// The code of an account that has delegated to a contract starts like this and has 23 bytes (EIP-7702).
+/// The first bytes of the code of an account with an EIP-7702 delegation. The code is 23 bytes long.
 const DELEGATION_PREFIX: [u8; 3] = [0xef, 0x01, 0x00];
 const DELEGATION_BYTES: usize = 23;
 
@@ -40,49 +40,49 @@ pub struct Fns {
     height: ReadHeight,
 }
 
-/// Which block is read.
+/// Which block to read at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadHeight {
-    /// The newest one; a little behind it where several nodes must agree.
+    /// The chain head; a little behind it if several nodes must agree.
     #[default]
     Latest,
-    /// The newest one that the chain will not replace.
+    /// The newest finalized block.
     Finalized,
 }
 
-/// What was read about one name.
+/// The result of reading one name.
 #[derive(Debug)]
 pub struct FnsRead {
-    /// The block of all reads; `None` if no node gave one, or it was replaced before all of them were made.
+    /// The block of all reads; `None` if no node returned one, or if a reorg replaced it before all reads were made.
     pub block: Option<u64>,
     /// The hash of that block.
     pub block_hash: Option<B256>,
-    /// What the registry says about the holder.
+    /// The owner according to the registry.
     pub holder: Result<Holder, Error>,
-    /// What a contract that holds the name says about the signature, if one was given and the name has a holder.
+    /// The owner's verdict on the signature (ERC-1271), if a signature was given and the name has an owner.
     pub contract: Option<Result<ContractAnswer, Error>>,
 }
 
-/// What the registry says about the holder of a token.
+/// The owner of a token according to the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// The account that holds it.
+    /// This account.
     Account(Address),
-    /// There is none: the token was never minted, or was burned.
+    /// No owner: the token was never minted, or was burned.
     NotMinted,
-    /// There is no contract at the address of the registry.
+    /// There is no code at the registry's address.
     NoCode,
-    /// The answer is not an address.
+    /// The returned data is not an address.
     Malformed {
         /// What is wrong with it.
         reason: &'static str,
     },
 }
 
-/// What an account says about a signature by ERC-1271.
+/// An account's verdict on a signature (ERC-1271).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContractAnswer {
-    /// It has no code, or only a delegation (EIP-7702): its key signs.
+    /// It has no code, or only an EIP-7702 delegation: its key signs.
     NotAContract,
     /// It accepts the signature.
     Accepted,
@@ -99,19 +99,19 @@ impl Fns {
         Ok(Self::at(chain, FNS_REGISTRY))
     }
 
-    /// A registry at another address or on another chain, for tests. Holding a name there proves nothing under .agt 1.0.
+    /// A registry at another address or on another chain, for tests. Owning a name there proves nothing under .agt 1.0.
     pub const fn at(chain: Chain, registry: Address) -> Self {
         Self { chain, registry, height: ReadHeight::Latest }
     }
 
-    /// Reads another block than the newest.
+    /// Reads at another height than the chain head.
     #[must_use]
     pub const fn with_height(mut self, height: ReadHeight) -> Self {
         self.height = height;
         self
     }
 
-    /// The number of the chain that every node has to give.
+    /// The chain id that every node must return.
     pub const fn chain_id(&self) -> u64 {
         self.chain.chain_id()
     }
@@ -121,10 +121,10 @@ impl Fns {
         self.registry
     }
 
-    /// Reads who holds a token. `signed` is a digest and a signature that the holder is asked about if it is a contract (ERC-1271).
+    /// Reads the owner of a token. An owner with code is asked whether the digest and signature in `signed` are valid (ERC-1271).
     pub async fn read(&self, token_id: U256, signed: Option<(B256, &[u8])>) -> FnsRead {
         match self.read_once(token_id, signed).await {
-            // Reorgs of a block or two are common at the chain head, and the next block has an answer.
+            // Reorgs of a block or two are common at the chain head; the second attempt reads a newer block.
             Err(Error::Reorg { .. }) => self.read_once(token_id, signed).await,
             read => read,
         }
@@ -156,7 +156,7 @@ impl Fns {
     }
 
     async fn owner_of(&self, token_id: U256, snapshot: &Snapshot<'_>) -> Result<Holder, Error> {
-        // An address without code answers every call with nothing, which must not pass for an answer of the registry.
+        // Calls to an address without code succeed and return nothing, which must not count as the registry's answer.
         if snapshot.code(self.registry).await?.is_empty() {
             return Ok(Holder::NoCode);
         }
@@ -166,7 +166,7 @@ impl Fns {
             CallOutcome::Returned(bytes) => Ok(read_owner(&bytes)),
             CallOutcome::Reverted(_) => Ok(Holder::NotMinted),
             CallOutcome::TooLarge => Ok(Holder::Malformed { reason: "ownerOf returns far more than 32 bytes" }),
-            // Nodes also say "execution aborted" about their own time limits, so this is no answer of the registry.
+            // Nodes also report their own time limits as "execution aborted", so this is not the registry's answer.
             CallOutcome::Halted(message) => Err(Error::Refused { rpc_code: 0, message }),
         }
     }
@@ -192,7 +192,7 @@ async fn ask_contract(
     }
 }
 
-/// Reads what `ownerOf` returned: exactly one word with an address in its last 20 bytes.
+/// Decodes the return value of `ownerOf`: exactly one word with an address in its last 20 bytes.
 fn read_owner(bytes: &[u8]) -> Holder {
     let Ok(word) = <[u8; 32]>::try_from(bytes) else {
         return Holder::Malformed { reason: "ownerOf does not return exactly 32 bytes" };

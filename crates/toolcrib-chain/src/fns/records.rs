@@ -1,7 +1,7 @@
-//! TXT records in the Freename registry (FNS): texts under the keys `record.TXT.0`, `record.TXT.1`, …
+//! TXT records in the Freename registry (FNS): strings under the keys `record.TXT.0`, `record.TXT.1`, …
 //!
-//! All calls of one reading are made at the same block, by its hash. Lists are decoded by hand: a general decoder believes lengths and offsets before it
-//! sees whether the bytes are there.
+//! All calls of one read are pinned to one block by its hash. Lists are decoded by hand: a general ABI decoder trusts lengths and offsets
+//! before it checks that the bytes exist.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
@@ -10,19 +10,19 @@ use toolcrib_core::agent::txt::{MAX_RECORDS, MAX_TOTAL_BYTES};
 use crate::Error;
 use crate::rpc::{BoundedCall, CallOutcome, Chain, Snapshot};
 
-/// Most keys of one name. Names have keys for addresses, sites and profiles beside those for DNS.
+/// Maximum number of keys of one name. Besides DNS, names have keys for addresses, sites and profiles.
 pub const MAX_KEYS: usize = 4096;
 
-/// Most bytes of the list of keys: [`MAX_KEYS`] with an offset, a length and a word of text each.
+/// Maximum size of the list of keys: [`MAX_KEYS`] with an offset, a length and one word of text each.
 const MAX_KEYS_BYTES: usize = 64 + MAX_KEYS * 96;
 
-/// Most bytes of the list of values: [`MAX_RECORDS`] with an offset, a length and padding each, and the bytes that one name may have.
+/// Maximum size of the list of values: [`MAX_RECORDS`] with an offset, a length and padding each, and the total bytes allowed for one name.
 const MAX_VALUES_BYTES: usize = 64 + MAX_RECORDS * 96 + MAX_TOTAL_BYTES;
 
-/// Gas for one call: as much as a block of the chain has. Reading the longest lists takes half of it.
+/// Gas for one call: the chain's block gas limit. Reading the longest lists takes half of it.
 const CALL_GAS: u64 = 30_000_000;
 
-/// Blocks by which a reading stays behind the newest: nodes behind one address are a block or two apart, and all calls need the same block.
+/// Number of blocks to read behind the chain head: nodes behind a load balancer are a block or two apart, and all calls need the same one.
 const PIN_LAG: u64 = 2;
 
 sol! {
@@ -33,12 +33,12 @@ sol! {
     }
 }
 
-/// The TXT records of a name onchain.
+/// The onchain TXT records of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TxtRecords {
-    /// The records, in the order of their numbers. Empty values are left out: that is how records are removed.
+    /// The records, in the order of their numbers. Empty values are skipped, because that is how records are removed.
     Found {
-        /// The records. They need not be UTF-8.
+        /// The records. They may be other bytes than UTF-8.
         records: Vec<Vec<u8>>,
         /// The block of all calls.
         block: u64,
@@ -54,10 +54,10 @@ pub enum TxtRecords {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordsError {
-    /// No node gave an answer.
+    /// No node returned a result.
     #[error(transparent)]
     Chain(#[from] Error),
-    /// There is no contract.
+    /// The registry's address has no code.
     #[error("there is no contract at the address of the registry")]
     NoCode,
     /// The contract reverted or ran out of gas.
@@ -66,18 +66,18 @@ pub enum RecordsError {
         /// The function.
         function: &'static str,
     },
-    /// The answer does not decode.
+    /// The returned data does not decode.
     #[error("the return data of {function} on the registry does not decode")]
     Malformed {
         /// The function.
         function: &'static str,
     },
-    /// More keys, records or bytes than are read.
+    /// More keys, records or bytes than the limits allow.
     #[error("the records of the name onchain exceed the size limit")]
     TooMuch,
 }
 
-/// Reads the TXT records of a token at one block.
+/// Reads the TXT records of a token, pinned to one block.
 pub async fn txt_records(chain: &Chain, registry: Address, token_id: U256) -> Result<TxtRecords, RecordsError> {
     match read_once(chain, registry, token_id).await {
         Err(RecordsError::Chain(Error::Reorg { .. })) => read_once(chain, registry, token_id).await,
@@ -140,14 +140,14 @@ impl Reader<'_> {
     }
 }
 
-/// The keys of TXT records, each once, in the order of their numbers. They need not be without gaps: a removed record leaves one.
+/// Returns the keys of TXT records without duplicates, in the order of their numbers. Gaps are allowed: removing a record leaves one.
 fn txt_keys(keys: &[&[u8]]) -> Vec<String> {
     let mut numbers: Vec<u32> = keys
         .iter()
         .filter_map(|key| {
             let digits = std::str::from_utf8(key.strip_prefix(b"record.TXT.")?).ok()?;
             let number = digits.parse::<u32>().ok()?;
-            // One spelling for each number.
+            // Each number has one spelling.
             (number.to_string() == digits).then_some(number)
         })
         .collect();
@@ -171,7 +171,7 @@ impl Fault {
     }
 }
 
-/// Decodes an answer that is one list of texts.
+/// Decodes return data that consists of one list of strings.
 fn decode_strings(bytes: &[u8], most: usize) -> Result<Vec<&[u8]>, Fault> {
     let list = follow(bytes, 0, 32)?;
     let count = number(list, 0)?;
@@ -179,7 +179,7 @@ fn decode_strings(bytes: &[u8], most: usize) -> Result<Vec<&[u8]>, Fault> {
         return Err(Fault::TooMany);
     }
     let entries = list.get(32..).ok_or(Fault::Malformed)?;
-    // The offsets must be there before room for the entries is made.
+    // Check that the offsets exist before allocating the list.
     let head = 32 * count;
     if entries.len() < head {
         return Err(Fault::Malformed);
@@ -191,7 +191,7 @@ fn decode_strings(bytes: &[u8], most: usize) -> Result<Vec<&[u8]>, Fault> {
         let length = number(entry, 0)?;
         let text = entry.get(32..).and_then(|rest| rest.get(..length)).ok_or(Fault::Malformed)?;
         total += length;
-        // Entries that share their bytes would make much out of little.
+        // Entries that share bytes would turn a small response into large output.
         if total > bytes.len() {
             return Err(Fault::Malformed);
         }
@@ -200,7 +200,7 @@ fn decode_strings(bytes: &[u8], most: usize) -> Result<Vec<&[u8]>, Fault> {
     Ok(texts)
 }
 
-/// The bytes from where the offset in a word says, which is not inside the `head` bytes that hold the offsets.
+/// Returns the bytes from an offset on. The offset must not point into the `head` bytes that hold the offsets.
 fn follow(area: &[u8], index: usize, head: usize) -> Result<&[u8], Fault> {
     let offset = number(area, index)?;
     if offset < head { Err(Fault::Malformed) } else { area.get(offset..).ok_or(Fault::Malformed) }
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(with(2, U256::ZERO), Err(Fault::Malformed));
         assert_eq!(with(3, U256::MAX), Err(Fault::Malformed));
         assert_eq!(with(4, U256::from(1_000)), Err(Fault::Malformed));
-        // All entries in the same place.
+        // All offsets point to the same entry.
         let mut shared = vec![String::new(); 9].abi_encode();
         let text = 64 + 32 * 9;
         for at in 0..9 {

@@ -1,7 +1,7 @@
-//! Networks of the settings, beside the built-in table.
+//! Networks from the settings, in addition to the built-in table.
 //!
-//! They are added once, when a program has read its settings. A project's settings come with code of other people: they can add a
-//! network, which is then used by its name alone, and never change what a name or a number meant before.
+//! They are added once, after a program has read its settings. A project's settings come with third-party code: they can add a
+//! network, which is then selected by its name only, and never change the meaning of a name or chain id.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -13,30 +13,30 @@ use super::{ALIASES, NO_PREDICATES, Network, Source, number_in};
 use crate::Error;
 use crate::deploy::with_our_contracts;
 
-/// Longest name of a network: it is one word in messages and questions.
+/// Maximum length of a network's name, which messages and prompts show as one word.
 pub const MAX_NAME_CHARS: usize = 32;
 
 static ADDED: OnceLock<Vec<Network>> = OnceLock::new();
 
-/// Why a network cannot have its name.
+/// Why a name is not allowed for a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameFault {
-    /// Characters or length.
+    /// Invalid characters or length.
     #[error("a network name has at most 32 lowercase letters, digits and hyphens, and begins with a letter")]
     Grammar,
-    /// It is a name of the built-in table.
+    /// The built-in table has this name.
     #[error("the name belongs to a built-in network, which cannot be redefined")]
     BuiltIn,
-    /// x402 has this name for another chain.
+    /// x402 uses this name for another chain.
     #[error("x402 uses the name for chain {0}, so another chain cannot have it")]
     OtherChain(u64),
-    /// A network of the user's settings has it.
+    /// A network of the user's settings has this name.
     #[error("the name belongs to a network in the user's own file, which a project's file cannot redefine")]
     Taken,
 }
 
-/// The networks were added before.
+/// The networks were already added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddError;
 
@@ -49,17 +49,17 @@ impl fmt::Display for AddError {
 impl std::error::Error for AddError {}
 
 impl Network {
-    /// Adds networks to the table of this process, once. [`Self::check_name`] has accepted their names.
+    /// Adds networks to the table of this process, once. Their names must have passed [`Self::check_name`].
     pub fn add(networks: Vec<Self>) -> Result<(), AddError> {
         ADDED.set(networks).map_err(|_| AddError)
     }
 
-    /// Networks of the settings: the user's first, then the project's.
+    /// Networks from the settings: the user's first, then the project's.
     pub fn added() -> &'static [Self] {
         ADDED.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Returns whether a network of the settings may have this name for this chain.
+    /// Checks that a network from the settings may use this name for this chain.
     pub fn check_name(name: &str, chain_id: u64) -> Result<(), NameFault> {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if name.len() > MAX_NAME_CHARS || !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.bytes().all(is_plain) {
@@ -75,28 +75,28 @@ impl Network {
         }
     }
 
-    /// [`Self::find`] for commands: a number outside every table is a network of which the arguments say everything.
+    /// [`Self::find`] for commands: a chain id that is in no table gives a network that is configured by arguments only.
     ///
-    /// Where the user's settings have several networks of a chain, the one with this registry is meant.
+    /// If the user's settings have several networks with this chain id, selects the one with this registry.
     pub fn resolve(text: &str, registry: Option<Address>) -> Result<Self, Error> {
         let Some(number) = number_in(text)?.filter(|number| *number > 0) else { return Self::find(text).cloned() };
         if let Some(network) = registry.and_then(|registry| Self::of_registry(number, registry)) {
             return Ok(network.clone());
         }
         match Self::numbered(number) {
-            // The registry is that of none of them, so that the arguments say everything.
+            // None of them has this registry, so the arguments describe the network.
             Err(Error::AmbiguousNetwork { .. }) if registry.is_some() => Ok(Self::unlisted(number)),
             found => Ok(found?.cloned().unwrap_or_else(|| Self::unlisted(number))),
         }
     }
 
-    /// The network of a chain that has this registry: of the built-in table, or of the user's settings.
+    /// The network of a chain with this registry: from the built-in table or the user's settings.
     pub fn of_registry(chain_id: u64, registry: Address) -> Option<&'static Self> {
         let built_in = Self::ALL.iter().filter(|network| network.chain_id == chain_id);
         built_in.chain(Self::of_user(chain_id)).find(|network| network.registry == Some(registry))
     }
 
-    /// The same network with another registry: predicates and code are those that are known for it, or none.
+    /// The same network with another registry. Predicates and code hash become those known for that registry, or none.
     #[must_use]
     pub fn with_registry(&self, registry: Address) -> Self {
         if self.registry == Some(registry) {
@@ -106,7 +106,7 @@ impl Network {
             let Self { registry, registry_code, predicates, .. } = known.clone();
             return Self { registry, registry_code, predicates, ..self.clone() };
         }
-        // Our contracts have one address on every chain, so this one is known without an entry.
+        // Our contracts have the same address on every chain, so this registry is known without an entry.
         let ours = with_our_contracts(self);
         if ours.registry == Some(registry) {
             return ours;
@@ -114,12 +114,12 @@ impl Network {
         Self { registry: Some(registry), registry_code: None, predicates: NO_PREDICATES, ..self.clone() }
     }
 
-    /// The networks of the user's settings that are of a chain.
+    /// The networks of a chain in the user's settings.
     pub(super) fn of_user(chain_id: u64) -> impl Iterator<Item = &'static Self> {
         Self::added().iter().filter(move |network| network.chain_id == chain_id && matches!(network.source, Source::User(_)))
     }
 
-    /// The only network with this number.
+    /// The only network with this chain id.
     pub(super) fn numbered(chain_id: u64) -> Result<Option<&'static Self>, Error> {
         if let Some(built_in) = Self::ALL.iter().find(|network| network.chain_id == chain_id) {
             return Ok(Some(built_in));
@@ -137,7 +137,7 @@ impl Network {
         asset::is_test_chain(self.chain_id)
     }
 
-    /// The network for people: name, chain and kind of money. A network of the settings that is of a built-in chain names that chain.
+    /// The network for display: name, chain and kind of money. A network from the settings also names the built-in network of its chain.
     pub fn described(&self) -> String {
         let money = if self.is_test() { "test money" } else { "real money" };
         let built_in = Self::ALL.iter().find(|network| network.chain_id == self.chain_id && network.name != self.name);
@@ -145,13 +145,13 @@ impl Network {
         format!("{} (eip155:{}{chain}, {money})", self.title, self.chain_id)
     }
 
-    /// The page of a transaction at the block explorer.
+    /// The block explorer's URL of a transaction.
     pub fn transaction_url(&self, hash: B256) -> Option<String> {
         self.explorer.map(|explorer| format!("{explorer}/tx/{hash}"))
     }
 }
 
-/// "project file PATH", or nothing for networks that no file has.
+/// Writes "project file PATH", or nothing for networks that do not come from a file.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// The only test of this process that adds networks; the others name none of them.
+    /// The only test of this process that adds networks; no other test uses their names.
     #[test]
     fn numbers_mean_built_in_networks_then_those_of_the_user_and_never_those_of_a_project() {
         let of = |name, chain_id, source, registry: u8| Network {

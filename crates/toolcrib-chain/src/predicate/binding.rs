@@ -1,7 +1,7 @@
 //! The registry that a predicate is bound to.
 //!
-//! Tool ids start at 1 in every registry. A predicate that keeps settings by tool id for one registry therefore answers for another
-//! registry's tool when it is put there: the check in this file runs before anything is signed.
+//! Tool ids start at 1 in every registry. A predicate that stores settings by tool id for one registry would apply them to another
+//! registry's tool with the same id. The check in this file runs before anything is signed.
 
 use alloy_primitives::{Address, Bytes};
 use alloy_sol_types::SolCall;
@@ -11,17 +11,17 @@ use crate::abi::{IRegistryPredicate, ISubscriptionPredicate};
 use crate::registry::Registry;
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
 
-/// Gas for `REGISTRY()`: an immutable costs a few hundred, one in storage behind a proxy a few thousand.
+/// Gas for `REGISTRY()`: an immutable costs a few hundred, a storage variable behind a proxy a few thousand.
 const REGISTRY_GAS: u64 = 100_000;
 
-/// A selector that no function has on purpose. Only a fallback answers it.
+/// A selector that is not used by any real function. Only a fallback answers it.
 const NO_FUNCTION: [u8; 4] = [0xff; 4];
 
-/// Returns the registry that a predicate states by `REGISTRY()`, or by `registry()` as the reference's subscription predicate does;
+/// Returns the registry that a predicate returns from `REGISTRY()`, or from `registry()` like the reference's subscription predicate;
 /// `None` for a predicate without these functions.
 ///
-/// Anything but one word that holds an address counts as "without". So does a contract whose fallback gives the same answer to every
-/// call.
+/// Any other return data than one word with an address counts as "without". So does a contract whose fallback returns the same data for
+/// every call.
 pub async fn registry_of(chain: &Chain, predicate: Address) -> Result<Option<Address>, Error> {
     let upper = address_from(chain, predicate, IRegistryPredicate::REGISTRYCall {}.abi_encode().into()).await?;
     let stated = match upper {
@@ -33,7 +33,7 @@ pub async fn registry_of(chain: &Chain, predicate: Address) -> Result<Option<Add
     Ok(Some(stated).filter(|_| fallback != Some(stated)))
 }
 
-/// Refuses a predicate that states another registry than the one of the tool.
+/// Returns an error if a predicate states another registry than the tool's.
 pub async fn check_registry(registry: &Registry, predicate: Address) -> Result<(), Error> {
     match registry_of(registry.chain(), predicate).await? {
         Some(stated) if stated != registry.address() => {

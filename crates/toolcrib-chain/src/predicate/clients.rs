@@ -1,6 +1,6 @@
-//! A client for each known predicate: what is configured for a tool, and the call that configures it.
+//! A client for each known predicate: reads a tool's configuration, and builds the call that sets it.
 //!
-//! The predicate that denies everybody has nothing to configure, so its address is all there is to know.
+//! The predicate that denies every account has no configuration, so it needs only its address.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::{SolCall, SolValue};
@@ -17,13 +17,13 @@ use crate::transaction::Call;
 
 use super::binding::{check_registry, registry_of};
 
-/// Most bytes of a configuration: ten collections of sixteen tokens take a tenth of it.
+/// Maximum size of a configuration: ten collections with sixteen tokens each take a tenth of it.
 const MAX_CONFIG_BYTES: usize = 65_536;
 
 /// Gas for reading a configuration from storage.
 const CONFIG_GAS: u64 = 5_000_000;
 
-/// Declares clients that are an address on a chain.
+/// Declares clients, each an address on a chain.
 macro_rules! clients {
     ($($(#[$doc:meta])* $name:ident;)*) => { $(
         $(#[$doc])*
@@ -34,7 +34,7 @@ macro_rules! clients {
         }
 
         impl $name {
-            /// The predicate at an address.
+            /// Returns the client of the predicate at an address.
             pub const fn new(chain: Chain, address: Address) -> Self {
                 Self { chain, address }
             }
@@ -67,12 +67,12 @@ clients! {
 }
 
 impl Erc721Predicate {
-    /// The collections that open a tool.
+    /// The collections whose owners have access to a tool.
     pub async fn collections(&self, id: U256) -> Result<Vec<Address>, Error> {
         read(&self.chain, self.address, IERC721OwnerPredicate::getCollectionsCall { toolId: id }, "getCollections").await
     }
 
-    /// The call that sets them; none closes the tool.
+    /// The call that sets them; an empty list denies every account.
     pub fn set_collections(&self, id: U256, collections: Vec<Address>) -> Call {
         write(self.address, &IERC721OwnerPredicate::setCollectionsCall { toolId: id, collections })
     }
@@ -83,19 +83,19 @@ impl Erc721Predicate {
 pub struct Erc1155Gate {
     /// The collection.
     pub collection: Address,
-    /// The tokens, any of which counts.
+    /// The tokens; any one of them grants access.
     pub token_ids: Vec<U256>,
 }
 
 impl Erc1155Predicate {
-    /// The tokens that open a tool.
+    /// The tokens whose owners have access to a tool.
     pub async fn gates(&self, id: U256) -> Result<Vec<Erc1155Gate>, Error> {
         let call = IERC1155OwnerPredicate::getCollectionTokensCall { toolId: id };
         let entries = read(&self.chain, self.address, call, "getCollectionTokens").await?;
         Ok(entries.into_iter().map(|entry| Erc1155Gate { collection: entry.collection, token_ids: entry.tokenIds }).collect())
     }
 
-    /// The call that sets them; none closes the tool.
+    /// The call that sets them; an empty list denies every account.
     pub fn set_gates(&self, id: U256, gates: Vec<Erc1155Gate>) -> Call {
         let entries = gates
             .into_iter()
@@ -110,12 +110,12 @@ impl Erc1155Predicate {
 pub struct Erc20Gate {
     /// The token.
     pub token: Address,
-    /// The least balance in its smallest unit.
+    /// The minimum balance in the token's smallest unit.
     pub min_balance: U256,
 }
 
 impl Erc20Predicate {
-    /// What opens a tool; `None` when nothing is configured.
+    /// A tool's gate; `None` if none is configured.
     pub async fn gate(&self, id: U256) -> Result<Option<Erc20Gate>, Error> {
         let call = IERC20BalancePredicate::getToolERC20ConfigCall { toolId: id };
         let config = read(&self.chain, self.address, call, "getToolERC20Config").await?;
@@ -134,34 +134,34 @@ impl Erc20Predicate {
 pub struct SubscriptionGate {
     /// The subscription NFT.
     pub collection: Address,
-    /// The least tier; 0 takes any.
+    /// The minimum tier; 0 accepts any.
     pub min_tier: u8,
 }
 
-/// How an account stands with a subscription.
+/// The status of an account's subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubscriptionStatus {
-    /// Whether it has one at all.
+    /// Whether the account has a subscription token.
     pub has_token: bool,
-    /// The tier of that.
+    /// The tier of that token.
     pub tier: u8,
-    /// The least tier that the tool asks for.
+    /// The minimum tier that the tool requires.
     pub required_tier: u8,
-    /// When it ends or ended, in seconds since 1970.
+    /// The end of the subscription, as a Unix timestamp.
     pub expiration: u64,
-    /// Whether it opens the tool now.
+    /// Whether the subscription grants access now.
     pub is_active: bool,
 }
 
 impl SubscriptionPredicate {
-    /// What opens a tool; `None` when nothing is configured.
+    /// A tool's gate; `None` if none is configured.
     pub async fn gate(&self, id: U256) -> Result<Option<SubscriptionGate>, Error> {
         let call = ISubscriptionPredicate::getToolGatingConfigCall { toolId: id };
         let config = read(&self.chain, self.address, call, "getToolGatingConfig").await?;
         Ok((!config.collection.is_zero()).then_some(SubscriptionGate { collection: config.collection, min_tier: config.minTier }))
     }
 
-    /// How an account stands.
+    /// The status of an account.
     pub async fn status(&self, id: U256, account: Address) -> Result<SubscriptionStatus, Error> {
         let call = ISubscriptionPredicate::getSubscriptionStatusCall { toolId: id, account };
         let status = read(&self.chain, self.address, call, "getSubscriptionStatus").await?;
@@ -174,14 +174,14 @@ impl SubscriptionPredicate {
         })
     }
 
-    /// The call that sets it. The tool must already point at this predicate.
+    /// The call that sets it. The tool must already use this predicate.
     pub fn set_gate(&self, id: U256, gate: SubscriptionGate) -> Call {
         let call =
             ISubscriptionPredicate::configureToolGatingCall { toolId: id, collection: gate.collection, minTier: gate.min_tier };
         write(self.address, &call)
     }
 
-    /// The registry that this predicate belongs to.
+    /// The registry that this predicate is bound to.
     pub async fn registry(&self) -> Result<Address, Error> {
         read(&self.chain, self.address, ISubscriptionPredicate::registryCall {}, "registry").await
     }
@@ -190,18 +190,18 @@ impl SubscriptionPredicate {
 /// Values of a trait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraitGate {
-    /// The collection that knows the owner.
+    /// The collection that returns the token's owner.
     pub collection: Address,
-    /// The contract that knows the trait.
+    /// The contract that returns the trait.
     pub traits: Address,
     /// The trait.
     pub key: B256,
-    /// The values that count.
+    /// The accepted values.
     pub values: Vec<B256>,
 }
 
 impl TraitPredicate {
-    /// What opens a tool; `None` when nothing is configured.
+    /// A tool's gate; `None` if none is configured.
     pub async fn gate(&self, id: U256) -> Result<Option<TraitGate>, Error> {
         let call = ITraitGatedPredicate::getToolTraitConfigCall { toolId: id };
         let config = read(&self.chain, self.address, call, "getToolTraitConfig").await?;
@@ -227,27 +227,27 @@ impl TraitPredicate {
         )
     }
 
-    /// The `data` that an owner shows: which token.
+    /// The `data` that names the token that the account owns.
     pub fn data(token_id: U256) -> Bytes {
         token_id.abi_encode().into()
     }
 }
 
-/// How terms combine.
+/// How the terms of a composite are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompositeOp {
-    /// All must grant.
+    /// Every term must grant.
     All,
-    /// One must grant.
+    /// At least one term must grant.
     Any,
 }
 
-/// A predicate of a composite.
+/// One term of a composite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompositeTerm {
-    /// Who is asked.
+    /// The predicate to ask.
     pub predicate: Address,
-    /// Whether a clear yes counts as no, and a clear no as yes.
+    /// Whether the predicate's answer is negated. Failures are not.
     pub is_negated: bool,
 }
 
@@ -267,7 +267,7 @@ impl CompositePredicate {
         Ok(terms.into_iter().map(|term| CompositeTerm { predicate: term.predicate, is_negated: term.negate }).collect())
     }
 
-    /// The call that sets them; none closes the tool.
+    /// The call that sets them; an empty list denies every account.
     pub fn set(&self, id: U256, op: CompositeOp, terms: &[CompositeTerm]) -> Call {
         let terms =
             terms.iter().map(|term| ICompositePredicate::Term { predicate: term.predicate, negate: term.is_negated }).collect();
@@ -276,7 +276,7 @@ impl CompositePredicate {
 }
 
 impl MerklePredicate {
-    /// The root of a tool's list; `None` when there is none.
+    /// The Merkle root of a tool's allowlist; `None` if none is set.
     pub async fn root(&self, id: U256) -> Result<Option<B256>, Error> {
         let root = read(&self.chain, self.address, IMerkleAllowlistPredicate::getRootCall { toolId: id }, "getRoot").await?;
         Ok((!root.is_zero()).then_some(root))
@@ -287,17 +287,17 @@ impl MerklePredicate {
         write(self.address, &IMerkleAllowlistPredicate::setRootCall { toolId: id, root })
     }
 
-    /// The leaf of an account: hashed twice, so that no inner node passes for a leaf.
+    /// The leaf of an account: hashed twice, so that no inner node can be used as a leaf.
     pub fn leaf(account: Address) -> B256 {
         keccak256(keccak256(account.abi_encode()))
     }
 
-    /// The root of a list. Pairs are sorted before they are hashed; an odd one moves up. Order and repetitions do not count.
+    /// The root of an allowlist. Pairs are sorted before hashing; an odd node moves up a level. Order and duplicates make no difference.
     pub fn root_of(accounts: &[Address]) -> Option<B256> {
         Self::levels(accounts).last().and_then(|level| level.first().copied())
     }
 
-    /// The `data` that shows an account to be on a list; `None` when it is not.
+    /// The `data` with the Merkle proof for an account; `None` if it is not on the list.
     pub fn data(accounts: &[Address], account: Address) -> Option<Bytes> {
         let levels = Self::levels(accounts);
         let mut at = levels.first()?.binary_search(&Self::leaf(account)).ok()?;
@@ -331,17 +331,17 @@ impl MerklePredicate {
 }
 
 impl AccessProofPredicate {
-    /// The digest that the contract itself computes, for comparing with [`crate::sign::AccessProof`].
+    /// The digest that the contract computes, to compare with [`crate::sign::AccessProof`].
     pub async fn digest(&self, id: U256, account: Address, deadline: u64) -> Result<B256, Error> {
         let call = IAccessProofPredicate::proofDigestCall { toolId: id, account, deadline };
         read(&self.chain, self.address, call, "proofDigest").await
     }
 
-    /// Returns what `account` signs to use a tool of `registry`, and the domain to sign it in.
+    /// Returns the access proof that `account` signs to use a tool of `registry`, and the domain to sign it in.
     ///
-    /// The signed struct has no field for the registry, and ids are the same in every registry: a proof that is signed for the
-    /// predicate of another registry opens the tool with the same id there. So a predicate that states another registry is refused,
-    /// and so is one that states none, which is not bound to any.
+    /// The signed struct has no field for the registry, and every registry uses the same ids: a proof signed for a predicate that belongs
+    /// to another registry would also be valid for the tool with the same id there. So a predicate that states another registry is an
+    /// error, and so is one that states none, because it is not bound to any.
     pub async fn challenge(
         &self,
         registry: &Registry,

@@ -1,8 +1,8 @@
-//! Why there was no yes: a closer look at a predicate whose answer through the registry says little.
+//! Diagnosis of predicates that deny access or fail through the registry.
 //!
-//! A registry folds every malfunction into one pair of noes, and a clean no does not say how it came about. Here the predicate
-//! is asked directly, in the registry's name, with the registry's gas and under a cap on the answer. What is learnt is a
-//! reason to show; it never grants, and no variant says yes.
+//! A registry reports every malfunction as the same pair of booleans, and a plain "no" does not say why. Here the predicate is called
+//! directly, with the registry as the sender, with the registry's gas limit and a cap on the length of the return data. The result is a
+//! reason to show; it never grants access, and no variant means "yes".
 
 use std::fmt;
 
@@ -20,22 +20,22 @@ use crate::rpc::{BoundedCall, CallOutcome, Chain, is_out_of_gas};
 
 use super::binding::registry_of;
 
-/// Most bytes of a direct answer that are read. 32 are due; this leaves room to tell a long answer from a flood.
+/// Maximum length of the return data of a direct call. 32 bytes are expected; this leaves room to tell a long answer from a flood.
 pub const MAX_DIAGNOSED_BYTES: usize = 4_096;
 
-/// Gas of the second direct question, asked when the registry's does not suffice: five times what the largest configuration
-/// of the reference needs, so that one that is merely too large is told from one that burns whatever it gets.
+/// Gas of the second direct call, made when the registry's gas is not enough: five times what the largest configuration
+/// of the reference needs, to tell a predicate that is merely too large from one that burns any amount.
 pub const DIAGNOSIS_GAS: u64 = 10_000_000;
 
 /// A check that had too little gas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GasShortage {
-    /// What it is given.
+    /// The gas limit.
     pub given: u64,
-    /// What it needs, to about 2 %.
+    /// The gas that it needs, within about 2 %.
     pub needed: u64,
-    /// The chain's title and prices, where these are not Ethereum's.
+    /// The chain's title and cold-access costs, if these differ from Ethereum's.
     pub prices: Option<(&'static str, ColdAccess)>,
 }
 
@@ -47,44 +47,44 @@ impl fmt::Display for GasShortage {
     }
 }
 
-/// What a predicate does when it is asked for access.
+/// Why a predicate did not grant access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Diagnosis {
-    /// There is no code.
+    /// The address has no code.
     NoCode,
     /// It reverts.
     Reverted(Revert),
-    /// It uses up the registry's gas, and [`DIAGNOSIS_GAS`] too.
+    /// It uses up the registry's gas limit, and [`DIAGNOSIS_GAS`] too.
     OutOfGas,
-    /// It answers, but not within the registry's gas.
+    /// It answers, but needs more than the registry's gas limit.
     NeedsMoreGas(GasShortage),
-    /// It is a composite, and a term of it answers, but not within the gas that the composite gives.
+    /// It is a composite, and one of its terms needs more gas than the composite gives each term.
     TermNeedsMoreGas {
-        /// The term's place, from 0.
+        /// The term's index, from 0.
         index: u64,
         /// The term.
         predicate: Address,
-        /// The gas.
+        /// The gas limit and the gas that it needs.
         shortage: GasShortage,
     },
-    /// It serves another registry, and does not answer this one.
+    /// It is bound to another registry, and does not answer for this one.
     OtherRegistry {
         /// The registry that it states.
         stated: Address,
     },
-    /// It does what the machine forbids, in the node's words, escaped and shortened.
+    /// It executes an invalid operation. Has the node's message, escaped and truncated.
     Halted(String),
     /// It returns no bytes.
     AnswerEmpty,
     /// It returns less than a word.
     AnswerShort {
-        /// The bytes.
+        /// The number of bytes.
         length: usize,
     },
     /// It returns more than a word, up to [`MAX_DIAGNOSED_BYTES`].
     AnswerLong {
-        /// The bytes.
+        /// The number of bytes.
         length: usize,
     },
     /// It returns more than [`MAX_DIAGNOSED_BYTES`].
@@ -94,14 +94,14 @@ pub enum Diagnosis {
         /// The word.
         word: U256,
     },
-    /// Its answer turns with the registry's answer about the same tool.
+    /// Its answer depends on the registry's answer about the same tool.
     Reentered,
-    /// Asked directly it gives a proper answer, which is not believed: the registry decides.
+    /// Called directly it returns a valid boolean, which does not count: the registry decides.
     Inconsistent,
 }
 
 impl Diagnosis {
-    /// Its code.
+    /// Returns the code of this diagnosis.
     pub const fn code(&self) -> Code {
         match self {
             Self::NoCode => codes::predicate::NO_CODE,
@@ -139,10 +139,10 @@ impl fmt::Display for Diagnosis {
     }
 }
 
-/// The question that a registry puts to a predicate.
+/// The access check that a registry makes on a predicate.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The registry, in whose name it is asked.
+    /// The registry, which is the sender of the call.
     pub registry: Address,
     /// The predicate.
     pub predicate: Address,
@@ -150,11 +150,11 @@ pub struct Question {
     pub tool: U256,
     /// The account.
     pub account: Address,
-    /// What the account shows.
+    /// The proof that the account sends.
     pub data: Bytes,
 }
 
-/// Looks for the reason of an answer that a registry gave. `None`: there is nothing to explain about a yes or an honest no.
+/// Finds the reason of a registry's answer. `None` if access was granted or properly denied.
 pub async fn diagnose(chain: &Chain, question: &Question, answer: Access) -> Result<Option<Diagnosis>, Error> {
     if answer == Access::Granted {
         return Ok(None);
@@ -178,7 +178,7 @@ pub async fn diagnose(chain: &Chain, question: &Question, answer: Access) -> Res
             CallOutcome::Returned(bytes) if bytes.len() == 32 => {
                 Diagnosis::NeedsMoreGas(question.shortage(chain, REGISTRY_GAS).await?)
             }
-            // Whatever else it does with gas that it never gets: with the gas that it gets it does nothing.
+            // What it would return with more gas does not matter: it never gets more.
             _ => Diagnosis::OutOfGas,
         },
         other => question.classify(chain, other).await?,
@@ -196,26 +196,26 @@ impl Question {
     }
 
     fn call(&self, chain: &Chain, gas: u64) -> BoundedCall {
-        /// What a transaction costs before its calldata, on Ethereum and its like.
+        /// Base cost of a transaction before calldata, on Ethereum and equivalent chains.
         const BASE: u64 = 21_000;
         let data = self.input();
-        // The predicate is to get what the registry would give, to the unit: what the call itself costs is added, and the
-        // margin that the network's overhead has over it is taken away.
+        // The predicate must get exactly the gas that the registry would give it: add the cost of the call itself, and subtract
+        // the margin by which the network's configured overhead exceeds it.
         let calldata: u64 = data.iter().map(|&byte| if byte == 0 { 4 } else { 16 }).sum();
         let margin = chain.network().call_overhead.saturating_sub(BASE).min(BASE);
         let gas = Some((gas + calldata).saturating_sub(margin));
         BoundedCall { to: self.predicate, data, from: Some(self.registry), gas, max_bytes: MAX_DIAGNOSED_BYTES }
     }
 
-    /// Whether the predicate gives a proper answer with this gas.
+    /// Whether the predicate returns a valid boolean with this gas.
     async fn is_answered(&self, chain: &Chain, gas: u64) -> Result<bool, Error> {
         Ok(matches!(self.ask(chain, gas).await?, CallOutcome::Returned(bytes) if is_bool(&bytes)))
     }
 
-    /// Searches for the gas that a predicate needs which has too little with `given` and enough with [`DIAGNOSIS_GAS`].
+    /// Finds the gas that a predicate needs by binary search. `given` must be too little, and [`DIAGNOSIS_GAS`] enough.
     async fn shortage(&self, chain: &Chain, given: u64) -> Result<GasShortage, Error> {
         let (mut low, mut high) = (given, DIAGNOSIS_GAS);
-        // Halving the ratio each time takes eight questions from 200,000 and 10,000,000.
+        // The geometric mean halves the ratio each time: eight calls from 200,000 and 10,000,000.
         while high - low > low / 50 {
             let middle = (u128::from(low) * u128::from(high)).isqrt() as u64;
             if self.is_answered(chain, middle).await? { high = middle } else { low = middle }
@@ -225,7 +225,7 @@ impl Question {
         Ok(GasShortage { given, needed: high, prices })
     }
 
-    /// A contract that asks others reports their lack of gas as a revert of its own, so a revert may have the same cause.
+    /// A contract that calls others reports their out-of-gas errors as its own revert, so a revert may have the same cause.
     async fn why_reverted(&self, chain: &Chain, data: &Bytes) -> Result<Diagnosis, Error> {
         if let Some(stated) = registry_of(chain, self.predicate).await?.filter(|stated| *stated != self.registry) {
             return Ok(Diagnosis::OtherRegistry { stated });
@@ -264,8 +264,8 @@ impl Question {
         })
     }
 
-    /// Whether the predicate would say yes if the registry said yes about the same tool. For this question alone the node puts
-    /// other code in the registry's place; a node that cannot do that leaves the matter open.
+    /// Whether the predicate would grant access if the registry granted it for the same tool. A state override replaces the registry's
+    /// code for this call; if the node does not support overrides, the result is `false`.
     async fn turns_with_the_registry(&self, chain: &Chain) -> Result<bool, Error> {
         const YES: U256 = U256::ONE;
         let mut overrides = StateOverride::default();
@@ -278,14 +278,14 @@ impl Question {
     }
 }
 
-/// Whether an answer is one word that says 0 or 1.
+/// Whether the return data is one word with the value 0 or 1.
 fn is_bool(bytes: &[u8]) -> bool {
     <[u8; 32]>::try_from(bytes).is_ok_and(|word| U256::from_be_bytes(word) <= U256::ONE)
 }
 
-/// The gas that a composite says it gives each term; `None` unless that is less than the registry gives the composite.
+/// The gas that a composite states for each term; `None` unless it is less than the registry gives the composite.
 async fn term_gas(chain: &Chain, composite: Address) -> Result<Option<u64>, Error> {
-    /// A constant costs a few hundred gas; a proxy in front of it some thousands.
+    /// A constant costs a few hundred gas, some thousands behind a proxy.
     const GAS: u64 = 50_000;
     let data = ICompositePredicate::TERM_GASCall {}.abi_encode().into();
     let call = BoundedCall { to: composite, data, from: None, gas: Some(GAS), max_bytes: 32 };
@@ -294,7 +294,7 @@ async fn term_gas(chain: &Chain, composite: Address) -> Result<Option<u64>, Erro
     Ok(u64::try_from(U256::from_be_bytes(word)).ok().filter(|gas| (1..REGISTRY_GAS).contains(gas)))
 }
 
-/// Code of a registry that says yes about one tool and no about all others: one word, or two for `tryHasAccess`.
+/// Code of a registry that grants access to one tool and denies all others: one word, or two for `tryHasAccess`.
 fn agreeable(tool: U256) -> Bytes {
     let id = tool.to_be_bytes::<32>();
     [

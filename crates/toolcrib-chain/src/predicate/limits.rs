@@ -1,4 +1,4 @@
-//! How large a gate may be: what the predicate itself says, or what is known about ours.
+//! Size limits of a predicate's configuration: those that it states, or the known limits of our own.
 
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::SolCall;
@@ -7,31 +7,31 @@ use crate::Error;
 use crate::abi::ILimits;
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
 
-/// Limits of a predicate's configuration. Those that it does not offer are ours, which were measured against the registry's
-/// gas; a foreign predicate may take less, and then says so when it is configured.
+/// Limits of a predicate's configuration. Those that it does not state are our own predicates' limits, which were measured against the
+/// registry's gas; a third-party predicate may accept less, and then reverts when it is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Most ERC-721 collections of one tool.
+    /// Maximum number of ERC-721 collections for one tool.
     pub erc721_collections: u64,
-    /// Most ERC-1155 collections of one tool.
+    /// Maximum number of ERC-1155 collections for one tool.
     pub erc1155_collections: u64,
-    /// Most token ids of one ERC-1155 collection.
+    /// Maximum number of token ids for one ERC-1155 collection.
     pub token_ids: u64,
-    /// Most token ids over all collections of a tool, where the predicate says so: each collection takes room from the ids.
+    /// Maximum number of token ids over all collections of a tool, if the predicate states it: each collection takes room from the ids.
     pub token_ids_in_all: Option<u64>,
-    /// Most values of a trait.
+    /// Maximum number of values of a trait.
     pub trait_values: u64,
-    /// Most terms of a composite.
+    /// Maximum number of terms of a composite.
     pub terms: u64,
 }
 
 impl Limits {
-    /// What our own predicates take, which is all that answers inside the registry's gas (`contracts/snapshots`).
+    /// The limits of our own predicates: the largest configurations that answer within the registry's gas (`contracts/snapshots`).
     pub const OURS: Self =
         Self { erc721_collections: 3, erc1155_collections: 2, token_ids: 12, token_ids_in_all: None, trait_values: 32, terms: 3 };
 
-    /// Asks a predicate, for a tool with so many ERC-1155 collections.
+    /// Reads a predicate's limits. `collections` is the number of ERC-1155 collections of the tool.
     pub async fn read(chain: &Chain, predicate: Address, collections: usize) -> Result<Self, Error> {
         let ours = Self::OURS;
         let in_all = ask(chain, predicate, ILimits::maxTokenIdsCall { collections: U256::from(collections) }).await?;
@@ -50,11 +50,11 @@ impl Limits {
     }
 }
 
-/// Reads a constant. Anything but one word that is a sensible count is as good as no answer.
+/// Reads a constant. Return data other than one word with a plausible count is treated as missing.
 async fn ask<C: SolCall>(chain: &Chain, predicate: Address, call: C) -> Result<Option<u64>, Error> {
-    /// A constant costs a few hundred gas; a proxy in front of it some thousands.
+    /// A constant costs a few hundred gas, some thousands behind a proxy.
     const GAS: u64 = 50_000;
-    /// No gate of this many parts fits a transaction, so whoever says more has not understood the question.
+    /// A configuration with this many parts does not fit into a transaction, so a higher value is not a limit.
     const MOST: u64 = 10_000;
     let call = BoundedCall { to: predicate, data: call.abi_encode().into(), from: None, gas: Some(GAS), max_bytes: 32 };
     let CallOutcome::Returned(bytes) = chain.call(&call).await? else { return Ok(None) };

@@ -1,7 +1,7 @@
-//! Access predicates: a client for each known one, and a look at an unknown one that cannot hurt.
+//! Access predicates: a client for each known one, and safe introspection of unknown ones.
 //!
-//! [`introspect`] asks a contract that may be hostile what it is. Gas, bytes and counts are capped; each outcome has its own
-//! status and code; nothing it says grants access, which only [`crate::registry::Registry::access`] answers.
+//! [`introspect`] asks a contract that may be hostile what it is. Gas, bytes and counts are capped, and each outcome has its own
+//! status and code. The result never grants access; only [`crate::registry::Registry::access`] decides that.
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use alloy_sol_types::SolCall;
@@ -44,48 +44,48 @@ pub(crate) use text::read_text;
 pub use toolcrib_core::registry::{Erc165, Proxy, ProxyKind, Requirement, Requirements};
 pub use toolcrib_core::tool::Logic;
 
-/// Most bytes of `name()` and `version()` (ERC-8257 Predicate Introspection Hardening). Longer counts as not implemented.
+/// Maximum length of `name()` and `version()` (ERC-8257 Predicate Introspection Hardening). Longer ones count as not implemented.
 pub const MAX_TEXT_BYTES: usize = 256;
 
-/// Gas for one ERC-165 question, which must be answered with less than 30,000.
+/// Gas for one ERC-165 call, which the standard limits to less than 30,000.
 pub const ERC165_GAS: u64 = 30_000;
 
-/// Gas for `name()` and `version()`: eight words of storage and the code around them, with room to spare.
+/// Gas for `name()` and `version()`: eight storage words and the code around them, with a margin.
 pub const TEXT_GAS: u64 = 200_000;
 
-/// Gas for `getRequirements`. A composite hands 3,000,000 to each of its three terms, 2,000,000 for asking and 1,000,000 for
-/// decoding, and refuses to ask with less: its worst case is 9,000,000, a 64th more because calls keep that back (EIP-150),
-/// and what it writes itself. Composites of others do not say by ERC-165 that they are some, so every predicate is read with
-/// this; one that stores each of its requirements in a slot of its own needs far less.
+/// Gas for `getRequirements`. A composite forwards 3,000,000 to each of its three terms, 2,000,000 for the call and 1,000,000 for
+/// decoding, and does not make the call with less. Its worst case is 9,000,000, another 64th because calls keep that back (EIP-150),
+/// and its own output. Third-party composites do not announce themselves through ERC-165, so every predicate gets this much gas; a
+/// predicate that stores each requirement in its own slot needs far less.
 pub const REQUIREMENTS_GAS: u64 = 10_000_000;
 
-/// What a predicate is and says.
+/// What a predicate is and what it says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introspection {
     /// The contract.
     pub address: Address,
-    /// keccak256 of its code; `None` when there is none, so that nobody has access yet.
+    /// keccak256 of its code; `None` if it has no code, so that no account has access yet.
     pub code_hash: Option<B256>,
-    /// How its code can be replaced.
+    /// Whether and how its code can be replaced.
     pub proxy: Option<Proxy>,
-    /// What it says about itself by ERC-165.
+    /// The interfaces that it claims through ERC-165.
     pub erc165: Erc165,
-    /// Whether it claims the interface id that nobody may claim, so that its other claims are worth nothing.
+    /// Whether it claims the interface id 0xffffffff, which ERC-165 forbids, so that its other claims mean nothing.
     pub claims_everything: bool,
-    /// Its name, if it has one of 1 to 256 bytes. Foreign text.
+    /// Its name, if it has one of 1 to 256 bytes. Untrusted text.
     pub name: Option<Opaque>,
     /// Its version, likewise.
     pub version: Option<Opaque>,
-    /// What it asks for.
+    /// Its requirements.
     pub requirements: Requirements,
-    /// Why there is no list of requirements, where one was asked for.
+    /// Why the list of requirements is missing, if one was requested.
     pub no_requirements: Option<Code>,
-    /// What is known to be wrong with this very deployment.
+    /// The known vulnerability or bug of this deployment.
     pub known_fault: Option<KnownFault>,
 }
 
 impl Introspection {
-    /// Everything worth a word, worst first.
+    /// Returns all codes to report, the most severe first.
     pub fn codes(&self) -> Vec<Code> {
         if self.code_hash.is_none() {
             return vec![codes::predicate::NO_CODE];
@@ -102,7 +102,7 @@ impl Introspection {
         if self.proxy.is_some_and(|proxy| proxy.is_mutable()) {
             found.push(codes::predicate::PROXY);
         }
-        // The class first, then the reason.
+        // First the class, then the reason.
         match &self.requirements {
             Requirements::Failed => found.push(codes::predicate::INTROSPECTION_FAILED),
             Requirements::OverLimit => found.push(codes::predicate::INTROSPECTION_OVER_LIMIT),
@@ -124,20 +124,20 @@ impl Introspection {
         found
     }
 
-    /// Whether an account must show something before access can be granted, by what the list says.
+    /// Whether, according to its list of requirements, an account must send a proof to get access.
     pub fn needs_proof(&self) -> bool {
         matches!(&self.requirements, Requirements::Listed { entries, .. }
             if entries.iter().any(|entry| RequirementKind::from_id(entry.kind.0).is_some_and(RequirementKind::needs_proof)))
     }
 
-    /// Whether the list is known to be the whole truth about what is asked. Never say so to an agent otherwise.
+    /// Whether every entry of the list was understood. Unless it is, do not tell an agent that the list is complete.
     pub fn is_complete(&self) -> bool {
         matches!(&self.requirements, Requirements::Listed { entries, .. }
             if entries.iter().all(|entry| !matches!(Meaning::from(entry), Meaning::Unread | Meaning::Undecodable | Meaning::Unknown)))
     }
 }
 
-/// Asks a contract what it is and what it asks for, as to one tool.
+/// Reads what a contract is and what it requires for one tool.
 pub async fn introspect(chain: &Chain, address: Address, tool_id: U256) -> Result<Introspection, Error> {
     let code = chain.code(address).await?;
     if code.is_empty() {
@@ -171,7 +171,7 @@ pub async fn introspect(chain: &Chain, address: Address, tool_id: U256) -> Resul
     })
 }
 
-/// Climbs the ladder of ERC-8257 Predicate Validation at Registration.
+/// Runs the ERC-165 checks of ERC-8257 Predicate Validation at Registration, in order.
 pub async fn ladder(chain: &Chain, address: Address) -> Result<Erc165, Error> {
     /// The interface id of ERC-165 itself.
     const ERC165: [u8; 4] = [0x01, 0xff, 0xc9, 0xa7];
@@ -184,7 +184,7 @@ pub async fn ladder(chain: &Chain, address: Address) -> Result<Erc165, Error> {
     })
 }
 
-/// Whether a contract claims an interface. Anything but exactly one word that says 1 is a no, as in our registry.
+/// Whether a contract claims an interface. Return data other than exactly one word with the value 1 counts as "no", as in our registry.
 pub async fn supports_interface(chain: &Chain, address: Address, interface: [u8; 4]) -> Result<bool, Error> {
     const YES: B256 = B256::with_last_byte(1);
     let data = IERC165::supportsInterfaceCall { interfaceId: interface.into() }.abi_encode().into();
@@ -192,12 +192,12 @@ pub async fn supports_interface(chain: &Chain, address: Address, interface: [u8;
     Ok(matches!(chain.call(&call).await?, CallOutcome::Returned(bytes) if bytes[..] == YES[..]))
 }
 
-/// Asks for requirements alone.
+/// Reads only the requirements.
 pub async fn read_requirements(chain: &Chain, address: Address, tool_id: U256) -> Result<Requirements, Error> {
     Ok(ask_requirements(chain, address, tool_id).await?.0)
 }
 
-/// Asks for requirements, and says why there is no list.
+/// Reads the requirements, and the code of the error if there is no list.
 async fn ask_requirements(chain: &Chain, address: Address, tool_id: U256) -> Result<(Requirements, Option<Code>), Error> {
     let data = IAccessPredicate::getRequirementsCall { toolId: tool_id }.abi_encode().into();
     let gas = Some(REQUIREMENTS_GAS);

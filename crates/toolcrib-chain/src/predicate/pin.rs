@@ -1,8 +1,8 @@
-//! Pinning a predicate: making sure that it is still the contract that somebody looked at.
+//! Pinning a predicate: checking that it is still the contract that was reviewed.
 //!
-//! A hash of the running code is not enough (ERC-8257 Zero-Code Access Predicates): storage decides whom the same code lets
-//! in, and the constructor decides about storage. A pin holds the init code, by the CREATE2 address that it leads to, or the
-//! running code together with the words of storage that matter. A code without storage needs no words.
+//! A hash of the runtime code is not enough (ERC-8257 Zero-Code Access Predicates): storage determines which accounts the same code
+//! grants access, and the constructor writes storage. So a pin holds either the init code, through the CREATE2 address that follows from
+//! it, or the runtime code together with the storage slots that matter. Code without storage needs no slots.
 
 use std::fmt;
 
@@ -13,30 +13,30 @@ use super::detect_proxy;
 use crate::Error;
 use crate::rpc::Chain;
 
-/// Most words of storage in one pin: each is a request to the node.
+/// Maximum number of storage slots in one pin: each is a request to the node.
 pub const MAX_PINNED_SLOTS: usize = 64;
 
-/// What a predicate is expected to be.
+/// The expected code and storage of a predicate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {
-    /// keccak256 of the running code.
+    /// keccak256 of the runtime code.
     pub code_hash: B256,
-    /// How it came to its address, where that is known.
+    /// How it was deployed, if that is known.
     pub init_code: Option<InitCode>,
-    /// Words of storage that decide how it behaves: slot and value.
+    /// Storage slots that determine its behaviour: slot and value.
     pub storage: Vec<(B256, B256)>,
-    /// Whether somebody made sure that the code reads no storage and calls nobody, so that no words need be pinned.
+    /// Whether a review established that the code reads no storage and calls no contract, so that no slots need to be pinned.
     pub is_storage_free: bool,
 }
 
-/// How a contract came to be at its address by CREATE2 (EIP-1014).
+/// How a contract was deployed with CREATE2 (EIP-1014).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitCode {
-    /// Who deployed it, usually [`crate::network::CREATE2_FACTORY`].
+    /// The deployer, usually [`crate::network::CREATE2_FACTORY`].
     pub deployer: Address,
     /// The salt.
     pub salt: B256,
-    /// keccak256 of the init code with its arguments.
+    /// keccak256 of the init code including constructor arguments.
     pub hash: B256,
 }
 
@@ -44,36 +44,36 @@ pub struct InitCode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinFault {
-    /// The running code is another, or there is none.
+    /// The runtime code differs, or there is none.
     Code {
         /// The pinned hash.
         expected: B256,
-        /// The hash of what is there; `None` without code.
+        /// The actual code hash; `None` without code.
         got: Option<B256>,
     },
-    /// The init code does not lead to this address.
+    /// The init code gives another CREATE2 address.
     InitCode {
-        /// Where it leads.
+        /// The address that it gives.
         leads_to: Address,
     },
-    /// A word of storage is another.
+    /// A storage slot has another value.
     Storage {
         /// The slot.
         slot: B256,
         /// The pinned value.
         expected: B256,
-        /// What is there.
+        /// The actual value.
         got: B256,
     },
-    /// Everything is as pinned, but the pin does not say enough to rely on.
+    /// Everything matches, but the pin is not sufficient to rely on.
     Weak {
-        /// Whether it is a proxy whose target can be changed.
+        /// Whether the predicate is a proxy whose implementation can be changed.
         is_proxy: bool,
     },
 }
 
 impl PinFault {
-    /// Its code.
+    /// Returns the code of this difference.
     pub const fn code(&self) -> Code {
         match self {
             Self::Code { .. } => codes::predicate::PIN_CODE,
@@ -100,7 +100,7 @@ impl fmt::Display for PinFault {
 }
 
 impl Pin {
-    /// Holds a predicate against the pin. Nothing found: it is what was pinned, and the pin says enough.
+    /// Compares a predicate with the pin. `None` if it matches and the pin is sufficient.
     pub async fn check(&self, chain: &Chain, predicate: Address) -> Result<Option<PinFault>, Error> {
         let code = chain.code(predicate).await?;
         let got = (!code.is_empty()).then(|| keccak256(&code));
@@ -120,7 +120,7 @@ impl Pin {
             }
         }
         if detect_proxy(chain, predicate, &code).await?.is_some_and(|proxy| {
-            // Where the slot that names the target is pinned, the target is.
+            // If the slot that holds the implementation's address is pinned, so is the implementation.
             proxy.is_mutable() && !self.storage.iter().any(|(_, value)| *value == proxy.target.into_word())
         }) {
             return Ok(Some(PinFault::Weak { is_proxy: true }));

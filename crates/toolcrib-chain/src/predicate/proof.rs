@@ -10,15 +10,15 @@ use crate::rpc::{BoundedCall, CallOutcome, Chain};
 
 use super::{ERC165_GAS, Opaque, read_text, supports_interface};
 
-/// Predicates that depend on proofs, by their names: the reference's do not claim [`PROOF_BASED_INTERFACE`].
+/// Proof-based predicates by name: those of the reference do not claim [`PROOF_BASED_INTERFACE`].
 const BY_NAME: [(&str, RequirementKind); 3] = [
     ("TraitGatedPredicate", RequirementKind::Erc7496Trait),
     ("AccessProofPredicate", RequirementKind::AccessProof),
     ("MerkleAllowlistPredicate", RequirementKind::MerkleAllowlist),
 ];
 
-/// Returns the kind of requirement whose proof a predicate expects in `data`; it determines the encoding. `None` for a predicate
-/// that ignores `data`, or does not say.
+/// Returns the requirement kind of the proof that a predicate expects in `data`, which determines the encoding. `None` if the predicate
+/// ignores `data` or does not state a kind.
 pub async fn proof_kind(chain: &Chain, predicate: Address) -> Result<Option<[u8; 4]>, Error> {
     if supports_interface(chain, predicate, PROOF_BASED_INTERFACE).await?
         && let Some(kind) = stated_kind(chain, predicate).await?

@@ -1,4 +1,4 @@
-//! Whether a contract's code can be replaced, and when it was.
+//! Whether a contract's code can be replaced, and when it was replaced.
 
 use alloy_primitives::{Address, B256, b256};
 use alloy_provider::Provider;
@@ -23,7 +23,7 @@ pub const UPGRADED_TOPIC: B256 = b256!("bc7cd75a20ee27fd9adebab32041f755214dbc6b
 /// The topic of `BeaconUpgraded(address)`.
 pub const BEACON_UPGRADED_TOPIC: B256 = b256!("1cf3b03a6cf19fa2baba4df148e9dcabedea7f8a5c07840e207e5c089be95d3e");
 
-/// Reads the code and the three slots of ERC-1967. Proxies of other designs cannot be told from other contracts.
+/// Reads the code and the three slots of ERC-1967. Proxies of other designs are not detected.
 pub async fn detect_proxy(chain: &Chain, address: Address, code: &[u8]) -> Result<Option<Proxy>, Error> {
     if let Some(proxy) = proxy_in(code) {
         return Ok(Some(proxy));
@@ -39,12 +39,12 @@ pub async fn detect_proxy(chain: &Chain, address: Address, code: &[u8]) -> Resul
     Ok(None)
 }
 
-/// The proxy that the code itself is.
+/// Detects proxies by their code.
 fn proxy_in(code: &[u8]) -> Option<Proxy> {
-    /// EIP-1167, before and after the address.
+    /// EIP-1167 code before and after the address.
     const HEAD: &[u8] = &[0x36, 0x3d, 0x3d, 0x37, 0x3d, 0x3d, 0x3d, 0x36, 0x3d, 0x73];
     const TAIL: &[u8] = &[0x5a, 0xf4, 0x3d, 0x82, 0x80, 0x3e, 0x90, 0x3d, 0x91, 0x60, 0x2b, 0x57, 0xfd, 0x5b, 0xf3];
-    /// EIP-7702, before the address.
+    /// EIP-7702 code before the address.
     const DELEGATION: &[u8] = &[0xef, 0x01, 0x00];
     let target = |bytes: &[u8]| <[u8; 20]>::try_from(bytes).ok().map(Address::from);
     if let Some(target) = code.strip_prefix(HEAD).and_then(|rest| rest.strip_suffix(TAIL)).and_then(target) {
@@ -53,7 +53,7 @@ fn proxy_in(code: &[u8]) -> Option<Proxy> {
     code.strip_prefix(DELEGATION).and_then(target).map(|target| Proxy { kind: ProxyKind::Delegated, target })
 }
 
-/// A change of a proxy's code.
+/// An upgrade of a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upgrade {
     /// The block.
@@ -64,7 +64,7 @@ pub struct Upgrade {
     pub target: Address,
 }
 
-/// The changes that a proxy announced from block `from` to block `to`, both included. A proxy need not announce them: compare
+/// The upgrades that a proxy emitted from block `from` to block `to`, both included. A proxy need not emit events, so compare
 /// [`Proxy::target`] too.
 pub async fn upgrades(chain: &Chain, address: Address, from: u64, to: u64) -> Result<Vec<Upgrade>, Error> {
     let filter =

@@ -1,24 +1,24 @@
-//! What `getRequirements` returned, decoded by hand over the raw bytes.
+//! Decodes the return data of `getRequirements` by hand.
 //!
-//! A general ABI decoder believes lengths and offsets before it sees whether the bytes are there. Here every length is held
-//! against its cap and against what is left before anything is allocated, so that a hostile answer costs no more than an
-//! honest one of the largest size.
+//! A general ABI decoder trusts lengths and offsets before it checks that the bytes exist. Here every length is compared with its limit
+//! and with the remaining bytes before anything is allocated, so that a hostile answer costs no more than the largest
+//! honest one.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::registry::{Requirement, RequirementKind, UNREAD_KIND};
 use toolcrib_core::tool::Logic;
 
-/// Most requirements of one predicate (ERC-8257 Predicate Introspection Hardening).
+/// Maximum number of requirements of one predicate (ERC-8257 Predicate Introspection Hardening).
 pub const MAX_REQUIREMENTS: usize = 256;
 
-/// Most bytes of one requirement's data.
+/// Maximum length of one requirement's data.
 pub const MAX_DATA_BYTES: usize = 4_096;
 
-/// Most bytes of one requirement's label.
+/// Maximum length of one requirement's label.
 pub const MAX_LABEL_BYTES: usize = 256;
 
-/// Most bytes of the whole answer: every entry at its largest, each with its offset, three words of head and two lengths.
+/// Maximum length of the return data: every entry at its largest, each with its offset, three words of head and two lengths.
 pub const MAX_ANSWER_BYTES: usize = 96 + MAX_REQUIREMENTS * (32 + 96 + 64 + MAX_DATA_BYTES + MAX_LABEL_BYTES);
 
 /// A decoded requirement.
@@ -41,51 +41,51 @@ pub enum Meaning {
     Subscription {
         /// The subscription NFT.
         collection: Address,
-        /// The least tier; 0 takes any.
+        /// The minimum tier; 0 accepts any.
         min_tier: u8,
     },
     /// Hold an amount of an ERC-20 token.
     Erc20 {
         /// The token.
         token: Address,
-        /// The least balance in its smallest unit.
+        /// The minimum balance in the token's smallest unit.
         min_balance: U256,
     },
     /// Own a token with one of some trait values (ERC-7496).
     Trait {
         /// The collection.
         collection: Address,
-        /// The contract that knows the traits.
+        /// The contract that returns the traits.
         traits: Address,
         /// The trait.
         key: B256,
-        /// The values that count.
+        /// The accepted values.
         values: Vec<B256>,
     },
-    /// Show an issuer's attestation about the wallet.
+    /// Send an issuer's attestation about the wallet.
     Attestation {
-        /// Where the issuer's keys are. Foreign text; nothing here fetches it.
+        /// The URL of the issuer's keys. Untrusted text; nothing here fetches it.
         jwks_uri: String,
         /// What is attested.
         condition: B256,
     },
     /// Sign the `AccessProof` challenge.
     AccessProof {
-        /// The contract that checks it.
+        /// The contract that verifies it.
         verifier: Address,
     },
-    /// Be on a list.
+    /// Be on an allowlist.
     Merkle {
-        /// The root of the list.
+        /// The Merkle root of the list.
         root: B256,
     },
-    /// Nobody qualifies.
+    /// No account qualifies.
     DenyAll,
-    /// A composite could not read this part.
+    /// A part that a composite could not read.
     Unread,
-    /// The kind is known and the bytes do not fit it.
+    /// The kind is known, but its data does not decode.
     Undecodable,
-    /// The kind is not known; nothing is guessed.
+    /// The kind is unknown.
     Unknown,
 }
 
@@ -94,14 +94,14 @@ pub enum Meaning {
 pub enum Fault {
     /// They do not decode.
     Malformed,
-    /// More than readers take.
+    /// More than the limits allow.
     OverLimit(Limit),
 }
 
-/// What there is too much of.
+/// Which limit was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// Bytes of the whole answer: [`MAX_ANSWER_BYTES`].
+    /// Bytes of the return data: [`MAX_ANSWER_BYTES`].
     Answer,
     /// Entries: [`MAX_REQUIREMENTS`].
     Entries,
@@ -112,7 +112,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// The code for an answer above this limit.
+    /// The code for return data above this limit.
     pub const fn code(self) -> Code {
         match self {
             Self::Answer => codes::predicate::REQUIREMENTS_HUGE,
@@ -123,7 +123,7 @@ impl Limit {
     }
 }
 
-/// Decodes the answer of `getRequirements`.
+/// Decodes the return data of `getRequirements`.
 pub fn decode(bytes: &[u8]) -> Result<(Logic, Vec<Requirement>), Fault> {
     if bytes.len() > MAX_ANSWER_BYTES {
         return Err(Fault::OverLimit(Limit::Answer));
@@ -141,7 +141,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Logic, Vec<Requirement>), Fault> {
     }
     let count = count.to::<usize>();
     let entries = Area(list.0.get(32..).ok_or(Fault::Malformed)?);
-    // The offsets alone must be there before room for the entries is made.
+    // Check that the offsets exist before allocating the list.
     if entries.0.len() < 32 * count {
         return Err(Fault::Malformed);
     }
@@ -167,7 +167,7 @@ impl From<&Requirement> for Meaning {
 }
 
 impl Meaning {
-    /// Reads the bytes of a kind, to the last one.
+    /// Decodes the data of a kind. Every byte must be used.
     pub fn of(kind: [u8; 4], data: &[u8]) -> Self {
         if kind == UNREAD_KIND {
             return Self::Unread;
@@ -180,7 +180,7 @@ impl Meaning {
     }
 }
 
-/// Bytes in which offsets are counted from the first one.
+/// Bytes in which offsets are relative to the first one.
 #[derive(Clone, Copy)]
 struct Area<'a>(&'a [u8]);
 
@@ -203,8 +203,8 @@ impl<'a> Area<'a> {
         if head.iter().any(|&byte| byte != 0) { Err(Fault::Malformed) } else { Ok(Address::from_slice(address)) }
     }
 
-    /// The area that starts where the offset in a word says, which is not inside the `head` bytes that hold the offsets:
-    /// else a page of zeros would be an empty list.
+    /// The area that starts at the offset in a word. The offset must not point into the `head` bytes that hold the offsets:
+    /// otherwise a page of zeros would be an empty list.
     fn follow(self, index: usize, head: usize) -> Result<Self, Fault> {
         let offset = usize::try_from(self.number(index)?).map_err(|_| Fault::Malformed)?;
         if offset < head {
@@ -213,7 +213,7 @@ impl<'a> Area<'a> {
         self.0.get(offset..).map(Self).ok_or(Fault::Malformed)
     }
 
-    /// The bytes of a `bytes` or `string` that starts here.
+    /// The bytes of the `bytes` or `string` that starts here.
     fn bytes(self, most: usize, limit: Limit) -> Result<&'a [u8], Fault> {
         let length = self.number(0)?;
         if length > U256::from(most) {
@@ -222,7 +222,7 @@ impl<'a> Area<'a> {
         self.0.get(32..32 + length.to::<usize>()).ok_or(Fault::Malformed)
     }
 
-    /// What data of a kind says, whose layout was checked.
+    /// Decodes data of a kind whose layout was checked.
     fn meaning(self, kind: RequirementKind) -> Result<Meaning, Fault> {
         Ok(match kind {
             RequirementKind::Erc721Holding => Meaning::Erc721 { collection: self.address(0)? },
@@ -234,7 +234,7 @@ impl<'a> Area<'a> {
             RequirementKind::AccessProof => Meaning::AccessProof { verifier: self.address(0)? },
             RequirementKind::MerkleAllowlist => Meaning::Merkle { root: self.word(0)?.into() },
             RequirementKind::DenyAll => Meaning::DenyAll,
-            // A kind that the table has and this does not.
+            // A kind that is in the table but not handled here.
             _ => Meaning::Unknown,
         })
     }
@@ -242,7 +242,7 @@ impl<'a> Area<'a> {
     fn traits(self) -> Result<Meaning, Fault> {
         let list = self.follow(3, 128)?;
         let count = usize::try_from(list.number(0)?).map_err(|_| Fault::Malformed)?;
-        // Everything lies inside the data of one requirement, so a count that fits is a small one.
+        // The list is inside the data of one requirement, so a valid count is small.
         if count > MAX_DATA_BYTES / 32 || list.0.len() < 32 * (count + 1) {
             return Err(Fault::Malformed);
         }

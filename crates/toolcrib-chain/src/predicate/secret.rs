@@ -1,12 +1,12 @@
-//! Secrets that are about to be shown to a node.
+//! Detection of secrets that are about to be sent to a node.
 //!
-//! The `data` of an access check is public: nodes see it, and a transaction shows it to everybody. Types keep our own secrets
-//! out, as [`crate::wallet::Secret`] turns into no bytes. This looks at bytes that a person gives, for the forms that keys and
-//! credentials come in. It finds mistakes, not intent.
+//! The `data` of an access check is public: nodes see it, and a transaction publishes it. The type system keeps our own secrets
+//! out, because [`crate::wallet::Secret`] does not convert to bytes. This module checks bytes that users pass for the formats of keys and
+//! credentials. It catches mistakes, not intent.
 
-/// What kind of secret some bytes hold, if they look like one.
+/// Returns the kind of secret that some bytes contain, if they look like one.
 ///
-/// Attestations of issuers are shown on purpose, so a bare JWT is not one of them.
+/// Issuers' attestations are sent on purpose, so a bare JWT does not count.
 ///
 /// ```compile_fail,E0308
 /// // A secret cannot be passed for data.
@@ -15,7 +15,7 @@
 /// # }
 /// ```
 pub fn secret_in(data: &[u8]) -> Option<&'static str> {
-    /// Text, in lower case, and what it is.
+    /// Lower-case text, and the kind of secret.
     const FORMS: &[(&str, &str)] = &[
         ("private key-----", "a private key in PEM form"),
         ("bearer ", "an authorization header"),

@@ -1,4 +1,4 @@
-//! Names and versions that contracts give themselves: short, foreign, and without meaning beyond being equal or not.
+//! Names and versions that contracts state: short untrusted texts that can only be compared for equality.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use super::{MAX_TEXT_BYTES, TEXT_GAS};
 use crate::Error;
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
 
-/// A name or version. Opaque: two are equal or they are not, and none comes before another, so that nobody takes "1.10" for
-/// older than "1.9" or the other way round (ERC-8257 `IToolRegistry`).
+/// A contract's name or version. Opaque: two can be compared for equality, but have no order, so that "1.10" is never sorted before or
+/// after "1.9" (ERC-8257 `IToolRegistry`).
 ///
 /// ```
 /// use toolcrib_chain::predicate::Opaque;
@@ -26,7 +26,7 @@ use crate::rpc::{BoundedCall, CallOutcome, Chain};
 pub struct Opaque(String);
 
 impl Opaque {
-    /// The text, for showing. Foreign: escape it.
+    /// The text for display. Untrusted: escape it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -50,7 +50,7 @@ impl fmt::Display for Opaque {
     }
 }
 
-/// Reads a short text; `None` when there is none, it is empty, or longer than [`MAX_TEXT_BYTES`].
+/// Reads a short text; `None` if it is missing, empty, or longer than [`MAX_TEXT_BYTES`].
 pub(crate) async fn read_text(chain: &Chain, address: Address, data: Vec<u8>) -> Result<Option<Opaque>, Error> {
     // Offset, length, and the text in whole words.
     let call = BoundedCall { to: address, data: data.into(), from: None, gas: Some(TEXT_GAS), max_bytes: 64 + MAX_TEXT_BYTES };
@@ -60,10 +60,10 @@ pub(crate) async fn read_text(chain: &Chain, address: Address, data: Vec<u8>) ->
     })
 }
 
-/// The bytes of the predicate's answer as a text.
+/// Decodes the return data as a text.
 fn decode_text(bytes: &Bytes) -> Option<String> {
     let (offset, tail) = bytes.split_first_chunk::<32>()?;
-    // No compiler writes another offset for a single text.
+    // Compilers always write this offset for a single string.
     if U256::from_be_bytes(*offset) != U256::from(32) {
         return None;
     }

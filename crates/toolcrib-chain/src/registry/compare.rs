@@ -1,7 +1,7 @@
-//! Comparing what an index believes about many tools with the registry, in few requests.
+//! Compares an index's state of many tools with the registry in few requests.
 //!
-//! One `eth_call` without a recipient runs a small program on the node: it asks the registry for the configuration of consecutive ids and
-//! returns a hash of each answer. Nothing is deployed, no helper contract is needed, and a tool costs 32 bytes of answer.
+//! One `eth_call` without a recipient runs a small program on the node: it calls the registry for the configuration of consecutive ids and
+//! returns a hash of each result. Nothing is deployed, no helper contract is needed, and each tool takes 32 bytes of the response.
 
 use alloy_primitives::{B256, Bytes, U256, keccak256};
 use alloy_sol_types::{SolCall as _, SolError as _};
@@ -11,14 +11,14 @@ use crate::Error;
 use crate::abi::{IRawToolRegistry, IToolRegistry};
 use crate::rpc::CallOutcome;
 
-/// The most tools of one comparison: with the longest URIs they take about 10 million gas, below what nodes allow a call.
+/// Maximum number of tools in one comparison: with the longest URIs they take about 10 million gas, below the nodes' gas cap for calls.
 pub const MAX_COMPARED: u16 = 64;
 
-/// Gas for each tool: the longest URI is 65 words of storage at 2,100 each.
+/// Gas for each tool: the longest URI takes 65 storage words at 2,100 each.
 const GAS_PER_TOOL: u64 = 200_000;
 
-/// Returns the digest that [`Registry::state_digests_at`] gives for a tool in this state: the hash of the registry's answer, with the
-/// lowest bit turned over for an answer that is not a revert.
+/// Returns the digest that [`Registry::state_digests_at`] computes for a tool in this state: the hash of the registry's return data, with
+/// the lowest bit flipped if the call does not revert.
 pub fn state_digest(id: U256, state: &ToolState) -> B256 {
     let (data, bit) = match state {
         ToolState::Present(config) => {
@@ -41,8 +41,8 @@ pub fn state_digest(id: U256, state: &ToolState) -> B256 {
 impl Registry {
     /// Returns a digest of the state of each of `count` consecutive tools, at most [`MAX_COMPARED`], after the block with this number.
     ///
-    /// Equal digests mean equal states. Different ones need a second look with [`Self::tool_at`]: registries may encode their answers in
-    /// more than one way. `None` when the node cannot run the program or no longer has the state.
+    /// Equal digests mean equal states. For different ones, check the state with [`Self::tool_at`]: registries may encode their return data
+    /// in more than one way. `None` if the node cannot run the program or no longer has the state.
     pub async fn state_digests_at(&self, first: U256, count: u16, block: u64) -> Result<Option<Vec<B256>>, Error> {
         let count = count.clamp(1, MAX_COMPARED);
         let code = program(self, first, count);
@@ -57,7 +57,7 @@ impl Registry {
     }
 }
 
-/// The program. Memory: the call at 0, digests from 0x40, answers after them.
+/// Builds the program. Memory: calldata at 0, digests from 0x40, return data after them.
 fn program(registry: &Registry, first: U256, count: u16) -> Bytes {
     let size = 32 * count;
     let answer = (0x40 + size).to_be_bytes();
@@ -67,7 +67,7 @@ fn program(registry: &Registry, first: U256, count: u16) -> Bytes {
     code.extend([0x63, a, b, c, d, 0x60, 0xe0, 0x1b, 0x60, 0x00, 0x52, 0x60, 0x00]);
     let start = code.len() as u8;
     let [high, low] = count.to_be_bytes();
-    // loop: if i == count, go to the end, whose place is filled in below
+    // loop: if i == count, jump to the end, whose offset is filled in below
     code.extend([0x5b, 0x80, 0x61, high, low, 0x14, 0x60, 0x00, 0x57]);
     let end_at = code.len() - 2;
     // mem[4..36] = first + i
@@ -78,7 +78,7 @@ fn program(registry: &Registry, first: U256, count: u16) -> Bytes {
     code.extend([0x60, 0x00, 0x60, 0x00, 0x60, 0x24, 0x60, 0x00, 0x73]);
     code.extend(registry.address());
     code.extend([0x5a, 0xfa]);
-    // The answer after the digests, and its hash, with ok in the lowest bit.
+    // Return data after the digests, and its hash, with ok in the lowest bit.
     code.extend([0x3d, 0x60, 0x00, 0x61, answer[0], answer[1], 0x3e]);
     code.extend([0x3d, 0x61, answer[0], answer[1], 0x20, 0x18]);
     // mem[0x40 + 32 * i] = digest; i += 1

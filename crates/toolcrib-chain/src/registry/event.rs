@@ -11,13 +11,13 @@ use crate::Error;
 use crate::abi::IToolRegistry::{AccessPredicateUpdated, ToolDeregistered, ToolMetadataUpdated, ToolRegistered};
 use crate::rpc::TransportFault;
 
-/// Blocks of the first page. Public nodes allow at least this many.
+/// Number of blocks of the first page. Public nodes allow at least this many.
 pub const FIRST_PAGE: u64 = 1_000;
 
-/// Blocks of the largest page. Pages grow while they succeed.
+/// Number of blocks of the largest page. Pages grow while requests succeed.
 pub const LARGEST_PAGE: u64 = 10_000;
 
-/// Something that happened in the registry.
+/// An event of the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegistryEvent {
@@ -29,7 +29,7 @@ pub enum RegistryEvent {
         creator: Address,
         /// Its predicate; zero for open access.
         predicate: Address,
-        /// Where its manifest is.
+        /// The URI of its manifest.
         uri: String,
         /// The hash of its manifest.
         hash: B256,
@@ -50,7 +50,7 @@ pub enum RegistryEvent {
         /// The new predicate; zero for open access.
         predicate: Address,
     },
-    /// The tool was removed for good.
+    /// The tool was deregistered.
     Deregistered {
         /// The tool.
         id: U256,
@@ -58,7 +58,7 @@ pub enum RegistryEvent {
 }
 
 impl RegistryEvent {
-    /// Decodes a log. `None` when its topic is not the registry's; an error when it is and the rest does not fit.
+    /// Decodes a log. `None` if its topic is not one of the registry's; an error if it is, but the rest does not decode.
     pub fn decode(log: &Log) -> Result<Option<Self>, Error> {
         let malformed = || Error::EventMalformed {
             transaction: log.transaction_hash.unwrap_or_default(),
@@ -67,7 +67,7 @@ impl RegistryEvent {
         Self::from_parts(log.topics(), &log.data().data).map(|event| event.ok_or_else(malformed)).transpose()
     }
 
-    /// Decodes topics and data. `None` when the topic is not the registry's; `Some(None)` when it is and the rest does not fit.
+    /// Decodes topics and data. `None` if the topic is not one of the registry's; `Some(None)` if it is, but the rest does not decode.
     pub(super) fn from_parts(topics: &[B256], data: &[u8]) -> Option<Option<Self>> {
         Some(match *topics.first()? {
             ToolRegistered::SIGNATURE_HASH => registered(topics, data),
@@ -85,7 +85,7 @@ impl RegistryEvent {
         })
     }
 
-    /// The tool that it is about.
+    /// The id of the tool.
     pub const fn id(&self) -> U256 {
         match self {
             Self::Registered { id, .. }
@@ -96,7 +96,7 @@ impl RegistryEvent {
     }
 }
 
-/// The registration in a log.
+/// Decodes a registration.
 fn registered(topics: &[B256], data: &[u8]) -> Option<RegistryEvent> {
     let [_, id, creator, predicate] = topics else { return None };
     let account = |word: &B256| word[..12].iter().all(|&byte| byte == 0).then(|| Address::from_word(*word));
@@ -104,17 +104,17 @@ fn registered(topics: &[B256], data: &[u8]) -> Option<RegistryEvent> {
     Some(RegistryEvent::Registered { id: (*id).into(), creator: account(creator)?, predicate: account(predicate)?, uri, hash })
 }
 
-/// The URI and the hash of an event. The URI is decoded as bytes: a contract takes any, and one entry that is not UTF-8 must not
-/// make the log unreadable for everybody.
+/// The URI and the hash of an event. The URI is decoded as bytes: contracts accept any, and one entry that is not UTF-8 must not
+/// make the log unreadable.
 fn text_and_hash(data: &[u8]) -> Option<(String, B256)> {
     let (uri, hash) = <(Bytes, B256)>::abi_decode_params_validate(data).ok()?;
     Some((super::text(&uri), hash))
 }
 
-/// An event and where it stands.
+/// An event and its position on the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedEvent {
-    /// What happened.
+    /// The event.
     pub event: RegistryEvent,
     /// The number of the block.
     pub block: u64,
@@ -122,7 +122,7 @@ pub struct LoggedEvent {
     pub block_hash: B256,
     /// The transaction.
     pub transaction: B256,
-    /// The place among the logs of the block.
+    /// The log's index in the block.
     pub log_index: u64,
 }
 
@@ -133,11 +133,11 @@ pub struct EventPage {
     pub from: u64,
     /// The last block.
     pub to: u64,
-    /// What happened in between, in order.
+    /// The events, in order.
     pub events: Vec<LoggedEvent>,
 }
 
-/// What to look for.
+/// Which events to read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EventFilter {
     /// Only this tool.
@@ -147,8 +147,8 @@ pub struct EventFilter {
 }
 
 impl Registry {
-    /// The events from block `from` to block `to`, both included, page by page. A page that a node finds too large is cut in
-    /// half and asked for again.
+    /// Returns the events from block `from` to block `to`, both included, page by page. If a node refuses a page as too large, it is
+    /// requested again in halves.
     pub fn events(&self, from: u64, to: u64, wanted: EventFilter) -> impl Stream<Item = Result<EventPage, Error>> + Send + '_ {
         try_unfold((from, FIRST_PAGE), move |(from, page)| async move {
             if from > to {
@@ -171,8 +171,8 @@ impl Registry {
         })
     }
 
-    /// When a tool was registered: the block, and its time in seconds since 1970. One question over all blocks, which many public
-    /// nodes refuse; whoever follows the events knows it without asking. `None` when the node shows no registration.
+    /// When a tool was registered: the block, and its Unix timestamp. Makes one request over all blocks, which many public
+    /// nodes refuse; event followers know the time already. `None` if the node returns no registration.
     pub async fn registered_at(&self, id: U256) -> Result<Option<(u64, u64)>, Error> {
         let wanted = EventFilter { id: Some(id), creator: None };
         let head = self.chain().block_number().await?;
@@ -198,7 +198,7 @@ impl Registry {
         let logs = self.chain().provider().get_logs(&filter).await.map_err(Error::from_rpc)?;
         let mut events = Vec::with_capacity(logs.len());
         for log in logs {
-            // A node that sends logs of others, or logs that were taken back, does not make them ours.
+            // Drop other contracts' logs and removed logs.
             if log.address() != self.address() || log.removed {
                 continue;
             }

@@ -1,7 +1,7 @@
-//! The logs of a range of blocks, for those who follow a registry: read in one pass, under caps, without alloy's structures in between.
+//! Reads the logs of a range of blocks for followers of a registry: in one pass, with size limits, without alloy's intermediate structs.
 //!
-//! A log that bears the name of an event and does not fit it is left out and counted. It was emitted by a contract that is not the registry
-//! it claims to be, and it must not stop whoever reads on.
+//! A log with an event's topic that does not decode is skipped and counted. It was emitted by a contract that is not the registry
+//! it claims to be, and must not stop the follower.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::abi::IToolRegistry::{AccessPredicateUpdated, ToolDeregistered, ToolMe
 use crate::predicate::UPGRADED_TOPIC;
 use crate::rpc::{Header, MAX_ANSWER_BYTES};
 
-/// The events that are asked for: those of the registry, and the upgrade of a predicate last.
+/// The requested topics: the registry's events, and last the upgrade of a predicate.
 pub(super) const TOPICS: [B256; 5] = [
     ToolRegistered::SIGNATURE_HASH,
     ToolMetadataUpdated::SIGNATURE_HASH,
@@ -26,13 +26,13 @@ pub(super) const TOPICS: [B256; 5] = [
     UPGRADED_TOPIC,
 ];
 
-/// The most addresses of one question. Public nodes allow at least so many.
+/// Maximum number of addresses in one filter. Public nodes allow at least this many.
 pub const MAX_LOG_ADDRESSES: usize = 100;
 
-/// The most topics of a log. The machine has no instruction for more.
+/// Maximum number of topics of a log. The EVM has no instruction for more.
 const MAX_TOPICS: usize = 4;
 
-/// Something that happened in the registry, or to a predicate.
+/// An event of the registry or of a predicate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChainEvent {
     /// An event of the registry.
@@ -46,10 +46,10 @@ pub enum ChainEvent {
     },
 }
 
-/// An event, where it stands and when it was.
+/// An event with its position on the chain and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainLog {
-    /// What happened.
+    /// The event.
     pub event: ChainEvent,
     /// The number of the block.
     pub block: u64,
@@ -57,37 +57,37 @@ pub struct ChainLog {
     pub block_hash: B256,
     /// The transaction.
     pub transaction: B256,
-    /// The place among the logs of the block.
+    /// The log's index in the block.
     pub log_index: u64,
-    /// The time of the block in seconds since 1970, from nodes that send it along.
+    /// The block's Unix timestamp, if the node includes it in logs.
     pub time: Option<u64>,
 }
 
 /// The logs of a range of blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogPage {
-    /// What happened, in order, each once.
+    /// The events, in order and without duplicates.
     pub logs: Vec<ChainLog>,
-    /// Logs that bear the name of an event and do not fit it.
+    /// Number of logs with an event's topic that do not decode.
     pub malformed: usize,
-    /// Logs that were not asked for: of other blocks or addresses, taken back, or without a place. A node that sends such is not well.
+    /// Number of logs that were not requested: of other blocks or addresses, removed, or without a position. They indicate a faulty node.
     pub strays: usize,
-    /// Logs that came twice or out of order. They are used once and in order.
+    /// Number of logs that were duplicates or out of order. Each is used once, in order.
     pub repeats: usize,
 }
 
 /// The logs of a block, taken from its receipts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockLogs {
-    /// What happened.
+    /// The events.
     pub page: LogPage,
-    /// The bloom of all logs in the receipts, those of other contracts included.
+    /// The bloom filter of all logs in the receipts, including other contracts'.
     pub bloom: Bloom,
 }
 
 impl BlockLogs {
-    /// Whether the receipts account for everything that the header says was logged. Some chains have receipts beyond those of their headers, so
-    /// more is no contradiction.
+    /// Whether the receipts contain everything in the header's bloom filter. On some chains the receipts contain more than
+    /// the header, which is not an error.
     pub fn is_whole(&self, header: &Header) -> bool {
         header.bloom.iter().zip(self.bloom.iter()).all(|(promised, given)| promised & !given == 0)
     }
@@ -100,16 +100,16 @@ pub struct LogQuery<'a> {
     pub from: u64,
     /// The last block.
     pub to: u64,
-    /// Whether the registry's own events are wanted.
+    /// Whether to read the registry's own events.
     pub registry: bool,
-    /// Predicates whose code may be replaced. With the registry at most [`MAX_LOG_ADDRESSES`]; the rest is not asked for.
+    /// Predicates whose upgrades to read. Registry and predicates are at most [`MAX_LOG_ADDRESSES`]; the rest is not requested.
     pub predicates: &'a [Address],
-    /// The most bytes of answer.
+    /// Maximum size of the response.
     pub max_bytes: usize,
 }
 
 impl Registry {
-    /// The events of a range of blocks.
+    /// Returns the events of a range of blocks.
     pub async fn logs(&self, query: &LogQuery<'_>) -> Result<LogPage, Error> {
         let own = query.registry.then_some(self.address());
         let addresses: Vec<Address> = own.into_iter().chain(query.predicates.iter().copied()).take(MAX_LOG_ADDRESSES).collect();
@@ -123,7 +123,7 @@ impl Registry {
         Ok(self.sorted(page, query.from..=query.to, &addresses))
     }
 
-    /// The events of the block with this hash. `None` when the node does not know the block.
+    /// Returns the events of the block with this hash. `None` if the node does not know the block.
     pub async fn logs_of(&self, header: &Header, predicates: &[Address], max_bytes: usize) -> Result<LogPage, Error> {
         let addresses: Vec<Address> =
             std::iter::once(self.address()).chain(predicates.iter().copied()).take(MAX_LOG_ADDRESSES).collect();
@@ -147,7 +147,7 @@ impl Registry {
         Ok(page)
     }
 
-    /// Returns the events of a block from its receipts, which nodes keep apart from what they search logs by. `None` when the node does
+    /// Returns the events of a block from its receipts, which nodes store apart from their log index. `None` if the node does
     /// not know the method or the block.
     pub async fn receipt_logs(&self, header: &Header, predicates: &[Address]) -> Result<Option<BlockLogs>, Error> {
         let addresses: Vec<Address> = std::iter::once(self.address()).chain(predicates.iter().copied()).collect();
@@ -157,7 +157,7 @@ impl Registry {
             Ok(None) | Err(Error::Refused { .. }) => Ok(None),
             Ok(Some(Receipts { wires, bloom })) => {
                 let mut page = self.sorted(wires, header.number..=header.number, &addresses);
-                // Receipts have the logs of everybody.
+                // Receipts contain the logs of all contracts.
                 (page.strays, page.malformed) = (0, 0);
                 page.logs.retain(|log| log.block_hash == header.hash);
                 Ok(Some(BlockLogs { page, bloom }))
@@ -175,7 +175,7 @@ impl Registry {
                 ChainEvent::Registry(_) => *emitter == self.address(),
                 ChainEvent::Upgraded { .. } => *emitter != self.address(),
             };
-            // The registry's own upgrade is seen by its code.
+            // An upgrade of the registry itself is detected by its code.
             is_own && blocks.contains(&log.block) && addresses.contains(emitter)
         });
         strays += all - logs.len();
@@ -191,7 +191,7 @@ impl Registry {
     }
 }
 
-/// The answer of a node, decoded while it is read.
+/// A node's response, decoded while it is read.
 #[derive(Debug, Default)]
 struct Wires {
     logs: Vec<(Address, ChainLog)>,
@@ -253,7 +253,7 @@ impl<'de> Deserialize<'de> for Topics {
     }
 }
 
-/// A text that is borrowed when it can be.
+/// A string, borrowed if possible.
 #[derive(serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -389,7 +389,7 @@ fn word(text: &str) -> Option<B256> {
     fixed(text).map(B256::new)
 }
 
-/// A quantity. One that a database cannot hold is none.
+/// Parses a quantity. `None` if a database cannot store it.
 fn number(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok().filter(|number| i64::try_from(*number).is_ok())
 }

@@ -1,7 +1,7 @@
 //! The client of a tool registry.
 //!
-//! `hasAccess` of the registry is not offered: it answers no both to an account that does not qualify and to a predicate that
-//! does not work. [`Registry::access`] keeps the two apart.
+//! The registry's `hasAccess` is not exposed: it returns false both for an account that does not qualify and for a predicate that
+//! fails. [`Registry::access`] tells these apart.
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::SolCall;
@@ -27,13 +27,13 @@ pub use event::{EventFilter, EventPage, FIRST_PAGE, LARGEST_PAGE, LoggedEvent, R
 pub use logs::{BlockLogs, ChainEvent, ChainLog, LogPage, LogQuery, MAX_LOG_ADDRESSES};
 pub use revert::Revert;
 
-/// The most bytes of a URI in the registry (ERC-8257 Metadata URI Length Cap).
+/// Maximum length of a URI in the registry (ERC-8257 Metadata URI Length Cap).
 pub const MAX_URI_BYTES: usize = 2_048;
 
-/// Gas of the first try to ask for access: the registry gives 200,000 to the predicate, the rest is ample for itself.
+/// Gas for the first access check: the registry forwards 200,000 to the predicate, the rest is ample for itself.
 pub const ACCESS_GAS: u64 = 1_000_000;
 
-/// Gas of the second try, for registries that cap their predicates higher or not at all.
+/// Gas for the second attempt, for registries with a higher limit for predicates, or none.
 pub const ACCESS_GAS_RETRY: u64 = 10_000_000;
 
 /// A registry on a chain.
@@ -43,19 +43,19 @@ pub struct Registry {
     address: Address,
 }
 
-/// The answer to "may this account use this tool?".
+/// The result of an access check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Yes. Not a proof that the caller is that account.
+    /// The account has access. Does not prove that the caller controls the account.
     Granted,
-    /// No: the account does not qualify.
+    /// The account does not qualify.
     Denied,
-    /// The predicate does not work, so there is no answer.
+    /// The predicate failed, so there is no result.
     Malfunction,
 }
 
 impl Access {
-    /// The code for an account that may not, `None` for one that may.
+    /// The code for denied access and malfunctions; `None` if access is granted.
     pub const fn code(self) -> Option<Code> {
         match self {
             Self::Granted => None,
@@ -65,23 +65,23 @@ impl Access {
     }
 }
 
-/// What a registry contract is.
+/// The result of inspecting a registry contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegistryReport {
     /// keccak256 of its code.
     pub code_hash: B256,
-    /// How its code can be replaced.
+    /// Whether and how its code can be replaced.
     pub proxy: Option<Proxy>,
     /// Whether it claims the interface of ERC-8257.
     pub is_advertised: bool,
-    /// Its name, for comparing.
+    /// Its name, to compare.
     pub name: Option<Opaque>,
-    /// Its version, without order.
+    /// Its version. Versions have no order.
     pub version: Option<Opaque>,
 }
 
 impl RegistryReport {
-    /// Everything worth a word, worst first.
+    /// Returns all codes to report, the most severe first.
     pub fn codes(&self) -> Vec<Code> {
         let is_proxy = self.proxy.is_some_and(|proxy| proxy.is_mutable()).then_some(codes::chain::REGISTRY_PROXY);
         let is_other = (!self.is_advertised).then_some(codes::chain::REGISTRY_INTERFACE);
@@ -124,18 +124,18 @@ impl Registry {
         ToolRef { chain: self.chain.chain_id(), registry: self.address, id }
     }
 
-    /// What is known about a tool. Nothing is ever registered as 0, so that is answered without asking.
+    /// Returns the state of a tool. Id 0 is never registered, so it needs no request.
     pub async fn tool(&self, id: U256) -> Result<ToolState, Error> {
         self.tool_in(id, None).await
     }
 
-    /// Returns what the registry knows about an id in the state after the block with this number.
+    /// Returns the state of a tool after the block with this number.
     pub async fn tool_at(&self, id: U256, block: u64) -> Result<ToolState, Error> {
         self.tool_in(id, Some(block)).await
     }
 
     async fn tool_in(&self, id: U256, block: Option<u64>) -> Result<ToolState, Error> {
-        /// The longest URI and the words around it, with room for registries that encode loosely.
+        /// The longest URI and the words around it, with room for registries with a looser encoding.
         const MAX_CONFIG_BYTES: usize = 4 * MAX_URI_BYTES;
         if id.is_zero() {
             return Ok(ToolState::NotFound);
@@ -148,7 +148,7 @@ impl Registry {
         }
     }
 
-    /// The configuration of a tool that must be there.
+    /// The configuration of a tool; an error if it is not registered.
     pub async fn config(&self, id: U256) -> Result<ToolConfig, Error> {
         match self.tool(id).await? {
             ToolState::Present(config) => Ok(config),
@@ -157,7 +157,7 @@ impl Registry {
         }
     }
 
-    /// Asks whether an account may use a tool. `data` is for predicates that take a proof; never put a secret into it, as
+    /// Checks whether an account has access to a tool. `data` is for predicates that take a proof; never put a secret into it, because
     /// nodes see it.
     pub async fn access(&self, id: U256, account: Address, data: Bytes) -> Result<Access, Error> {
         if id.is_zero() {
@@ -176,8 +176,8 @@ impl Registry {
         Ok(Access::Malfunction)
     }
 
-    /// Why [`Self::access`] did not say yes, as far as it can be found out: a malfunction always has a reason, an honest no has
-    /// none. Never a grant.
+    /// Returns why [`Self::access`] did not grant access, as far as that can be determined. A malfunction always has a reason, a proper
+    /// denial has none.
     pub async fn explain(&self, id: U256, account: Address, data: Bytes, answer: Access) -> Result<Option<Diagnosis>, Error> {
         if answer == Access::Granted {
             return Ok(None);
@@ -186,12 +186,12 @@ impl Registry {
         diagnose(&self.chain, &Question { registry: self.address, predicate, tool: id, account, data }, answer).await
     }
 
-    /// The highest id that was ever given.
+    /// The highest id assigned so far.
     pub async fn tool_count(&self) -> Result<U256, Error> {
         self.read(IToolRegistry::toolCountCall {}, "toolCount", 32, None).await
     }
 
-    /// Returns the highest id that was ever given, in the state after the block with this number.
+    /// Returns the highest id assigned so far, in the state after the block with this number.
     pub async fn tool_count_at(&self, block: u64) -> Result<U256, Error> {
         self.read(IToolRegistry::toolCountCall {}, "toolCount", 32, Some(block)).await
     }
@@ -201,12 +201,12 @@ impl Registry {
         read_text(&self.chain, self.address, IToolRegistry::nameCall {}.abi_encode()).await
     }
 
-    /// The registry's version, if it has one of at most 256 bytes. Opaque: equal or not, never older or newer.
+    /// The registry's version, if it has one of at most 256 bytes. Opaque: versions can be equal, but have no order.
     pub async fn version(&self) -> Result<Option<Opaque>, Error> {
         read_text(&self.chain, self.address, IToolRegistry::versionCall {}.abi_encode()).await
     }
 
-    /// Looks at the contract itself.
+    /// Inspects the contract: code, proxy, interface, name and version.
     pub async fn inspect(&self) -> Result<RegistryReport, Error> {
         let code = self.chain.code(self.address).await?;
         if code.is_empty() {
@@ -221,7 +221,7 @@ impl Registry {
         })
     }
 
-    /// Refuses a registry whose code is not the pinned one, or that can replace its code.
+    /// Returns an error if the registry's code is not the pinned one, or can be replaced.
     pub async fn check_pin(&self, expected: B256) -> Result<(), Error> {
         let code = self.chain.code(self.address).await?;
         let got = keccak256(&code);
@@ -229,7 +229,7 @@ impl Registry {
             return Err(Error::RegistryCode { address: self.address, expected, got });
         }
         match detect_proxy(&self.chain, self.address, &code).await? {
-            // A minimal proxy cannot be turned elsewhere: its target is in the code that was pinned.
+            // A minimal proxy is immutable: its target is part of the pinned code.
             None | Some(Proxy { kind: ProxyKind::Minimal, .. }) => Ok(()),
             Some(_) => {
                 Err(Error::NotARegistry { address: self.address, reason: "it is a proxy, so a pinned code hash proves nothing" })
@@ -237,7 +237,7 @@ impl Registry {
         }
     }
 
-    /// The call that registers a tool. It carries no value; a registry that takes a fee or a bond wants [`Call::value`] set.
+    /// The call that registers a tool. It has no value; for a registry that takes a fee or a bond, set [`Call::value`].
     pub fn register(&self, uri: &str, hash: B256, predicate: Option<Address>) -> Call {
         let predicate = predicate.unwrap_or_default();
         self.write(IToolRegistry::registerToolCall {
@@ -252,19 +252,19 @@ impl Registry {
         self.write(IToolRegistry::updateToolMetadataCall { toolId: id, newURI: uri.to_owned(), newHash: hash })
     }
 
-    /// The call that changes the predicate; `None` opens the tool to everybody.
+    /// The call that changes the predicate; `None` grants access to every account.
     pub fn set_predicate(&self, id: U256, predicate: Option<Address>) -> Call {
         self.write(IToolRegistry::setAccessPredicateCall { toolId: id, newPredicate: predicate.unwrap_or_default() })
     }
 
-    /// The call that removes a tool for good.
+    /// The call that deregisters a tool for good.
     pub fn deregister(&self, id: U256) -> Call {
         self.write(IToolRegistry::deregisterToolCall { toolId: id })
     }
 
-    /// Puts the refusal of a call to this registry into the registry's terms: a registry may have an error of its own where
-    /// the reference has `InvalidAccessPredicate` (ERC-8257 Predicate Validation at Registration), so what nobody can read is
-    /// the predicate's fault when the call would have stored one.
+    /// Interprets the revert of a call to this registry. A registry may have its own error where the reference has
+    /// `InvalidAccessPredicate` (ERC-8257 Predicate Validation at Registration), so an unknown error of a call that would have stored
+    /// a predicate is attributed to the predicate.
     pub fn explain_refusal(&self, call: &Call, error: Error) -> Error {
         let Error::Reverted(Revert::Unknown(data)) = &error else { return error };
         if call.to != self.address || data.is_empty() {
@@ -290,7 +290,7 @@ impl Registry {
         max_bytes: usize,
         block: Option<u64>,
     ) -> Result<C::Return, Error> {
-        /// Reading storage is cheap; a call that needs more is not that of a registry.
+        /// Storage reads are cheap; a call that needs more gas is not to a registry.
         const READ_GAS: u64 = 1_000_000;
         let call = BoundedCall { to: self.address, data: call.abi_encode().into(), from: None, gas: Some(READ_GAS), max_bytes };
         let outcome = match block {
@@ -321,7 +321,7 @@ impl Registry {
         match (bit(ok), bit(granted)) {
             (Some(true), Some(true)) => Ok(Access::Granted),
             (Some(true), Some(false)) => Ok(Access::Denied),
-            // (false, true) must not exist; a registry that says so is not believed.
+            // (false, true) is not allowed; a registry that returns it is not trusted.
             (Some(false), Some(_)) => Ok(Access::Malfunction),
             _ => Err(undecodable()),
         }
@@ -344,8 +344,8 @@ impl Registry {
     }
 }
 
-/// The text of a registry. What is not UTF-8 in it becomes U+FFFD, which no URL may hold: such an entry can be told about, and
-/// never fetched. So does NUL, which databases do not take.
+/// Decodes a string of a registry. Invalid UTF-8 becomes U+FFFD, which is not allowed in URLs: such an entry can be displayed, but
+/// never fetched. So does NUL, which databases do not accept.
 fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.into_owned() }

@@ -1,8 +1,8 @@
-//! What the header of a block says about its logs.
+//! Checks a block's logs against the bloom filter in its header.
 //!
-//! A header has a bloom filter over the addresses and topics of the block's logs. A value that is not in it was not logged, for certain. A
-//! value that is in it was probably logged: in a block with many logs the bits may be set by others, and anybody may emit topics that set
-//! them on purpose. So a filter that promises an event which did not come back is a reason to ask again, and no proof.
+//! The filter covers the addresses and topics of the block's logs. A value that does not match it was certainly not logged. A
+//! value that matches was probably logged: in a block with many logs, others may have set the same bits, and any contract can emit topics
+//! that set them on purpose. So a match without the event is a reason to request the logs again, not a proof.
 
 use alloy_primitives::{Address, B256, Bloom, BloomInput};
 
@@ -10,15 +10,16 @@ use super::logs::TOPICS;
 use super::{ChainEvent, ChainLog, Registry, RegistryEvent};
 use crate::rpc::Header;
 
-/// Bits of a bloom filter.
+/// Number of bits in a bloom filter.
 const BLOOM_BITS: f64 = 2_048.0;
 
-/// Bits that an address and a topic set.
+/// Number of bits that an address and a topic set.
 const BITS_OF_EVENT: i32 = 6;
 
 impl Registry {
-    /// Whether the header promises an event that is not among `logs`: of the registry, one of each kind, or an upgrade of one of
-    /// `predicates`. Chains without filters send zeroes, which promise nothing.
+    /// Whether the header's bloom filter matches an event that is not in `logs`: one of each kind from the registry, or an
+    /// upgrade of one of
+    /// `predicates`. Chains without filters have zeros, which match nothing.
     pub fn is_promised_more(&self, header: &Header, logs: &[ChainLog], predicates: &[Address]) -> bool {
         let bloom = &header.bloom;
         if bloom.is_zero() {
@@ -38,7 +39,7 @@ impl Registry {
 }
 
 impl Registry {
-    /// Whether the header of its block rules a log out: its filter lacks the contract or the event.
+    /// Whether the header of its block rules a log out: the contract or the topic does not match the bloom filter.
     pub fn is_ruled_out(&self, header: &Header, log: &ChainLog) -> bool {
         let emitter = match &log.event {
             ChainEvent::Registry(_) => self.address(),
@@ -50,7 +51,7 @@ impl Registry {
 }
 
 impl Header {
-    /// The chance that this header promises an event of one contract which does not exist, if no one made it do so.
+    /// The probability that the bloom filter matches an event that was not emitted, unless another contract set the bits on purpose.
     pub fn chance_of_false_promise(&self) -> f64 {
         let set: u32 = self.bloom.iter().map(|byte| byte.count_ones()).sum();
         (f64::from(set) / BLOOM_BITS).powi(BITS_OF_EVENT)

@@ -1,4 +1,4 @@
-//! What a contract said when it refused.
+//! Decoded reasons of reverts.
 
 use std::fmt;
 
@@ -13,47 +13,47 @@ use crate::error::foreign;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Revert {
-    /// No tool was ever registered under this id.
+    /// No tool was ever registered with this id.
     ToolNotFound(U256),
-    /// The tool was removed.
+    /// The tool was deregistered.
     ToolDeregistered(U256),
-    /// Somebody else registered the tool.
+    /// The caller is not the creator of the tool.
     NotToolCreator {
         /// The tool.
         id: U256,
-        /// Who called.
+        /// The caller.
         caller: Address,
     },
     /// The URI is empty or too long.
     InvalidMetadataUri,
     /// The hash is zero.
     InvalidManifestHash,
-    /// The address speaks ERC-165 and denies being a predicate.
+    /// The contract implements ERC-165, but not the interface of predicates.
     InvalidAccessPredicate(Address),
-    /// An error that nobody can read, to a call that would have stored this predicate.
+    /// An unknown error of a call that would have stored this predicate.
     PredicateRefused {
         /// The predicate.
         predicate: Address,
-        /// The error as it came.
+        /// The raw revert data.
         data: Bytes,
     },
     /// An error of one of the known predicates.
     Named {
         /// Its Solidity name.
         name: &'static str,
-        /// Its arguments, written out.
+        /// Its arguments, formatted.
         arguments: Vec<String>,
     },
-    /// A text. Foreign: escape it before it is shown.
+    /// A revert reason (`Error(string)`). Untrusted: escape it before showing it.
     Message(String),
-    /// A failed assertion of the Solidity language.
+    /// A Solidity panic, such as a failed assertion.
     Panic(U256),
-    /// Something else, as it came. Empty when nothing came.
+    /// Other revert data, unchanged. Empty for a revert without data.
     Unknown(Bytes),
 }
 
 impl Revert {
-    /// Decodes revert data; what is not known is kept.
+    /// Decodes revert data; unknown data is kept.
     pub fn decode(data: &Bytes) -> Self {
         if let Ok(error) = IToolRegistryErrors::abi_decode_validate(data) {
             return match error {
@@ -74,7 +74,7 @@ impl Revert {
         named(data).unwrap_or_else(|| Self::Unknown(data.clone()))
     }
 
-    /// The code of the vocabulary.
+    /// Returns the code of this revert.
     pub const fn code(&self) -> Code {
         match self {
             Self::ToolNotFound(_) => codes::chain::TOOL_NOT_FOUND,
@@ -105,7 +105,7 @@ impl fmt::Display for Revert {
             Self::Panic(code) => write!(f, "a Solidity assertion failed (panic {code:#x})"),
             Self::Unknown(data) if data.is_empty() => f.write_str("no reason given"),
             Self::Unknown(data) => {
-                /// Bytes that are shown of data that nobody can read.
+                /// Number of bytes shown of unknown revert data.
                 const SHOWN: usize = 68;
                 let shown = Bytes::copy_from_slice(&data[..data.len().min(SHOWN)]);
                 write!(f, "unknown error {shown}{}", if data.len() > SHOWN { "…" } else { "" })
@@ -114,7 +114,7 @@ impl fmt::Display for Revert {
     }
 }
 
-/// What an argument of a predicate's error is. All of them are one word.
+/// The type of an argument of a predicate's error. Each takes one word.
 #[derive(Clone, Copy)]
 enum Argument {
     Number,
@@ -221,7 +221,7 @@ mod tests {
         check(Vec::new(), &Revert::Unknown(Bytes::new()), "no reason");
         check(vec![1, 2, 3], &Revert::Unknown(vec![1, 2, 3].into()), "0x010203");
         check(vec![0xee; 5_000], &Revert::Unknown(vec![0xee; 5_000].into()), "…");
-        // The right selector with the wrong number of bytes is not that error.
+        // The right selector with the wrong length is not that error.
         let short = hex!("0bf47976").to_vec();
         check(short.clone(), &Revert::Unknown(short.into()), "0x0bf47976");
         let text = alloy_sol_types::Revert::from("no \u{1b}[31mway").abi_encode();

@@ -1,4 +1,4 @@
-//! Headers of blocks, as much of them as following a chain takes.
+//! Block headers, with the fields that followers of a chain need.
 
 use alloy_primitives::{B256, Bloom, U64};
 use alloy_rpc_types_eth::BlockNumberOrTag;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::Chain;
 use crate::Error;
 
-/// The most bytes of a block without its transactions: their hashes are 69 bytes each, and no chain of the table has ten thousand of them
+/// Maximum size of a block without its transactions: their hashes take 69 bytes each, and no chain of the table has ten thousand of them
 /// in a block.
 pub(super) const MAX_HEADER_ANSWER: usize = 2 << 20;
 
@@ -15,15 +15,15 @@ pub(super) const MAX_HEADER_ANSWER: usize = 2 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "Wire")]
 pub struct Header {
-    /// The number of the block.
+    /// The block number.
     pub number: u64,
-    /// Its hash.
+    /// The block hash.
     pub hash: B256,
-    /// The hash of the block before.
+    /// The hash of the parent block.
     pub parent: B256,
-    /// Its time in seconds since 1970.
+    /// The Unix timestamp.
     pub time: u64,
-    /// Which addresses and topics its logs may have. Nodes of chains that have none send zeroes.
+    /// The bloom filter of the logs. Nodes of chains without filters send zeros.
     pub bloom: Bloom,
 }
 
@@ -51,7 +51,7 @@ impl From<Wire> for Header {
 }
 
 impl Chain {
-    /// The newest block: a little behind it where several nodes must agree.
+    /// The chain head; a little behind it if several nodes must agree.
     pub async fn head(&self) -> Result<Header, Error> {
         let block = self.read_block().await?;
         self.header_of(block)
@@ -59,12 +59,12 @@ impl Chain {
             .ok_or(Error::Refused { rpc_code: 0, message: "the RPC node returned no latest block".to_owned() })
     }
 
-    /// The header of the block with this number; `None` when the node has no such block, or another under the number.
+    /// The header of the block with this number; `None` if the node has no such block, or returns another number.
     pub async fn header(&self, number: u64) -> Result<Option<Header>, Error> {
         Ok(self.header_of(BlockNumberOrTag::Number(number)).await?.filter(|header| header.number == number))
     }
 
-    /// The last block that the chain says it will never take back; `None` where the node does not know such a thing.
+    /// The newest finalized block; `None` if the node does not know the tag.
     pub async fn finalized(&self) -> Result<Option<Header>, Error> {
         match self.header_of(BlockNumberOrTag::Finalized).await {
             Err(Error::Refused { .. }) => Ok(None),

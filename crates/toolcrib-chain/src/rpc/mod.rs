@@ -1,7 +1,7 @@
-//! Connecting to a chain and reading from it under caps.
+//! Connecting to a chain and reading from it with limits.
 //!
-//! [`Chain`] is a connected network. Its own reads are bounded in gas and bytes and keep apart what a contract did from what
-//! a node did; [`Chain::provider`] gives alloy's whole client, over the same nodes and limits, for everything else.
+//! [`Chain`] is a connected network. Its own reads limit gas and bytes, and tell a contract's failure from
+//! a node's; [`Chain::provider`] gives alloy's full client, over the same nodes and limits, for everything else.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Once};
@@ -32,47 +32,47 @@ pub use snapshot::Snapshot;
 use node::Node;
 use pool::{MaxBytes, Only, Pool, Quorum, ReachedBy};
 
-/// The most bytes of one answer: a page of a thousand logs, each with the longest URI, written as hexadecimal digits.
+/// Maximum size of one response: a page of a thousand logs, each with the longest URI, in hexadecimal digits.
 pub const MAX_ANSWER_BYTES: usize = 16 << 20;
 
-/// The longest wait for one answer. Archive reads of public nodes take seconds.
+/// Timeout of one response. Archive reads of public nodes take seconds.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The longest wait for a connection.
+/// Timeout of a connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The longest time that a connection to a node is kept idle. Nodes and the load balancers before them close after a minute or more;
-/// Node's default of five seconds is the shortest.
+/// How long an idle connection to a node is kept. Nodes and their load balancers close idle connections after a minute or more;
+/// the default of Node.js, five seconds, is the shortest.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Idle connections to one node at most.
+/// Maximum number of idle connections to one node.
 pub const MAX_IDLE: usize = 16;
 
-/// Requests in a second that public nodes bear.
+/// Requests per second that public nodes allow.
 pub const PUBLIC_REQUESTS_PER_SECOND: u32 = 10;
 
-/// The most nodes of one chain. More would only slow down failing.
+/// Maximum number of nodes of one chain. More would only slow down failures.
 pub const MAX_NODES: usize = 16;
 
 /// How to reach a chain.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ChainConfig {
-    /// The network, with overrides applied.
+    /// The network, including overrides.
     pub network: Network,
     /// Nodes in order of preference.
     pub nodes: Vec<NodeUrl>,
-    /// Whether the node of the built-in table is used, which deserves a warning (`chain.public_rpc`).
+    /// Whether the public node of the built-in table is used, which deserves a warning (`chain.public_rpc`).
     pub is_public_default: bool,
-    /// How failures are repeated.
+    /// How failed requests are retried.
     pub retries: Retries,
-    /// The longest wait for one answer.
+    /// Timeout of one response.
     pub timeout: Duration,
-    /// Requests in a second to each node.
+    /// Requests per second to each node.
     pub requests_per_second: Option<u32>,
-    /// The most bytes of one answer.
+    /// Maximum size of one response.
     pub max_answer_bytes: usize,
-    /// How many nodes must agree on what [`Chain`] reads. `None`: one is believed.
+    /// How many nodes must agree on what [`Chain`] reads. `None`: one node is trusted.
     pub quorum: Option<usize>,
 }
 
@@ -85,7 +85,7 @@ impl ChainConfig {
         Ok(Self { is_public_default: !network.is_local, requests_per_second, ..config })
     }
 
-    /// The network with nodes of one's own.
+    /// The network with your own nodes.
     pub fn new(network: &Network, nodes: Vec<NodeUrl>) -> Result<Self, Error> {
         if nodes.is_empty() {
             return Err(Error::NoRpc { network: network.described() });
@@ -105,8 +105,8 @@ impl ChainConfig {
         })
     }
 
-    /// Reads URLs separated by commas or spaces, as `--rpc-url` and `RPC_URL` give them. Without any, the nodes of the network's settings
-    /// are used, or its public one.
+    /// Parses URLs separated by commas or spaces, as in `--rpc-url` and `RPC_URL`. Without any, uses the nodes from the network's settings
+    /// or its public one.
     pub fn from_setting(network: &Network, setting: Option<&str>) -> Result<Self, Error> {
         let urls: Vec<_> = setting.unwrap_or_default().split([',', ' ', '\n']).filter(|url| !url.is_empty()).collect();
         if urls.is_empty() && !network.nodes.is_empty() {
@@ -118,7 +118,7 @@ impl ChainConfig {
         Self::new(network, urls.into_iter().map(NodeUrl::parse).collect::<Result<_, _>>()?)
     }
 
-    /// Asks for the same answer from `needed` nodes.
+    /// Requires the same response from `needed` nodes.
     pub fn with_quorum(mut self, needed: usize) -> Result<Self, Error> {
         if needed == 0 || needed > self.nodes.len() {
             return Err(Error::NoQuorum { asked: self.nodes.len(), agreeing: self.nodes.len(), needed });
@@ -128,7 +128,7 @@ impl ChainConfig {
     }
 }
 
-/// A network that answers and has said that it is the right one. Cheap to clone.
+/// A connection to a network whose chain id was checked. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Chain {
     network: Network,
@@ -137,31 +137,31 @@ pub struct Chain {
     is_loopback: bool,
     nodes: Arc<str>,
     node_count: usize,
-    /// The one node that is asked, instead of the preferred one.
+    /// The only node to ask, instead of the preferred one.
     only: Option<usize>,
-    /// Whether a node refused to read a block by its hash (EIP-1898), so that snapshots ask by number at once.
+    /// Whether a node refused to read a block by its hash (EIP-1898), so that snapshots read by number at once.
     is_numbered: Arc<AtomicBool>,
 }
 
 impl Chain {
-    /// Connects and checks the chain number of the first node that answers. The others are checked before their first use.
+    /// Connects, and checks the chain id of the first node that responds. The others are checked before their first use.
     pub async fn connect(config: ChainConfig) -> Result<Self, Error> {
         let chain = Self::lazy(config)?;
         chain.block_number().await?;
         Ok(chain)
     }
 
-    /// Like [`Self::connect`], but the chain number is checked with the first request.
+    /// Like [`Self::connect`], but checks the chain id with the first request.
     pub fn lazy(config: ChainConfig) -> Result<Self, Error> {
         static PROVIDER: Once = Once::new();
-        // Another crate may have installed its own already; either will do.
+        // Another crate may have installed a provider already; either works.
         PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(config.timeout)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(MAX_IDLE)
-            // A node that sends us elsewhere is not the node that was configured.
+            // Redirects would lead to a node that was not configured.
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("toolcrib/", env!("CARGO_PKG_VERSION")))
             .build()
@@ -185,18 +185,18 @@ impl Chain {
         })
     }
 
-    /// What is known about the network.
+    /// The network's entry.
     pub const fn network(&self) -> &Network {
         &self.network
     }
 
-    /// The number of the chain.
+    /// The chain id.
     pub const fn chain_id(&self) -> u64 {
         self.network.chain_id
     }
 
-    /// What a person has to see before something is signed for this chain, as labels and values: the network, its nodes without what may
-    /// be a secret in their URLs, and the file that the network comes from.
+    /// What to show a user before signing for this chain, as labels and values: the network, its nodes without the parts of their URLs that
+    /// may be secret, and the file that the network comes from.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("network", self.network.described()), ("node", self.nodes.to_string())];
         if matches!(self.network.source, Source::User(_) | Source::Project(_)) {
@@ -205,7 +205,7 @@ impl Chain {
         facts
     }
 
-    /// Whether one of the nodes runs on this machine.
+    /// Whether one of the nodes runs on this computer.
     pub const fn is_loopback(&self) -> bool {
         self.is_loopback
     }
@@ -215,7 +215,7 @@ impl Chain {
         self.node_count
     }
 
-    /// Returns the same chain as seen by one of its nodes, without failover and quorum. For comparing what nodes say.
+    /// Returns the same chain as seen by one of its nodes, without failover and quorum. Use it to compare nodes.
     ///
     /// [`Self::block_number`] and [`Self::provider`] still use every node.
     #[must_use]
@@ -243,7 +243,7 @@ impl Chain {
         self.request("eth_getCode", (address, block), MAX_CODE_ANSWER).await.map_err(Error::from_rpc)
     }
 
-    /// One word of a contract's storage.
+    /// One storage slot of a contract.
     pub async fn storage(&self, address: Address, slot: B256) -> Result<B256, Error> {
         let slot = U256::from_be_bytes(slot.0);
         let word: U256 =
@@ -251,22 +251,22 @@ impl Chain {
         Ok(word.into())
     }
 
-    /// Executes a call that changes nothing, under a cap on gas and on the answer.
+    /// Executes a read-only call, with limits on gas and return data.
     pub async fn call(&self, call: &BoundedCall) -> Result<CallOutcome, Error> {
         self.call_with(call, StateOverride::default()).await
     }
 
-    /// Like [`Self::call`], with parts of the state replaced for this call alone. Not every node can do that.
+    /// Like [`Self::call`], with a state override. Not every node supports that.
     pub async fn call_with(&self, call: &BoundedCall, overrides: StateOverride) -> Result<CallOutcome, Error> {
         self.call_in(call, overrides, self.read_block().await?.into()).await
     }
 
-    /// Like [`Self::call`], in the state after the block with this number. Nodes forget the state of old blocks.
+    /// Like [`Self::call`], in the state after the block with this number. Nodes prune the state of old blocks.
     pub async fn call_at(&self, call: &BoundedCall, block: u64) -> Result<CallOutcome, Error> {
         self.call_in(call, StateOverride::default(), BlockId::number(block)).await
     }
 
-    /// Executes init code as a deployment would, under a cap on gas and on the answer, and gives what it returns in place of code. Nothing
+    /// Executes init code like a deployment, with limits on gas and return data, and returns what it returns as code. Nothing
     /// is deployed.
     pub async fn call_code(&self, code: Bytes, gas: u64, max_bytes: usize) -> Result<CallOutcome, Error> {
         self.run_code(code, gas, max_bytes, self.read_block().await?).await
@@ -301,9 +301,9 @@ impl Chain {
         overrides: StateOverride,
         block: BlockId,
     ) -> Result<CallOutcome, Error> {
-        // Two digits for each byte, and what JSON-RPC puts around them.
+        // Two hex digits for each byte, and the JSON-RPC envelope.
         let limit = max_bytes.saturating_mul(2).saturating_add(1_024);
-        // Nodes that know nothing of overrides refuse a third parameter, even an empty one.
+        // Nodes without overrides reject a third parameter, even an empty one.
         let answer = if overrides.is_empty() {
             self.request::<_, Bytes>("eth_call", (request, block), limit).await
         } else {
@@ -340,7 +340,7 @@ impl Chain {
             })
             .await
             .map_err(Error::from_rpc)?;
-        // Nodes are a block or two apart; they can agree only on a block that they all have.
+        // Nodes are a block or two apart; they can only agree on a block that all of them have.
         Ok(BlockNumberOrTag::Number(newest.to::<u64>().saturating_sub(QUORUM_LAG)))
     }
 
@@ -367,41 +367,41 @@ impl Chain {
     }
 }
 
-/// A call that changes nothing.
+/// A read-only call.
 #[derive(Clone, Debug)]
 pub struct BoundedCall {
     /// The contract.
     pub to: Address,
     /// Selector and arguments.
     pub data: Bytes,
-    /// The account that seems to call.
+    /// The sender of the simulated call.
     pub from: Option<Address>,
-    /// Gas for the contract itself; what a call costs before the first instruction is added. `None`: the node's own cap.
+    /// Gas for the contract itself; the cost before the first instruction is added. `None`: the node's own cap.
     pub gas: Option<u64>,
-    /// The most bytes of answer.
+    /// Maximum length of the return data.
     pub max_bytes: usize,
 }
 
-/// What a contract did with a call.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
     /// It returned these bytes; an address without code returns none.
     Returned(Bytes),
     /// It reverted with these bytes.
     Reverted(Bytes),
-    /// It ran out of gas or did something that the machine forbids, in the node's words.
+    /// It ran out of gas or executed an invalid operation. Has the node's message.
     Halted(String),
     /// It returned more bytes than allowed.
     TooLarge,
 }
 
-/// A contract's code is at most 24,576 bytes on Ethereum; other chains allow more, none of the table more than this in digits.
+/// A contract's code is at most 24,576 bytes on Ethereum; other chains allow more, but no chain of the table more than this in hex digits.
 const MAX_CODE_ANSWER: usize = 2 << 20;
 
-/// Blocks by which quorum reads stay behind the newest, so that every node has the block.
+/// Number of blocks that quorum reads are behind the chain head, so that every node has the block.
 const QUORUM_LAG: u64 = 2;
 
-/// Whether a node's message is about the contract and not about itself. There is no number for it that nodes agree on.
+/// Whether a node's message is about the contract and not about the node itself. Nodes do not agree on an error code for it.
 fn is_execution_failure(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     const WORDS: [&str; 13] = [
@@ -422,8 +422,8 @@ fn is_execution_failure(message: &str) -> bool {
     WORDS.iter().any(|word| message.contains(word))
 }
 
-/// Whether the node's words about a halted call say that the gas was used up. Memory beyond the node's own limit counts too: it
-/// is what the gas for it would have bought.
+/// Whether the node's message about a halted call says that it ran out of gas. Memory beyond the node's own limit counts too: that
+/// memory would have cost the gas.
 pub(crate) fn is_out_of_gas(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
     ["out of gas", "outofgas", "oog", "gas required exceeds", "memory limit", "gas uint64 overflow"]

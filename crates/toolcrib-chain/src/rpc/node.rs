@@ -1,4 +1,4 @@
-//! One JSON-RPC node over HTTP: its URL, its rate, and answers that are counted while they are read.
+//! One JSON-RPC node over HTTP: its URL, its rate limit, and responses with a size limit.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,55 +12,55 @@ use toolcrib_core::codes::{self, Code};
 
 use crate::Error;
 
-/// What went wrong between us and a node.
+/// Why a request to a node failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportFault {
-    /// No connection, or it broke.
+    /// The connection failed or broke.
     #[error("the RPC node cannot be reached")]
     Unreachable,
-    /// No complete answer before the deadline.
+    /// No complete response before the deadline.
     #[error("the RPC node did not answer in time")]
     Timeout,
     /// Too many requests.
     #[error("the RPC node's rate limit is exceeded")]
     RateLimited,
-    /// An HTTP status instead of an answer.
+    /// An HTTP error status.
     #[error("the RPC node answered with HTTP status {0}")]
     Status(u16),
-    /// Bytes that are no JSON-RPC answer.
+    /// The response is not JSON-RPC.
     #[error("the RPC node's response is not valid JSON-RPC")]
     Malformed,
-    /// More bytes than allowed. Reading stopped there.
+    /// The response exceeds the size limit. Reading stopped there.
     #[error("the RPC node's response is larger than {limit} bytes")]
     TooLarge {
-        /// The cap.
+        /// The limit.
         limit: usize,
     },
     /// The node is on another chain.
     #[error("the RPC node {node} has chain id {got}, expected {expected}")]
     WrongChain {
-        /// The node, without what its URL may hide.
+        /// The node's URL without the parts that may be secret.
         node: String,
-        /// The number that was asked for.
+        /// The expected chain id.
         expected: u64,
-        /// The number that the node gives.
+        /// The chain id that the node returned.
         got: u64,
     },
-    /// Nodes contradict each other.
+    /// Nodes returned different responses.
     #[error("only {agreeing} of {asked} RPC nodes agree, {needed} are required")]
     NoQuorum {
-        /// Nodes that were asked.
+        /// Number of nodes asked.
         asked: usize,
-        /// The largest number that gave one answer.
+        /// The largest number of nodes with the same response.
         agreeing: usize,
-        /// The number that is needed.
+        /// The number required.
         needed: usize,
     },
 }
 
 impl TransportFault {
-    /// The code of the vocabulary.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         match self {
             Self::Unreachable | Self::Status(500..) => codes::chain::RPC_UNREACHABLE,
@@ -73,18 +73,18 @@ impl TransportFault {
         }
     }
 
-    /// Whether another attempt, or another node, may do better.
+    /// Whether another attempt, or another node, may succeed.
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Unreachable | Self::Timeout | Self::RateLimited | Self::Status(500..) | Self::NoQuorum { .. })
     }
 }
 
-/// The URL of a node. What may be a secret in it (path, query, user) is never printed.
+/// The URL of a node. The parts that may be secret (path, query, user) are never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NodeUrl(reqwest::Url);
 
 impl NodeUrl {
-    /// Takes `https` URLs, and `http` ones whose host is this machine or cannot be on the public internet.
+    /// Parses `https` URLs, and `http` ones whose host is this computer or cannot be on the public internet.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let url = reqwest::Url::parse(text.trim()).map_err(|_| Error::RpcUrl { reason: "it is not a URL" })?;
         let Some(host) = url.host_str() else { return Err(Error::RpcUrl { reason: "it has no host" }) };
@@ -97,14 +97,14 @@ impl NodeUrl {
         }
     }
 
-    /// The whole URL, or `None` if a part of it may be a key: then it must not be written to a file that others read.
+    /// The whole URL, or `None` if a part of it may be a key: then it must not be written to a file that others can read.
     pub fn without_secrets(&self) -> Option<String> {
         let Self(url) = self;
         let is_bare = url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
         (is_bare && url.path() == "/").then(|| self.to_string())
     }
 
-    /// Whether the node runs on this machine.
+    /// Whether the node runs on this computer.
     pub fn is_loopback(&self) -> bool {
         self.0.host_str().is_some_and(is_loopback)
     }
@@ -123,16 +123,16 @@ impl fmt::Debug for NodeUrl {
     }
 }
 
-/// A node with its own pace.
+/// A node with its own rate limit.
 #[derive(Debug)]
 pub(super) struct Node {
     url: NodeUrl,
     client: reqwest::Client,
     /// The shortest time between two requests.
     spacing: Duration,
-    /// When the next request may leave.
+    /// When the next request may be sent.
     next: Mutex<Instant>,
-    /// Whether the node has said that it is on the expected chain.
+    /// Whether the node's chain id was checked.
     is_checked: AtomicBool,
 }
 
@@ -153,7 +153,7 @@ impl Node {
         self.is_checked.store(true, Ordering::Release);
     }
 
-    /// Sends a request and reads at most `limit` bytes of answer.
+    /// Sends a request and reads at most `limit` bytes of the response.
     pub(super) async fn send(&self, packet: &RequestPacket, limit: usize) -> Result<ResponsePacket, TransportFault> {
         self.wait_for_turn().await;
         let body = serde_json::to_vec(packet).map_err(|_| TransportFault::Malformed)?;
@@ -204,7 +204,7 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Whether a host can only be this machine or a private network: names without a dot are never public.
+/// Whether a host can only be this computer or in a private network: names without a dot are never public.
 fn is_near(host: &str) -> bool {
     if is_loopback(host) {
         return true;

@@ -1,7 +1,7 @@
-//! Several nodes of one chain behind alloy's client: failover, retries with growing pauses, and quorum reads.
+//! Several nodes of one chain behind alloy's client: failover, retries with backoff, and quorum reads.
 //!
-//! A node is asked for its chain number before anything else is sent to it; one on another chain is an error, not a reason to
-//! try the next, because it means that the settings are wrong or somebody lies.
+//! A node's chain id is checked before any other request. A wrong chain id is an error, not a reason to try the
+//! next node, because either the settings are wrong or the node lies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,28 +16,28 @@ use futures_util::future::join_all;
 use super::node::{Node, TransportFault};
 use crate::error::Exhausted;
 
-/// Attached to a request: the most bytes its answer may have.
+/// Request extension: the maximum size of the response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MaxBytes(pub(crate) usize);
 
-/// Attached to a request: how many nodes must give the same answer.
+/// Request extension: how many nodes must return the same response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quorum(pub(crate) usize);
 
-/// Attached to a request for the newest block: the number is taken that so many nodes have reached.
+/// Request extension of requests for the newest block: use the highest number that this many nodes have reached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReachedBy(pub(crate) usize);
 
-/// Attached to a request: the one node that is asked.
+/// Request extension: the only node to ask.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Only(pub(crate) usize);
 
-/// Attached to a request for a block: nodes have to agree on its number and hash alone. The hash commits to the rest, and nodes of
-/// different kinds send different other fields.
+/// Request extension of requests for a block: nodes must agree only on its number and hash. The hash commits to the rest, and different
+/// node implementations add different fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockIdentity;
 
-/// The transport that alloy's client sees.
+/// The transport of alloy's client.
 #[derive(Clone, Debug)]
 pub(super) struct Pool(Arc<Shared>);
 
@@ -45,25 +45,25 @@ pub(super) struct Pool(Arc<Shared>);
 struct Shared {
     nodes: Vec<Node>,
     chain_id: u64,
-    /// The node that answered last.
+    /// The node that responded last.
     preferred: AtomicUsize,
     retries: Retries,
     max_bytes: usize,
 }
 
-/// How often, and with which pauses, a request is repeated.
+/// How often, and with which backoff, a request is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// Attempts in all, over all nodes. At least one.
+    /// Attempts in total, across all nodes. At least one.
     pub attempts: u32,
-    /// The pause after every node has failed once. Doubles each round.
+    /// The pause after every node has failed once. It doubles each round.
     pub first_pause: Duration,
     /// The longest pause.
     pub longest_pause: Duration,
 }
 
 impl Default for Retries {
-    /// Five attempts within about four seconds: long enough for a node that restarts, short enough for a person who waits.
+    /// Five attempts within about four seconds: long enough for a node that restarts, short enough for a user who waits.
     fn default() -> Self {
         Self { attempts: 5, first_pause: Duration::from_millis(250), longest_pause: Duration::from_secs(2) }
     }
@@ -109,7 +109,7 @@ impl Shared {
         }
     }
 
-    /// Asks the preferred node, and the next ones when it fails; or, with `only`, one node again and again.
+    /// Asks the preferred node, and the next ones if it fails; with `only`, retries one node.
     async fn by_failover(&self, packet: RequestPacket, limit: usize, only: Option<usize>) -> Result<ResponsePacket, Exhausted> {
         let attempts = if is_repeatable(&packet) { self.retries.attempts.max(1) } else { 1 };
         let mut pause = self.retries.first_pause;
@@ -148,7 +148,7 @@ impl Shared {
                         None => groups.push((key, response, 1)),
                     }
                 }
-                // A node on another chain is never outvoted.
+                // A node on another chain is an error even if the others agree.
                 Err(wrong @ TransportFault::WrongChain { .. }) => return Err(wrong),
                 Err(other) => fault = Some(other),
             }
@@ -163,8 +163,8 @@ impl Shared {
         }
     }
 
-    /// The answer with the highest block number that `needed` nodes have reached. One node alone can neither raise it nor, by calling an
-    /// old block the newest, make the others agree on a past state.
+    /// Returns the response with the highest block number that `needed` nodes have reached. A single node can neither raise it nor, by
+    /// returning an old block as the newest, make the others agree on a past state.
     async fn newest(&self, packet: RequestPacket, limit: usize, needed: usize) -> Result<ResponsePacket, TransportFault> {
         let answers = join_all(self.nodes.iter().map(|node| self.ask(node, &packet, limit))).await;
         let mut heights: Vec<(u64, ResponsePacket)> = Vec::new();
@@ -199,7 +199,7 @@ impl Shared {
     }
 
     async fn check_chain(&self, node: &Node) -> Result<(), TransportFault> {
-        /// An answer with one number is short.
+        /// A response with one number is short.
         const MAX_ANSWER: usize = 4_096;
         if node.is_checked() {
             return Ok(());
@@ -219,7 +219,7 @@ impl Shared {
     }
 }
 
-/// The number that a single answer holds.
+/// The number in a single response.
 fn height_in(response: &ResponsePacket) -> Option<u64> {
     match response.single_payload() {
         Some(ResponsePayload::Success(value)) => serde_json::from_str::<U64>(value.get()).ok().map(|height| height.to()),
@@ -227,22 +227,22 @@ fn height_in(response: &ResponsePacket) -> Option<u64> {
     }
 }
 
-/// Whether sending the request twice does the same as sending it once. A raw transaction is the same transaction each time.
+/// Whether sending the request twice has the same effect as sending it once. A raw transaction is the same transaction each time.
 fn is_repeatable(packet: &RequestPacket) -> bool {
     packet.method_names().all(|method| {
         method != "eth_sendTransaction" && ["eth_", "net_", "web3_"].iter().any(|prefix| method.starts_with(prefix))
     })
 }
 
-/// Whether an error says that we ask too much. The text of a revert is a stranger's and never says that.
+/// Whether an error is a rate limit. A revert's message is untrusted and never counts.
 fn is_rate_limit(error: &ErrorPayload) -> bool {
     let is_revert = error.code == 3 || error.message.contains("revert");
-    // Nodes that cap the answer of eth_getLogs use the number of rate limits for it.
+    // Nodes that limit the response of eth_getLogs use the error code of rate limits for it.
     let is_cap = error.message.contains("more than") || error.message.contains("range");
     !is_revert && !is_cap && error.is_retry_err()
 }
 
-/// The parts of an answer that nodes must agree on: results and revert data, not the wording of errors.
+/// The parts of a response that nodes must agree on: results and revert data, not error messages.
 fn comparable(response: &ResponsePacket, is_identity: bool) -> Vec<serde_json::Value> {
     response
         .payloads()

@@ -1,8 +1,8 @@
-//! Reads that belong together, at one block that is named by its hash.
+//! Consistent reads, pinned to one block by its hash.
 //!
-//! A number alone names another block after a reorg, and reads before and after it would be mixed into an answer that was true on no chain.
-//! Every read therefore carries the hash of the block and asks that it is still part of the chain (EIP-1898). Nodes that cannot read by
-//! hash are asked by number, and [`Snapshot::confirm`] compares the hash of the block with the one from before the reads.
+//! After a reorg, a number refers to another block, and reads from before and after it would be mixed into a state that no chain ever had.
+//! So every read names the block by its hash and requires that it is still canonical (EIP-1898). Nodes that cannot read by
+//! hash are asked by number, and [`Snapshot::confirm`] compares the block's hash with the one from before the reads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,7 @@ use super::pool::{BlockIdentity, MaxBytes, Only, Quorum};
 use super::{BoundedCall, CallOutcome, Chain};
 use crate::Error;
 
-/// A block of a chain that reads are made at.
+/// A block that reads are pinned to.
 #[derive(Debug)]
 pub struct Snapshot<'c> {
     chain: &'c Chain,
@@ -28,7 +28,7 @@ pub struct Snapshot<'c> {
     is_numbered: AtomicBool,
 }
 
-/// What of a block several nodes have to agree on.
+/// The fields of a block that several nodes must agree on.
 #[derive(Debug, Deserialize)]
 struct Identity {
     number: U64,
@@ -36,7 +36,7 @@ struct Identity {
 }
 
 impl Chain {
-    /// The newest block: a little behind it where several nodes must agree.
+    /// The chain head; a little behind it if several nodes must agree.
     pub async fn snapshot(&self) -> Result<Snapshot<'_>, Error> {
         let block = self.read_block().await?;
         self.snapshot_of(block).await?.ok_or_else(|| missing("the RPC node returned no latest block"))
@@ -48,7 +48,7 @@ impl Chain {
         found.filter(|snapshot| snapshot.number == number).ok_or_else(|| missing("the RPC node does not have the block"))
     }
 
-    /// The newest block that the chain will not replace.
+    /// The newest finalized block.
     pub async fn finalized_snapshot(&self) -> Result<Snapshot<'_>, Error> {
         let found = self.snapshot_of(BlockNumberOrTag::Finalized).await?;
         found.ok_or_else(|| missing("the RPC node does not support the finalized block"))
@@ -105,7 +105,7 @@ impl Snapshot<'_> {
         Ok(answer)
     }
 
-    /// Executes a call that changes nothing, under a cap on gas and on the answer.
+    /// Executes a read-only call, with limits on gas and return data.
     pub async fn call(&self, call: &BoundedCall) -> Result<CallOutcome, Error> {
         let error = match self.chain.call_in(call, StateOverride::default(), self.block()).await {
             Err(error) => self.explain(error).await?,
@@ -116,9 +116,9 @@ impl Snapshot<'_> {
         Ok(answer)
     }
 
-    /// Checks that the block of all reads is still the one whose hash was read before them. Answers may be used only after this.
+    /// Checks that the block still has the hash from before the reads. Use their results only after this.
     pub async fn confirm(&self) -> Result<(), Error> {
-        // The node has checked it with each read by hash.
+        // With reads by hash, the node has checked it each time.
         if self.is_numbered.load(Ordering::Relaxed) { self.compare().await } else { Ok(()) }
     }
 
@@ -135,12 +135,12 @@ impl Snapshot<'_> {
         BlockId::Hash(RpcBlockHash { block_hash: self.hash, require_canonical: Some(true) })
     }
 
-    /// Finds out why a read failed: `Ok` with the error if the node may be unable to read by hash. Nodes have no common words for a block
-    /// that they do not have any more, nor for a parameter that they do not understand, so the block is compared instead.
+    /// Finds out why a read failed: `Ok` with the error if the node may be unable to read by hash. Nodes have different messages for a
+    /// block that is no longer canonical and for a parameter that they do not understand, so the block's hash is compared instead.
     async fn explain(&self, error: Error) -> Result<Error, Error> {
         let is_refusal = match &error {
             Error::Refused { .. } | Error::Transport { fault: TransportFault::NoQuorum { .. }, .. } => true,
-            // Nodes that do not have a block answer in the words of a rate limit.
+            // Nodes that do not have a block respond with the error of a rate limit.
             Error::Transport { fault: TransportFault::RateLimited, .. } => false,
             _ => return Err(error),
         };
@@ -150,10 +150,10 @@ impl Snapshot<'_> {
         if is_refusal && !self.is_numbered.load(Ordering::Relaxed) { Ok(error) } else { Err(error) }
     }
 
-    /// A read by number succeeded where one by hash was refused.
+    /// Remembers that a read by number succeeded after the node refused one by hash.
     fn use_numbers(&self, refusal: &Error) {
         self.is_numbered.store(true, Ordering::Relaxed);
-        // Without agreement it may be one node of several that cannot read by hash; the next snapshot tries again.
+        // In a quorum, perhaps only one of the nodes cannot read by hash; the next snapshot tries again.
         if matches!(refusal, Error::Refused { .. }) {
             self.chain.is_numbered.store(true, Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! Which blocks cannot be replaced any more.
+//! Finality of blocks.
 
 use alloy_primitives::B256;
 use alloy_provider::Provider as _;
@@ -7,17 +7,17 @@ use alloy_rpc_types_eth::BlockNumberOrTag;
 use crate::Error;
 use crate::rpc::Chain;
 
-/// Blocks behind the newest that count as final where a node does not know the tag `finalized`: two epochs of Ethereum.
+/// Number of blocks behind the head that count as final if a node does not know the tag `finalized`: two epochs of Ethereum.
 pub const CONFIRMATIONS: u64 = 64;
 
-/// The part of a block's header that settlement depends on.
+/// The fields of a block's header that settlement depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Its number.
     pub number: u64,
     /// Its hash.
     pub hash: B256,
-    /// Its time, in seconds.
+    /// Its Unix timestamp.
     pub time: u64,
 }
 
@@ -26,9 +26,9 @@ pub async fn newest_block(chain: &Chain) -> Result<Block, Error> {
     block(chain, BlockNumberOrTag::Latest).await?.ok_or_else(|| missing("the RPC node has no block"))
 }
 
-/// Returns the newest final block, as seen when `newest` was the newest; `None` while a chain is too short to have one.
+/// Returns the newest final block, given the newest block; `None` while a chain is too short to have one.
 ///
-/// A local development chain replaces nothing by itself, so its newest block is final.
+/// A local development chain has no reorgs, so its newest block is final.
 pub async fn last_final(chain: &Chain, newest: Block) -> Result<Option<Block>, Error> {
     if chain.network().is_local {
         return Ok(Some(newest));
@@ -41,7 +41,7 @@ pub async fn last_final(chain: &Chain, newest: Block) -> Result<Option<Block>, E
         },
         Err(error) => return Err(error),
     };
-    // A node that calls a block final which is newer than its newest contradicts itself.
+    // A final block that is newer than the newest block is a contradiction.
     Ok(last.filter(|last| last.number <= newest.number))
 }
 
@@ -53,7 +53,7 @@ pub async fn block_at(chain: &Chain, number: u64) -> Result<Option<Block>, Error
 async fn block(chain: &Chain, which: BlockNumberOrTag) -> Result<Option<Block>, Error> {
     let block = chain.provider().get_block_by_number(which).await.map_err(Error::from_rpc)?;
     let block = block.map(|block| Block { number: block.header.number, hash: block.header.hash, time: block.header.timestamp });
-    // The answer to another question is no answer.
+    // Ignore a block with another number than the requested one.
     Ok(block.filter(|block| which.as_number().is_none_or(|number| number == block.number)))
 }
 

@@ -1,8 +1,8 @@
-//! What became of an EIP-3009 authorization: settled, cancelled, expired, or still open.
+//! The outcome of an EIP-3009 authorization: settled, cancelled, expired, or still open.
 //!
-//! A token tells of a nonce only whether it is used; which transfer it was used for is in the logs. Both are read, checked against
-//! each other, and believed against the payer only in a block that cannot be replaced: a gate that releases a result, and a payer
-//! that frees its budget, act on these answers. Every reader of authorization, transfer and cancellation logs uses this module.
+//! For a nonce, a token only tells whether it is used; the logs tell which transfer used it. This module reads both and compares
+//! them. An outcome that is bad for the payer counts only in a final block, because gates release results and payers free their
+//! budgets based on it. Every reader of authorization, transfer and cancellation logs uses this module.
 
 mod finality;
 mod receipt;

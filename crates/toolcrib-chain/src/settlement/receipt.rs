@@ -1,4 +1,4 @@
-//! Which payments the receipt of a transaction shows.
+//! Payments in a transaction's receipt.
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_rpc_types_eth::{Log, TransactionReceipt};
@@ -7,24 +7,24 @@ use toolcrib_x402::Authorization;
 
 use crate::abi::IEIP3009::{AuthorizationUsed, Transfer};
 
-/// Most payments of one payer in one transaction that are read. A block has room for some hundreds of all payers together.
+/// Maximum number of payments by one payer that are read from one transaction. A block has room for some hundreds by all payers together.
 pub const MAX_PAYMENTS: usize = 64;
 
-/// An authorization that a transaction used, with the transfer that belongs to it.
+/// An authorization that a transaction used, with its transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaidAuthorization {
     /// The authorization's nonce.
     pub nonce: B256,
-    /// Who was paid.
+    /// The recipient.
     pub to: Address,
-    /// How much.
+    /// The amount.
     pub value: U256,
 }
 
-/// Returns the payments of `payer` in a transaction, the first [`MAX_PAYMENTS`] of them.
+/// Returns the payments of `payer` in a transaction, at most the first [`MAX_PAYMENTS`].
 ///
-/// The token's next log after the use of an authorization has to be its transfer. Somewhere in the transaction is not enough: a
-/// payer could use up ten nonces for transfers of nothing and have all of them covered by one payment.
+/// The transfer must be the token's next log after the use of the authorization. Anywhere in the transaction is not enough: a
+/// payer could use ten nonces for empty transfers and present one payment for all of them.
 pub fn payments(receipt: &TransactionReceipt, token: Address, payer: Address) -> Vec<PaidAuthorization> {
     if !receipt.status() {
         return Vec::new();
@@ -41,13 +41,13 @@ pub fn payments(receipt: &TransactionReceipt, token: Address, payer: Address) ->
     found
 }
 
-/// Returns whether a transaction used the authorization for exactly the transfer that was signed.
+/// Returns whether a transaction used the authorization for exactly the signed transfer.
 pub fn pays(receipt: &TransactionReceipt, token: Address, authorization: &Authorization) -> bool {
     let Authorization { from, to, value, nonce, .. } = *authorization;
     payments(receipt, token, from).contains(&PaidAuthorization { nonce, to, value: value.get() })
 }
 
-/// Returns whether a transaction used the authorization, for whatever transfer.
+/// Returns whether a transaction used the authorization, for any transfer.
 pub(super) fn uses(receipt: &TransactionReceipt, token: Address, authorization: &Authorization) -> bool {
     let expected = AuthorizationUsed { authorizer: authorization.from, nonce: authorization.nonce };
     let is_use =

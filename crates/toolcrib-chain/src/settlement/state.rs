@@ -1,4 +1,4 @@
-//! What a token says about the nonce of an authorization.
+//! Reads the state of an authorization's nonce from the token.
 
 use alloy_sol_types::SolCall;
 
@@ -7,16 +7,16 @@ use crate::Error;
 use crate::abi::IEIP3009::authorizationStateCall;
 use crate::rpc::{BoundedCall, CallOutcome};
 
-/// Gas for the answer of a token: one read, behind a proxy or two.
+/// Gas for the check: one storage read, behind a proxy or two.
 const STATE_GAS: u64 = 1_000_000;
 
 impl Trail<'_> {
-    /// Returns whether the authorization was used or cancelled, in the newest block.
+    /// Returns whether the authorization was used or cancelled, as of the newest block.
     pub async fn is_used(&self) -> Result<bool, Error> {
         self.read_state(self.chain.call(&self.state_call()).await?)
     }
 
-    /// Returns whether the authorization was used or cancelled in a block or before it. Nodes forget the state of old blocks.
+    /// Returns whether the authorization was used or cancelled as of this block. Nodes prune the state of old blocks.
     pub(super) async fn is_used_at(&self, block: u64) -> Result<bool, Error> {
         self.read_state(self.chain.call_at(&self.state_call(), block).await?)
     }

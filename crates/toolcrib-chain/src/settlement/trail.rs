@@ -1,4 +1,4 @@
-//! Following one authorization on its chain.
+//! Tracking one authorization on its chain.
 
 use alloy_primitives::{Address, B256};
 use alloy_provider::Provider as _;
@@ -12,13 +12,13 @@ use crate::Error;
 use crate::abi::IEIP3009::{AuthorizationCanceled, AuthorizationUsed};
 use crate::rpc::{Chain, TransportFault};
 
-/// Blocks of one request for logs: what strict public nodes allow. One that allows less is asked for half, and half of that.
+/// Number of blocks in one log request: what strict public nodes allow. If a node allows less, it is halved repeatedly.
 pub const LOG_WINDOW: u64 = 2_000;
 
-/// Most requests for logs of one search: more than a day of blocks of two seconds.
+/// Maximum number of log requests in one search: more than a day of two-second blocks.
 pub const MAX_LOG_WINDOWS: u32 = 48;
 
-/// An authorization and the chain and token that it was signed for.
+/// An authorization with its chain and token.
 #[derive(Clone, Copy, Debug)]
 pub struct Trail<'t> {
     /// The chain.
@@ -29,28 +29,28 @@ pub struct Trail<'t> {
     pub authorization: &'t Authorization,
 }
 
-/// Where the search for the use of an authorization begins.
+/// Where the search for the use of an authorization starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchFrom {
     /// After this block, in which the nonce was unused.
     After(u64),
-    /// At the first block of this time or later, in seconds: for records without a block. Clocks and chains differ, so take a margin.
+    /// At the first block with this Unix timestamp or later: for records without a block. Clocks and chains differ, so allow a margin.
     Time(u64),
 }
 
-/// What became of an authorization.
+/// The outcome of an authorization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthorizationOutcome {
-    /// The signed transfer was made.
+    /// The signed transfer was executed.
     Settled {
         /// In this transaction.
         transaction: B256,
         /// The account that sent it.
         sender: Address,
-        /// Whether its block cannot be replaced.
+        /// Whether its block is final.
         is_final: bool,
     },
-    /// It is unused and can be used, or what used it can still be replaced.
+    /// It is unused and still valid, or the block that used it is not final.
     Open,
     /// It expired unused, in a final block.
     Expired,
@@ -58,17 +58,17 @@ pub enum AuthorizationOutcome {
     Cancelled,
     /// It was used before the search began, or for another transfer, in a final block.
     UsedElsewhere,
-    /// The node's answers do not fit each other.
+    /// The node's responses contradict each other.
     Unclear {
         /// Why, for the operator.
         detail: String,
     },
 }
 
-/// What one transaction shows of an authorization.
+/// What one transaction proves about an authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionProof {
-    /// It made the signed transfer.
+    /// It executed the signed transfer.
     Pays {
         /// In this block.
         block: u64,
@@ -77,17 +77,17 @@ pub enum TransactionProof {
     },
     /// The node does not have it in a block.
     Missing,
-    /// It was mined and failed.
+    /// It was mined and reverted.
     Failed,
-    /// It succeeded, and did not make the signed transfer with this authorization.
+    /// It succeeded, but did not execute the signed transfer with this authorization.
     Other,
 }
 
 impl Trail<'_> {
-    /// Returns what a transaction that somebody named shows of the authorization, in one request. Its block may still be replaced.
+    /// Returns what a transaction with a reported hash proves about the authorization, in one request. Its block may not be final.
     pub async fn proof_in(&self, transaction: B256) -> Result<TransactionProof, Error> {
         let receipt = self.chain.receipt(transaction).await?;
-        // The receipt of another transaction, or of none that was mined, is no answer.
+        // Ignore the receipt of another transaction.
         let receipt = receipt.filter(|receipt| receipt.transaction_hash == transaction);
         Ok(match receipt.and_then(|receipt| Some((receipt.block_number?, receipt))) {
             None => TransactionProof::Missing,
@@ -99,13 +99,13 @@ impl Trail<'_> {
         })
     }
 
-    /// Returns whether the node has a transaction, mined or waiting for a block.
+    /// Returns whether the node has a transaction, mined or pending.
     pub async fn is_known(&self, transaction: B256) -> Result<bool, Error> {
         let found = self.chain.provider().get_transaction_by_hash(transaction).await.map_err(Error::from_rpc)?;
         Ok(found.is_some())
     }
 
-    /// Finds out what became of the authorization.
+    /// Finds the outcome of the authorization.
     pub async fn find(&self, from: SearchFrom) -> Result<AuthorizationOutcome, Error> {
         let newest = newest_block(self.chain).await?;
         if !self.is_used_at(newest.number).await? {
@@ -122,11 +122,11 @@ impl Trail<'_> {
                 Search::Nothing => {}
             }
         }
-        // It is used, and not since then.
+        // The nonce is used, but there is no log since `start`.
         let Some(before) = start.map_or(Some(newest.number), |start| start.checked_sub(1)) else { return Ok(no_log()) };
         let is_used_before = match self.is_used_at(before).await {
             Ok(is_used) => is_used,
-            // The node has dropped that state; its logs may still be there.
+            // The node has pruned that state; the logs may still exist.
             Err(_) => {
                 let from = before.saturating_sub(LOG_WINDOW * u64::from(MAX_LOG_WINDOWS / 2));
                 matches!(self.first_log(from, before).await?, Search::Found(_))
@@ -144,8 +144,8 @@ impl Trail<'_> {
         Ok((!self.is_used_at(newest.number).await?).then_some(newest))
     }
 
-    /// Whether no block to come can use it: its time is over in a final block, behind which nothing is replaced. That it is unused
-    /// was seen in `newest`, which comes after.
+    /// Whether no future block can use it: its validity has ended in a final block. `newest`, which is later, showed that it
+    /// is unused.
     async fn is_expired(&self, newest: Block) -> Result<bool, Error> {
         let end = self.authorization.valid_before;
         if newest.time < end {
@@ -154,7 +154,7 @@ impl Trail<'_> {
         Ok(last_final(self.chain, newest).await?.is_some_and(|last| last.time >= end))
     }
 
-    /// `outcome` if the block is final, otherwise still open.
+    /// Returns `outcome` if the block is final, and `Open` otherwise.
     async fn if_final(&self, number: u64, newest: Block, outcome: AuthorizationOutcome) -> Result<AuthorizationOutcome, Error> {
         Ok(if self.is_final(number, newest).await? { outcome } else { AuthorizationOutcome::Open })
     }
@@ -189,7 +189,7 @@ impl Trail<'_> {
         let filter = Filter::new().address(self.token).from_block(from).to_block(to).event_signature(signatures.to_vec());
         let filter = filter.topic1(payer.into_word()).topic2(nonce);
         let logs = self.chain.provider().get_logs(&filter).await.map_err(Error::from_rpc)?;
-        // A node that sends other logs, or logs that were removed, does not make them ours.
+        // Drop logs that were not requested, and removed logs.
         let is_ours = |log: &Log| {
             let topics = log.topics();
             log.address() == self.token
@@ -220,8 +220,8 @@ impl Trail<'_> {
         }
     }
 
-    /// The first block that is not before `time`; `None` when even the newest is. Looks back in growing steps and then between two
-    /// of them, so that what was a minute ago is found in few requests and what was a year ago in some fifty.
+    /// The first block at `time` or later; `None` if the newest is earlier. Steps back in growing distances and then bisects, so that a
+    /// minute ago takes few requests and a year ago about fifty.
     async fn first_since(&self, time: u64, newest: Block) -> Result<Option<u64>, Error> {
         if newest.time < time {
             return Ok(None);
@@ -250,11 +250,11 @@ impl Trail<'_> {
     }
 }
 
-/// The end of a search through logs.
+/// The result of a log search.
 enum Search {
     Found(Box<Log>),
     Nothing,
-    /// The range has more windows than are read.
+    /// The range takes more requests than the limit.
     TooFar,
 }
 

@@ -1,4 +1,4 @@
-//! The signature of an agent manifest (.agt 1.0 §4), judged without a node.
+//! Offline verification of an agent manifest's signature (.agt 1.0 §4).
 
 use alloy_primitives::Address;
 use toolcrib_core::agent::AgentManifest;
@@ -6,14 +6,14 @@ use toolcrib_core::agent::signing::{AgentSignature, SigningPayload};
 
 use super::{SignatureError, StrictSignature};
 
-/// Whose signature over a document it is.
+/// Recovers the signer of a document.
 pub fn owner_of(payload: &SigningPayload, signature: AgentSignature) -> Result<Address, SignatureError> {
     StrictSignature::from(signature).recover(payload.digest())
 }
 
-/// Holds the signer of a manifest against its `owner` field. Whether that owner has the name on the chain is another question.
+/// Checks that a manifest is signed by its `owner`. Does not check that this owner has the name onchain.
 pub fn check_owner_signature(manifest: &AgentManifest) -> Result<(), SignatureError> {
-    // A manifest that was assembled has a canonical form; without one nothing was signed.
+    // Only a manifest that was assembled has a canonical form; without one nothing was signed.
     let payload = manifest.signing_payload().ok_or(SignatureError::Unrecoverable)?;
     StrictSignature::from(*manifest.signature()).check(payload.digest(), manifest.owner())
 }

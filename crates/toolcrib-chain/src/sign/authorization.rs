@@ -1,4 +1,4 @@
-//! Token transfers that the payer signs and anybody may send (EIP-3009).
+//! Token transfers that the payer signs and any account may send (EIP-3009).
 
 use alloy_dyn_abi::TypedData;
 use alloy_primitives::{Address, B256, U256, b256, keccak256};
@@ -19,7 +19,7 @@ pub const CANCEL_TYPEHASH: B256 = b256!("158b0a9edf7a828aad02f63cd515c68ef2f50ba
 /// Who may send the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransferKind {
-    /// Anybody.
+    /// Any account.
     Transfer,
     /// The recipient only.
     Receive,
@@ -28,22 +28,22 @@ pub enum TransferKind {
 /// A transfer, before it is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransferAuthorization {
-    /// Who pays.
+    /// The payer.
     pub from: Address,
-    /// Who is paid.
+    /// The recipient.
     pub to: Address,
-    /// How much, in the token's smallest unit.
+    /// The amount in the token's smallest unit.
     pub value: U256,
     /// The last second in which it is not valid yet.
     pub valid_after: U256,
     /// The first second in which it is not valid any more.
     pub valid_before: U256,
-    /// Used once for each payer and token.
+    /// The nonce; unique for each payer and token.
     pub nonce: B256,
 }
 
 impl TransferAuthorization {
-    /// The hash of the structure.
+    /// The EIP-712 struct hash.
     pub fn struct_hash(&self, kind: TransferKind) -> B256 {
         let mut words = [0; 224];
         let typehash = match kind {
@@ -60,12 +60,12 @@ impl TransferAuthorization {
         keccak256(words)
     }
 
-    /// What the payer signs.
+    /// The digest to sign.
     pub fn digest(&self, kind: TransferKind, domain: &Domain) -> B256 {
         domain.digest(self.struct_hash(kind))
     }
 
-    /// The same for wallets that show what is signed.
+    /// The typed data, for wallets that show what they sign.
     pub fn typed_data(&self, kind: TransferKind, domain: &Domain) -> TypedData {
         let primary = match kind {
             TransferKind::Transfer => "TransferWithAuthorization",
@@ -86,7 +86,7 @@ impl TransferAuthorization {
     }
 }
 
-/// What stands in a payment header, as what is signed.
+/// Converts the authorization in a payment header to the struct that is signed.
 impl From<&Authorization> for TransferAuthorization {
     fn from(authorization: &Authorization) -> Self {
         Self {
@@ -100,22 +100,22 @@ impl From<&Authorization> for TransferAuthorization {
     }
 }
 
-/// Takes an authorization back, before it is signed.
+/// A cancellation of an authorization, before it is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CancelAuthorization {
-    /// Who gave the authorization.
+    /// The account that signed the authorization.
     pub authorizer: Address,
-    /// Which one.
+    /// The nonce of the authorization.
     pub nonce: B256,
 }
 
 impl CancelAuthorization {
-    /// What the authorizer signs.
+    /// The digest to sign.
     pub fn digest(&self, domain: &Domain) -> B256 {
         domain.digest(keccak256([CANCEL_TYPEHASH, self.authorizer.into_word(), self.nonce].concat()))
     }
 
-    /// The same for wallets that show what is signed.
+    /// The typed data, for wallets that show what they sign.
     pub fn typed_data(&self, domain: &Domain) -> TypedData {
         typed_data(
             domain,

@@ -1,4 +1,4 @@
-//! Signatures and tokens that only the chain can judge.
+//! Signature and token checks that need the chain.
 
 use alloy_primitives::{Address, B256, Bytes};
 use alloy_sol_types::SolCall;
@@ -10,17 +10,17 @@ use crate::Error;
 use crate::abi::{IEIP3009, IERC1271};
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
 
-/// Gas for an account to judge a signature: several keys and a module or two.
+/// Gas for an account to verify a signature: several keys and a module or two.
 pub(crate) const ERC1271_GAS: u64 = 1_000_000;
 
-/// The longest signature that an account is shown. Multi-signature accounts need 65 bytes for each owner.
+/// Maximum length of a signature that is sent to an account. Multi-signature accounts need 65 bytes for each owner.
 const MAX_SIGNATURE_BYTES: usize = 8_192;
 
 /// Checks a signature of an account with or without code.
 ///
-/// An account with code decides alone, by ERC-1271; there is no falling back to recovery, because an account that has lent
-/// itself code (EIP-7702) may have meant to retire its key. An account without code whose signature brings the call that deploys it
-/// (ERC-6492) is deployed in a simulation and asked there. Nothing is sent to the chain.
+/// If the account has code, only ERC-1271 decides; there is no fallback to recovery, because an account with an EIP-7702 delegation
+/// may have meant to retire its key. If the account has no code and the signature contains the call that deploys it
+/// (ERC-6492), the deployment is simulated and the account is asked there. Nothing is sent to the chain.
 pub async fn check_signature(chain: &Chain, account: Address, digest: B256, signature: &[u8]) -> Result<(), Error> {
     if signature.len() > MAX_SIGNATURE_BYTES {
         return Err(SignatureError::Length(signature.len()).into());
@@ -40,7 +40,7 @@ pub async fn check_signature(chain: &Chain, account: Address, digest: B256, sign
         return match simulate_deployed(chain, &wrapped, account, data, gas).await? {
             Simulated::Returned(bytes) if is_agreed_value(&bytes) => Ok(()),
             Simulated::NotDeployed => Err(SignatureError::NotDeployable { account, factory: wrapped.factory }.into()),
-            // A call of an address without code succeeds and returns nothing.
+            // A call to an address without code succeeds and returns nothing.
             Simulated::Returned(bytes) if bytes.is_empty() => {
                 Err(SignatureError::NotDeployable { account, factory: wrapped.factory }.into())
             }
@@ -67,7 +67,7 @@ pub async fn check_domain(chain: &Chain, domain: &Domain) -> Result<(), Error> {
     if got == expected { Ok(()) } else { Err(Error::DomainMismatch { token, expected, got }) }
 }
 
-/// ERC-1271: the selector of the function, left-aligned in one word.
+/// Whether the return data is ERC-1271's magic value: the function's selector, left-aligned in one word.
 pub(crate) fn is_agreed_value(bytes: &[u8]) -> bool {
     const AGREED: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
     bytes

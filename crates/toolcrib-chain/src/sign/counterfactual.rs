@@ -1,7 +1,7 @@
-//! Accounts that are not deployed yet (ERC-6492): what they would do, if the call in their signature had deployed them.
+//! Accounts that are not deployed yet (ERC-6492): simulates a call after the deployment call in their signature.
 //!
-//! One `eth_call` without a recipient runs the factory and then the account, and keeps nothing. It needs no contract on the chain and no
-//! override of the state, so that every node of an EVM chain can do it. Chains that execute other code than the EVM's cannot.
+//! One `eth_call` without a recipient runs the factory and then the account; nothing persists. It needs no contract on the chain and no
+//! state override, so every node of an EVM chain supports it. Chains with another virtual machine do not.
 
 use std::sync::LazyLock;
 
@@ -12,13 +12,13 @@ use toolcrib_x402::erc6492::Wrapped;
 use crate::Error;
 use crate::rpc::{CallOutcome, Chain};
 
-/// Gas for a factory to deploy an account. Common ones take 150,000 to 500,000.
+/// Gas for a factory to deploy an account. Common factories take 150,000 to 500,000.
 pub const DEPLOYMENT_GAS: u64 = 3_000_000;
 
-/// Gas for the simulation itself: the transaction, its calldata, and the result, which a node prices like code.
+/// Gas for the simulation itself: the transaction, its calldata, and the result, which a node charges like deployed code.
 const OVERHEAD_GAS: u64 = 1_000_000;
 
-/// What the second call may return at most; `SimulatedCalls` cuts the rest.
+/// Maximum length of the second call's return data; `SimulatedCalls` truncates the rest.
 const MAX_RETURNED_BYTES: usize = 1_024;
 
 /// The contract that makes both calls in its constructor.
@@ -27,7 +27,7 @@ static SIMULATED_CALLS: LazyLock<Bytes> = LazyLock::new(|| {
     toolcrib_contracts::artifact("SimulatedCalls").map_or_else(Bytes::new, |artifact| artifact.init_code(&[]))
 });
 
-/// What a call does in a simulation in which an account was deployed first.
+/// The result of a call in a simulation after the account's deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Simulated {
     /// The factory call fails.
@@ -39,7 +39,7 @@ pub enum Simulated {
 }
 
 /// Simulates the factory call of a wrapped signature and then a call of `to` with `data`, with at most `gas` for both. Nothing is sent to
-/// the chain, and nothing that the factory does outlasts the simulation.
+/// the chain, and no state change persists.
 pub async fn simulate_deployed(
     chain: &Chain,
     wrapped: &Wrapped<'_>,

@@ -1,6 +1,6 @@
 //! Digests and signatures: EIP-191, EIP-712, EIP-3009, `AccessProof`, strict recovery, ERC-1271, ERC-6492.
 //!
-//! Everything here works without a node except the functions that take a chain. Domain separators are computed once and kept.
+//! Only the functions that take a chain need a node. Domain separators are computed once and cached.
 
 use alloy_primitives::{Address, B256, U256, eip191_hash_message, keccak256};
 
@@ -63,7 +63,7 @@ impl Domain {
         self.chain_id
     }
 
-    /// The contract that checks.
+    /// The verifying contract.
     pub const fn contract(&self) -> Address {
         self.contract
     }
@@ -73,7 +73,7 @@ impl Domain {
         self.separator
     }
 
-    /// The digest of a structure in this domain.
+    /// The digest of a struct hash in this domain.
     pub fn digest(&self, structure: B256) -> B256 {
         let mut bytes = [0; 66];
         bytes[..2].copy_from_slice(&[0x19, 0x01]);
@@ -82,7 +82,7 @@ impl Domain {
         keccak256(bytes)
     }
 
-    /// The domain as wallets show it.
+    /// The domain as JSON typed data.
     fn json(&self) -> serde_json::Value {
         serde_json::json!({
             "name": self.name,
@@ -96,7 +96,7 @@ impl Domain {
 /// `EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)`.
 const DOMAIN_TYPEHASH: B256 = alloy_primitives::b256!("8b73c3c69bb8fe3d512ecc4cf759cc79239f7b179b0ffacaa9a75d522b39400f");
 
-/// Typed data in the form that wallets take, from fields given as (name, Solidity type, value).
+/// JSON typed data for wallets, from fields given as (name, Solidity type, value).
 fn typed_data(domain: &Domain, primary: &str, fields: &[(&str, &str, serde_json::Value)]) -> alloy_dyn_abi::TypedData {
     use serde_json::{Map, Value, json};
     let types: Vec<_> = fields.iter().map(|(name, kind, _)| json!({ "name": name, "type": kind })).collect();

@@ -1,4 +1,4 @@
-//! Signatures that are taken: exactly one encoding for each.
+//! Strict signatures: exactly one accepted encoding for each.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use toolcrib_core::agent::signing::{AgentSignature, SignatureFault};
 use toolcrib_core::codes::{self, Code};
 use toolcrib_x402::erc6492::{self, WrapperFault};
 
-/// Why a signature is not accepted.
+/// Why a signature is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignatureError {
-    /// Not 65 bytes.
+    /// Its length is not 65 bytes.
     #[error("the signature has {0} bytes, expected 65")]
     Length(usize),
     /// The last byte is not 0, 1, 27 or 28.
@@ -23,24 +23,24 @@ pub enum SignatureError {
     /// r or s is zero or too large.
     #[error("r or s of the signature is zero or not below the curve order")]
     Range,
-    /// No key can have made it.
+    /// No public key can be recovered from it.
     #[error("no public key can be recovered from the signature")]
     Unrecoverable,
-    /// Somebody else made it, or it covers other data.
+    /// It was made by another account, or for other data.
     #[error("the signature was made by {got}, expected {expected}")]
     WrongSigner {
-        /// Who should have signed.
+        /// The expected signer.
         expected: Address,
-        /// Whose it is.
+        /// The recovered signer.
         got: Address,
     },
-    /// A signature of an account that is not deployed (ERC-6492), where no node simulates the deployment.
+    /// A signature of an account that is not deployed (ERC-6492), without a node to simulate the deployment.
     #[error("signatures of accounts that are not deployed (ERC-6492) are not enabled")]
     Undeployed,
-    /// The wrapper of a signature of an account that is not deployed cannot be read.
+    /// The ERC-6492 wrapper of a signature does not decode.
     #[error("{0}")]
     Wrapper(WrapperFault),
-    /// The factory call in the wrapper leaves no contract at the account's address.
+    /// The factory call in the wrapper does not deploy a contract at the account's address.
     #[error("the factory {factory} does not deploy {account}")]
     NotDeployable {
         /// The account.
@@ -48,7 +48,7 @@ pub enum SignatureError {
         /// The factory that the signature names.
         factory: Address,
     },
-    /// The account's contract does not accept it (ERC-1271).
+    /// The account's contract rejects it (ERC-1271).
     #[error("the contract account {account} rejected the signature (ERC-1271)")]
     Contract {
         /// The account.
@@ -57,7 +57,7 @@ pub enum SignatureError {
 }
 
 impl SignatureError {
-    /// The code of the vocabulary.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         use codes::chain;
         match self {
@@ -75,9 +75,9 @@ impl SignatureError {
     }
 }
 
-/// A signature of 65 bytes with low s, r and s in range, and v of 0, 1, 27 or 28.
+/// A 65-byte signature with low s, r and s in range, and v of 0, 1, 27 or 28.
 ///
-/// Two of these are equal when they are the same signature, whichever way v is written.
+/// Two values are equal if they are the same signature, with either encoding of v.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StrictSignature {
     r: [u8; 32],
@@ -86,7 +86,7 @@ pub struct StrictSignature {
 }
 
 impl StrictSignature {
-    /// Takes r, s and v.
+    /// Parses r, s and v.
     pub fn from_slice(bytes: &[u8]) -> Result<Self, SignatureError> {
         if erc6492::is_wrapped(bytes) {
             return Err(SignatureError::Undeployed);
@@ -95,12 +95,12 @@ impl StrictSignature {
         AgentSignature::from_bytes(bytes).map(Self::from).map_err(|fault| match fault {
             SignatureFault::V(v) => SignatureError::V(v),
             SignatureFault::HighS => SignatureError::HighS,
-            // The bytes are there, so this is the only other fault.
+            // The length was checked, so the range is the only remaining error.
             _ => SignatureError::Range,
         })
     }
 
-    /// The one encoding to send on: v is 27 or 28.
+    /// The canonical encoding, to send: v is 27 or 28.
     pub fn canonical(&self) -> [u8; 65] {
         let mut bytes = [0; 65];
         bytes[..32].copy_from_slice(&self.r);
@@ -109,12 +109,12 @@ impl StrictSignature {
         bytes
     }
 
-    /// The x coordinate of the signer's point.
+    /// r: the x coordinate of the ephemeral public key.
     pub const fn r(&self) -> B256 {
         B256::new(self.r)
     }
 
-    /// The proof.
+    /// s: the proof.
     pub const fn s(&self) -> B256 {
         B256::new(self.s)
     }
@@ -124,14 +124,14 @@ impl StrictSignature {
         27 + self.y_is_odd as u8
     }
 
-    /// Whose signature over this digest it is.
+    /// Recovers the signer of this digest.
     pub fn recover(&self, digest: B256) -> Result<Address, SignatureError> {
         Signature::new(U256::from_be_bytes(self.r), U256::from_be_bytes(self.s), self.y_is_odd)
             .recover_address_from_prehash(&digest)
             .map_err(|_| SignatureError::Unrecoverable)
     }
 
-    /// Holds the signer against an account without code.
+    /// Checks that an account without code is the signer.
     pub fn check(&self, digest: B256, expected: Address) -> Result<(), SignatureError> {
         let got = self.recover(digest)?;
         if got == expected && !got.is_zero() { Ok(()) } else { Err(SignatureError::WrongSigner { expected, got }) }

@@ -37,7 +37,7 @@ fn typehashes_are_the_hashes_of_their_types() {
 
 #[test]
 fn the_separator_of_usdc_on_ethereum_is_the_deployed_one() {
-    // As USDC itself answers DOMAIN_SEPARATOR() on chain 1.
+    // The value that USDC returns from DOMAIN_SEPARATOR() on chain 1.
     let domain = Network::find("1").expect("listed").usdc.expect("has USDC").domain(1);
     assert_eq!(domain.separator(), b256!("06c37168a7db5138defc7866392bb87a741f9b3d104deb5094588ce041cae335"));
 }
@@ -135,7 +135,7 @@ fn a_signature_proves_its_signer_and_its_data() {
 
 #[test]
 fn an_r_without_a_point_belongs_to_nobody() {
-    // 5 is the x coordinate of no point of secp256k1.
+    // 5 is not the x coordinate of any point of secp256k1.
     let mut bytes = [0; 65];
     (bytes[31], bytes[63], bytes[64]) = (5, 1, 27);
     let signature = StrictSignature::from_slice(&bytes).expect("well-formed");

@@ -14,19 +14,19 @@ use zeroize::Zeroizing;
 
 use super::{LocalWallet, Secret, Wallet, WalletError};
 
-/// The largest keystore file that is read. Real ones have 500 bytes.
+/// Maximum size of a keystore file. Real ones have 500 bytes.
 const MAX_FILE_BYTES: u64 = 65_536;
 
-/// The most memory that a file may ask scrypt for: 128 bytes times n times r. Twice the usual, which is 256 MiB.
+/// Maximum memory that a file may request for scrypt: 128 bytes times n times r. Twice the usual 256 MiB.
 const MAX_SCRYPT_BYTES: u64 = 512 << 20;
 
-/// The most work that a file may ask scrypt for, as n times r times p. Eight times the usual.
+/// Maximum work that a file may request for scrypt, as n times r times p. Eight times the usual.
 const MAX_SCRYPT_WORK: u64 = 8 << 21;
 
-/// The most rounds that a file may ask PBKDF2 for. Forty times the usual.
+/// Maximum number of PBKDF2 rounds that a file may request. Forty times the usual.
 const MAX_PBKDF2_ROUNDS: u32 = 10_000_000;
 
-/// Fewer rounds than this protect nothing.
+/// Minimum number of PBKDF2 rounds. Fewer protect nothing.
 const MIN_PBKDF2_ROUNDS: u32 = 1_000;
 
 /// A folder of key files.
@@ -35,18 +35,18 @@ pub struct Keystore {
     folder: PathBuf,
 }
 
-/// A key file, without its key.
+/// A key file without its decrypted key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeystoreEntry {
     /// The name of the file.
     pub name: String,
-    /// The account that the file says it holds. Not proven until it is opened.
+    /// The account in the file. Not verified until the file is opened.
     pub address: Option<Address>,
-    /// Whether other users of the machine can read the file.
+    /// Whether other users of the computer can read the file.
     pub is_readable_by_others: bool,
 }
 
-/// How much work opening a file is: scrypt with r = 8 and p = 1.
+/// The key derivation's work factor: scrypt with r = 8 and p = 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     log_n: u8,
@@ -71,12 +71,12 @@ impl Keystore {
         &self.folder
     }
 
-    /// Makes a new key and writes it encrypted.
+    /// Generates a new key and writes it encrypted.
     pub fn create(&self, name: &str, password: &Secret, cost: Cost) -> Result<LocalWallet, WalletError> {
         self.import(name, LocalWallet::random()?, password, cost)
     }
 
-    /// Whether a wallet of this name can be made: the name is one, and there is none of it.
+    /// Checks that a wallet with this name can be created: the name is valid and not in use.
     pub fn check_new(&self, name: &str) -> Result<(), WalletError> {
         match fs::symlink_metadata(self.path(name)?) {
             Ok(_) => Err(WalletError::Exists { name: name.to_owned() }),
@@ -84,7 +84,7 @@ impl Keystore {
         }
     }
 
-    /// The address that a wallet's file states, without opening it; `None` if it states none. Opening compares it with the key.
+    /// The address in a wallet's file, without opening it; `None` if the file has none. Opening compares it with the key.
     pub fn address_of(&self, name: &str) -> Result<Option<Address>, WalletError> {
         let missing = || WalletError::NotFound { name: name.to_owned() };
         let stated = name.parse::<Address>().ok();
@@ -104,7 +104,7 @@ impl Keystore {
         Ok(wallet.described(format!("keystore {name}")))
     }
 
-    /// The files of the folder that are keystores, by name.
+    /// The keystore files of the folder, by name.
     pub fn list(&self) -> Result<Vec<KeystoreEntry>, WalletError> {
         let folder = match fs::read_dir(&self.folder) {
             Ok(folder) => folder,
@@ -115,7 +115,7 @@ impl Keystore {
         for file in folder {
             let file = file?;
             let Ok(name) = file.file_name().into_string() else { continue };
-            // Files that cannot be read or are something else are none of ours.
+            // Skip files that cannot be read or are not keystores.
             if check_name(&name).is_err() || !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
                 continue;
             }
@@ -130,7 +130,7 @@ impl Keystore {
         Ok(entries)
     }
 
-    /// Opens a file by its name, or by the address that it states.
+    /// Opens a file by its name, or by the address in it.
     pub fn open(&self, name: &str, password: &Secret) -> Result<LocalWallet, WalletError> {
         let name = match name.parse::<Address>() {
             Ok(address) => {
@@ -148,7 +148,7 @@ impl Keystore {
         Ok(self.folder.join(name))
     }
 
-    /// Writes a file that only its owner can read, whole or not at all, and never over another one.
+    /// Writes a file that only its owner can read, atomically, without overwriting another one.
     fn write_new(&self, path: &Path, name: &str, bytes: &[u8]) -> Result<(), WalletError> {
         create_private_folder(&self.folder)?;
         AtomicFile::new(path).create(bytes).map_err(|error| match error.kind() {
@@ -158,7 +158,7 @@ impl Keystore {
     }
 }
 
-/// The file, with names as the standard has them.
+/// The file's JSON, with field names as in the standard.
 #[derive(Deserialize, Serialize)]
 struct Envelope {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -272,7 +272,7 @@ impl Kdf {
     }
 }
 
-/// The text of a new key file.
+/// Encrypts a key and returns the text of its file.
 fn seal(wallet: &LocalWallet, password: &Secret, cost: Cost) -> Result<String, WalletError> {
     let mut random = [0_u8; 64];
     getrandom::fill(&mut random)
@@ -300,7 +300,7 @@ fn seal(wallet: &LocalWallet, password: &Secret, cost: Cost) -> Result<String, W
     serde_json::to_string_pretty(&envelope).map_err(|error| WalletError::Io { source: error.into() })
 }
 
-/// Encrypts or decrypts, which is the same.
+/// Encrypts or decrypts (AES-CTR), which is the same operation.
 fn apply(derived: &[u8; 32], iv: &[u8; 16], key: &mut [u8; 32]) {
     let mut half = Zeroizing::new([0_u8; 16]);
     half.copy_from_slice(&derived[..16]);

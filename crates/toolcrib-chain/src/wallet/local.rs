@@ -1,4 +1,4 @@
-//! A key in this process.
+//! A wallet with its key in this process.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use super::{Cleared, Secret, Wallet, WalletError};
 use crate::sign::StrictSignature;
 
-/// Where wallets keep the first account of a phrase.
+/// The standard derivation path of a recovery phrase's first account.
 pub const DEFAULT_PATH: &str = "m/44'/60'/0'/0/0";
 
 /// A wallet whose key is in memory. The key is wiped when it is dropped.
@@ -21,7 +21,7 @@ pub struct LocalWallet {
 }
 
 impl LocalWallet {
-    /// A key in hexadecimal digits, with or without `0x`.
+    /// A wallet from a key in hexadecimal digits, with or without `0x`.
     pub fn from_key(key: &Secret, place: &str) -> Result<Self, WalletError> {
         let bad = || WalletError::BadKey { place: place.to_owned() };
         let text = key.expose().trim();
@@ -31,17 +31,17 @@ impl LocalWallet {
         Self::from_bytes(&bytes, place)
     }
 
-    /// A key from an environment variable.
+    /// A wallet from a key in an environment variable.
     pub fn from_env(name: &str) -> Result<Self, WalletError> {
         Self::from_key(&Secret::from_env(name)?, &format!("environment variable {name}"))
     }
 
-    /// A key from a file descriptor.
+    /// A wallet from a key that is read from a file descriptor.
     pub fn from_fd(number: u32) -> Result<Self, WalletError> {
         Self::from_key(&Secret::from_fd(number)?, &format!("file descriptor {number}"))
     }
 
-    /// The account of a recovery phrase at a path, [`DEFAULT_PATH`] unless told otherwise.
+    /// The account of a recovery phrase at a derivation path, by default [`DEFAULT_PATH`].
     pub fn from_mnemonic(phrase: &Secret, path: Option<&str>) -> Result<Self, WalletError> {
         let path = path.unwrap_or(DEFAULT_PATH);
         let builder = MnemonicBuilder::<English>::default().phrase(phrase.expose().trim());
@@ -56,10 +56,10 @@ impl LocalWallet {
         Ok(Self { description: format!("development account {index}"), ..wallet })
     }
 
-    /// A new key from the operating system's randomness.
+    /// A new key from the operating system's random number generator.
     pub fn random() -> Result<Self, WalletError> {
         let mut bytes = Zeroizing::new([0_u8; 32]);
-        // One in 2^128 tries is not below the order of the curve.
+        // With a probability of 1 in 2^128, the value is not below the order of the curve.
         getrandom::fill(&mut bytes[..])
             .map_err(|_| WalletError::NoKey { place: "the operating system returned no random bytes".to_owned() })?;
         Self::from_bytes(&bytes, "new key")

@@ -1,7 +1,7 @@
-//! Wallets: whoever can sign.
+//! Wallets: signers for one account each.
 //!
-//! A wallet signs only with a [`Cleared`] in hand, which only [`Scope::clear`] makes; that is the one place where the rule
-//! about development chains is kept. The trait is async, so that a wallet may be another machine.
+//! A wallet signs only with a [`Cleared`], which only [`Scope::clear`] creates; the rule about development chains is enforced
+//! there and nowhere else. The trait is async, so that a wallet may be another device.
 
 use std::fmt;
 
@@ -25,24 +25,24 @@ pub use keystore::{Cost, Keystore, KeystoreEntry};
 pub use local::{DEFAULT_PATH, LocalWallet};
 pub use secret::Secret;
 
-/// Whoever can sign for one account.
+/// A signer for one account.
 #[async_trait]
 pub trait Wallet: fmt::Debug + Send + Sync {
     /// The account.
     fn address(&self) -> Address;
 
-    /// What it is and where it keeps its key, for people. Never a secret.
+    /// What the wallet is and where it stores its key, for display. Never a secret.
     fn description(&self) -> String;
 
-    /// Signs 32 bytes as they are. Wallets that want to see what they sign refuse this.
+    /// Signs a digest of 32 bytes. Wallets that need to see what they sign return an error.
     async fn sign_digest(&self, digest: B256, cleared: Cleared) -> Result<StrictSignature, WalletError>;
 
-    /// Signs a text by EIP-191.
+    /// Signs a message by EIP-191.
     async fn sign_message(&self, message: &[u8], cleared: Cleared) -> Result<StrictSignature, WalletError> {
         self.sign_digest(eip191_hash_message(message), cleared).await
     }
 
-    /// Signs typed data by EIP-712. Its chain is that of the leave, and a wallet that overrides this checks it too.
+    /// Signs typed data by EIP-712. Its chain id must be that of the permission; wallets that override this must check it too.
     async fn sign_typed_data(&self, data: &TypedData, cleared: Cleared) -> Result<StrictSignature, WalletError> {
         let absurd = |_| WalletError::Refused { reason: "no chain has the chain id of the typed data".to_owned() };
         cleared.check_chain(data.domain.chain_id.map(u64::try_from).transpose().map_err(absurd)?)?;
@@ -51,14 +51,14 @@ pub trait Wallet: fmt::Debug + Send + Sync {
         self.sign_digest(digest, cleared).await
     }
 
-    /// Signs a transaction for the chain of the leave.
+    /// Signs a transaction for the chain of the permission.
     async fn sign_transaction(&self, transaction: &TypedTransaction, cleared: Cleared) -> Result<StrictSignature, WalletError> {
         cleared.check_chain(transaction.chain_id())?;
         self.sign_digest(transaction.signature_hash(), cleared).await
     }
 }
 
-/// Where a signature will be valid: a place and, unless it is a document, a chain.
+/// Where a signature will be valid: the kind of place and, except for documents, the chain id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
     place: Place,
@@ -68,17 +68,17 @@ pub struct Scope {
 /// What kind of chain a signature is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// A chain that people use, reached as such.
+    /// A public chain.
     Public,
-    /// The throw-away chain 31337.
+    /// The local development chain 31337.
     Development,
-    /// A throw-away chain that carries the number of a public one: what is signed there is valid on the real chain too.
+    /// A local development chain with the chain id of a public one: signatures for it are also valid on the real chain.
     Impersonated,
-    /// No chain at all.
+    /// A document, which belongs to no chain.
     Document,
 }
 
-/// Leave to sign once. Made by [`Scope::clear`] only, for one account and one chain.
+/// Permission to sign once. Created only by [`Scope::clear`], for one account and one chain.
 #[derive(Debug)]
 pub struct Cleared {
     address: Address,
@@ -103,11 +103,11 @@ impl Cleared {
 }
 
 impl Scope {
-    /// Documents, which are valid everywhere alike.
+    /// Documents, whose signatures are valid everywhere.
     pub const DOCUMENT: Self = Self { place: Place::Document, chain_id: None };
 
-    /// Finds out where a chain's signatures are valid. A node that calls itself a development node, and an unknown one on this
-    /// machine, is not the real chain.
+    /// Determines where a chain's signatures are valid. A node that identifies itself as a development node, and an unknown one on this
+    /// computer, is not the real chain.
     pub async fn of(chain: &Chain) -> Result<Self, Error> {
         let chain_id = chain.chain_id();
         if chain_id == LOCAL_CHAIN_ID {
@@ -124,13 +124,13 @@ impl Scope {
         Ok(Self { place: Self::from_version(&version, chain.is_loopback()), chain_id: Some(chain_id) })
     }
 
-    /// A chain that no node is asked about, such as that of a payment. Whoever has a node uses [`Self::of`].
+    /// A chain that is used without a node, such as that of a payment. If you have a node, use [`Self::of`].
     pub const fn offline(chain_id: u64) -> Self {
         let place = if chain_id == LOCAL_CHAIN_ID { Place::Development } else { Place::Public };
         Self { place, chain_id: Some(chain_id) }
     }
 
-    /// A throw-away chain with this number, said by whoever started it.
+    /// A local development chain with this chain id, as stated by the program that started it.
     pub const fn impersonated(chain_id: u64) -> Self {
         if chain_id == LOCAL_CHAIN_ID {
             Self::offline(chain_id)
@@ -139,12 +139,12 @@ impl Scope {
         }
     }
 
-    /// The kind of chain.
+    /// The kind of place.
     pub const fn place(self) -> Place {
         self.place
     }
 
-    /// Gives leave to sign, or refuses.
+    /// Returns a permission to sign, or an error.
     pub fn clear(self, wallet: &dyn Wallet) -> Result<Cleared, WalletError> {
         let address = wallet.address();
         if self.place == Place::Impersonated && !DEV_ACCOUNTS.contains(&address) {
@@ -157,9 +157,9 @@ impl Scope {
     }
 
     fn from_version(version: &str, is_loopback: bool) -> Place {
-        /// Names that throw-away chains give themselves.
+        /// Names in the client versions of development nodes.
         const DEVELOPMENT: [&str; 6] = ["anvil", "hardhat", "ganache", "toolcrib", "tenderly", "evm_rs"];
-        /// Names of programs that follow real chains.
+        /// Names in the client versions of nodes of real chains.
         const REAL: [&str; 9] = ["geth", "reth", "erigon", "nethermind", "besu", "bor", "monad", "nitro", "zksync"];
         if DEVELOPMENT.iter().any(|name| version.contains(name)) {
             return Place::Impersonated;
@@ -168,7 +168,7 @@ impl Scope {
     }
 }
 
-/// The ten accounts of `test test test test test test test test test test test junk`. Everybody has their keys.
+/// The ten accounts of `test test test test test test test test test test test junk`. Their keys are public.
 pub const DEV_ACCOUNTS: [Address; 10] = [
     address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266"),
     address!("70997970C51812dc3A010C7d01b50e0d17dc79C8"),
@@ -185,107 +185,107 @@ pub const DEV_ACCOUNTS: [Address; 10] = [
 /// The phrase of the development accounts.
 pub const DEV_MNEMONIC: &str = "test test test test test test test test test test test junk";
 
-/// Why a wallet is not there or did not sign. No variant holds a secret.
+/// Why a wallet is unavailable or did not sign. No variant holds a secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WalletError {
     /// The key is missing.
     #[error("no key found: {place}")]
     NoKey {
-        /// Where it should be.
+        /// Where it was expected.
         place: String,
     },
-    /// The key is no key.
+    /// Not a valid key.
     #[error("the key from {place} is not valid")]
     BadKey {
         /// Where it came from.
         place: String,
     },
-    /// The phrase is no phrase.
+    /// Not a valid recovery phrase.
     #[error("the recovery phrase is not valid")]
     BadMnemonic,
-    /// The derivation path is none.
+    /// Not a valid derivation path.
     #[error("the derivation path is not valid")]
     BadPath,
-    /// The file is no keystore.
+    /// Not a keystore file.
     #[error("the keystore {name} is not valid: {reason}")]
     KeystoreMalformed {
-        /// Which one.
+        /// The name of the file.
         name: String,
-        /// What is wrong.
+        /// What is wrong with it.
         reason: &'static str,
     },
-    /// The file asks for too much or too little work.
+    /// The file requests too much or too little work for key derivation.
     #[error("the key derivation cost of the keystore {name} is out of range: {what}")]
     KeystoreCost {
-        /// Which one.
+        /// The name of the file.
         name: String,
-        /// What it asks for.
+        /// The parameter.
         what: &'static str,
     },
-    /// The checksum does not match.
+    /// The password is wrong: the checksum does not match.
     #[error("the password does not open the keystore {name}")]
     WrongPassword {
-        /// Which one.
+        /// The name of the file.
         name: String,
     },
     /// The password is empty.
     #[error("the password is empty")]
     WeakPassword,
-    /// The file names another account than its key.
+    /// The file's address is not that of its key.
     #[error("the keystore {name} states the address {stated}, but its key belongs to {actual}")]
     KeystoreAddress {
-        /// Which one.
+        /// The name of the file.
         name: String,
-        /// In the file.
+        /// The address in the file.
         stated: Address,
-        /// Of the key.
+        /// The address of the key.
         actual: Address,
     },
-    /// Nothing is overwritten.
+    /// A file with this name exists and is not overwritten.
     #[error("a wallet named {name} already exists")]
     Exists {
         /// The name.
         name: String,
     },
-    /// No such wallet.
+    /// There is no such wallet.
     #[error("no wallet is named {name}")]
     NotFound {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
-    /// The name cannot be a file name.
+    /// The name is not a valid file name.
     #[error("the wallet name is not valid")]
     BadName,
-    /// The operating system refused.
+    /// An I/O error.
     #[error("the keystore cannot be read or written: {source}")]
     Io {
-        /// Its words.
+        /// The operating system's error.
         #[from]
         source: std::io::Error,
     },
-    /// Only development accounts sign here.
+    /// Only development accounts may sign here.
     #[error("{address} may not sign on a local chain with a public chain id; only the ten development accounts may")]
     DevChain {
-        /// Who wanted to sign.
+        /// The account that was to sign.
         address: Address,
     },
-    /// Everybody has this key.
+    /// The key is published, so it is not used on public chains.
     #[error("the key of {address} is public; it may sign on development chains only")]
     PublishedKey {
-        /// Who wanted to sign.
+        /// The account that was to sign.
         address: Address,
     },
-    /// The wallet said no.
+    /// The wallet refused to sign.
     #[error("the wallet did not sign: {reason}")]
     Refused {
-        /// Its words.
+        /// Its message.
         reason: String,
     },
 }
 
 impl WalletError {
-    /// The code of the vocabulary.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         use codes::wallet;
         match self {

@@ -7,7 +7,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::WalletError;
 
-/// The most bytes of a secret that is read: a phrase of 24 words has less than 300.
+/// Maximum length of a secret: a phrase of 24 words has less than 300 bytes.
 const MAX_SECRET_BYTES: u64 = 4_096;
 
 /// A key, phrase or password. Wiped when dropped; `Debug` shows nothing.
@@ -15,7 +15,7 @@ const MAX_SECRET_BYTES: u64 = 4_096;
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Takes a text over. The caller's copies are the caller's to wipe.
+    /// Takes ownership of a text. The caller wipes its own copies.
     pub fn new(text: String) -> Self {
         Self(Zeroizing::new(text))
     }
@@ -35,9 +35,9 @@ impl Secret {
         Self::from_reader(file, &format!("file descriptor {number}"))
     }
 
-    /// Reads to the end, and leaves out the line break there.
+    /// Reads to the end, and removes the line break there.
     pub fn from_reader(reader: impl Read, place: &str) -> Result<Self, WalletError> {
-        // Room for all of it at once: a buffer that grows leaves copies behind.
+        // Allocate the maximum at once: a buffer that grows leaves copies behind.
         let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_SECRET_BYTES as usize + 1));
         reader.take(MAX_SECRET_BYTES + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MAX_SECRET_BYTES {
@@ -58,7 +58,7 @@ impl Secret {
         }
     }
 
-    /// The text itself.
+    /// The secret text.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -10,7 +10,7 @@ const EXAMPLE_PBKDF2: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams"
 "prf":"hmac-sha256","salt":"ae3cd4e7013836a3df6bd7241b12db061dbe2c6785853cce422d148a624ce0bd"},
 "mac":"517ead924a9d0dc3124507e3393d175ce3ff7c1e96529c6c555ce9e51205e9b2"},"id":"3198bc9c-6672-5ab3-d995-4942343ae5b6","version":3}"#;
 
-/// Made with Python's hashlib and pycryptodome. The counter runs over its last byte, so its width shows.
+/// Made with Python's hashlib and pycryptodome. The counter overflows its last byte, so that its width matters.
 const EXAMPLE_SCRYPT: &str = r#"{"crypto":{"cipher":"aes-128-ctr","cipherparams":{"iv":"fffffffffffffffffffffffffffffffe"},
 "ciphertext":"94b4ac40ab7a311268bd5afb997a0e0c66417b4fa3679c81a125a6d04fafdc01","kdf":"scrypt","kdfparams":{"dklen":32,"n":8192,"r":8,
 "p":2,"salt":"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"},
@@ -162,7 +162,7 @@ fn hostile_keystores_cost_nothing() {
     check(&n("9223372036854775808"), "wallet.keystore_cost");
     check(&n("8193"), "wallet.keystore_malformed");
     check(&n("0"), "wallet.keystore_malformed");
-    // RFC 7914 §6: n is below 2^(16 r). The example of the definition of keystores breaks this with r = 1.
+    // RFC 7914 §6: n is below 2^(16 r). The keystore definition's example violates this with r = 1.
     check(&n("262144").replace("\"r\":8", "\"r\":1"), "wallet.keystore_malformed");
     check(&EXAMPLE_SCRYPT.replace("\"r\":8", "\"r\":4294967295"), "wallet.keystore_cost");
     check(&EXAMPLE_SCRYPT.replace("\"p\":2", "\"p\":4294967295"), "wallet.keystore_cost");
@@ -204,7 +204,7 @@ async fn a_local_chain_with_a_public_number_takes_development_accounts_only() {
         assert_eq!(code(scope.clear(&development)), "ok");
     }
     let cleared = impersonated.clear(&development).expect("one of the ten");
-    // Leave for one account is no leave for another.
+    // Permission for one account does not permit another.
     let cleared_for_other = own.sign_digest(B256::ZERO, cleared).await;
     assert_eq!(code(cleared_for_other), "wallet.refused");
     let cleared = impersonated.clear(&development).expect("one of the ten");

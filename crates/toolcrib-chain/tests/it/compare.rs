@@ -1,4 +1,4 @@
-//! What a registry's state, its logs and its receipts say about the same tools, on real nodes.
+//! State, logs and receipts of a registry agree about the same tools, on real nodes.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn digests_and_receipts_agree_with_single_reads() {
             assert_eq!(state_digest(id, &state), *digest, "{id} {state:?}");
         }
         assert!(matches!(registry.tool_at(U256::from(6), block).await.expect("a state"), ToolState::NotFound));
-        // In the past it was another.
+        // An old block has another state.
         let old = registry.state_digests_at(U256::from(1), 1, before).await.expect("an answer").expect("digests");
         assert_ne!(old[0], digests[0]);
         assert_eq!(registry.tool_count_at(before).await.expect("a count"), U256::from(5));

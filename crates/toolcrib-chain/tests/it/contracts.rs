@@ -1,4 +1,4 @@
-//! The whole life of a tool, and every predicate, on a real node with the real contracts.
+//! A tool's whole life cycle, and every predicate, with the real contracts on a real node.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ struct World {
     creator: LocalWallet,
 }
 
-/// Arguments of a token's constructor.
+/// Constructor arguments of a token.
 fn named() -> Vec<u8> {
     ("Test", "T").abi_encode_params()
 }
@@ -56,13 +56,13 @@ impl World {
         self.chain.send(&self.creator, &call, Duration::from_secs(20)).await.expect("mined");
     }
 
-    /// Registers a tool that a predicate guards.
+    /// Registers a tool with a predicate.
     async fn tool(&self, predicate: Option<Address>) -> U256 {
         self.write(self.registry.register("https://tools.example/x", B256::repeat_byte(1), predicate)).await;
         self.registry.tool_count().await.expect("a number")
     }
 
-    /// A predicate that belongs to the registry.
+    /// Deploys a predicate that is bound to the registry.
     async fn predicate(&self, name: &str) -> Address {
         deploy(&self.chain, name, &self.registry.address().abi_encode()).await
     }
@@ -71,7 +71,7 @@ impl World {
         self.registry.access(id, account, data).await.expect("an answer")
     }
 
-    /// A call to a function of a test contract that the bindings do not have.
+    /// Calls a function of a test contract that is missing in the bindings.
     async fn call(&self, to: Address, signature: &str, arguments: Vec<u8>) {
         let selector = &alloy_primitives::keccak256(signature)[..4];
         send(&self.chain, Some(to), [selector, &arguments].concat().into()).await;
@@ -178,8 +178,8 @@ async fn a_signed_proof_opens_the_door_for_its_signer_only_on(world: World) {
     assert_eq!(world.meanings(address, id).await, [Meaning::AccessProof { verifier: address }]);
 }
 
-// Ids are the same in every registry. A proof for a tool of one does not open the tool of another that points at the same predicate,
-// and nothing is signed for the predicate of another registry.
+// All registries use the same ids. A proof for one registry's tool is not valid for another registry's tool with the same predicate,
+// and nothing is signed for a predicate of another registry.
 // req: PRED-020
 #[tokio::test]
 async fn a_proof_for_one_registry_is_worth_nothing_in_another() {
@@ -209,18 +209,18 @@ async fn a_proof_for_one_registry_is_worth_nothing_in_another_on(world: World) {
     assert_eq!(found.code().id(), "predicate.other_registry", "{found}");
     assert!(found.to_string().contains(&world.registry.address().to_string()), "{found}");
 
-    // The other direction: a tool of the other registry must not get a signature that is good in the first.
+    // The other direction: no signature for the other registry's tool that would be valid in the first.
     let error = predicate.challenge(&other, id, HOLDER, deadline).await.expect_err("another registry");
     assert_eq!(error.code().id(), "predicate.other_registry", "{error}");
     check_registry(&world.registry, address).await.expect("its own");
     let error = check_registry(&other, address).await.expect_err("another registry");
     assert_eq!(error.code().id(), "predicate.other_registry", "{error}");
-    // A predicate that states no registry is bound to none.
+    // A predicate that states no registry is not bound to any.
     let unbound = deploy(&world.chain, "DenyAllPredicate", &[]).await;
     let unbound = AccessProofPredicate::new(world.chain.clone(), unbound);
     let error = unbound.challenge(&world.registry, id, HOLDER, deadline).await.expect_err("bound to nothing");
     assert_eq!(error.code().id(), "predicate.unbound_proof", "{error}");
-    // A contract that gives one answer to every question states no registry either, however much it looks like an address.
+    // A contract with the same answer to every call states no registry either, even if the answer looks like an address.
     let parrot = Address::repeat_byte(0x55);
     set_code(&world.chain, parrot, &[0x60, 7, 0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3]).await;
     assert_eq!(registry_of(&world.chain, parrot).await.expect("an answer"), None);
@@ -277,7 +277,7 @@ async fn a_list_opens_the_door_for_those_on_it_on(world: World) {
     assert!(error.to_string().contains("CallerIsNotToolCreator"), "{error}");
 }
 
-/// Two registries on one chain. What serves one of them is refused for the other; what names none is taken by both.
+/// Two registries on one chain: a predicate bound to one is refused for the other, and an unbound predicate is accepted for both.
 #[tokio::test]
 async fn a_predicate_is_bound_to_the_registry_that_it_states() {
     for world in World::each().await {
@@ -290,7 +290,7 @@ async fn a_predicate_is_bound_to_the_registry_that_it_states() {
         assert!(message.contains(&world.registry.address().to_string()), "{message}");
         assert!(message.contains(&other.address().to_string()) && message.contains(&ours.to_string()), "{message}");
         let unbound = deploy(&world.chain, "DenyAllPredicate", &[]).await;
-        // PUSH1 1; PUSH1 0; MSTORE; PUSH1 32; PUSH1 0; RETURN: the same to every question, so also to REGISTRY().
+        // PUSH1 1; PUSH1 0; MSTORE; PUSH1 32; PUSH1 0; RETURN: the same answer to every call, including REGISTRY().
         let fallback = Address::repeat_byte(0x21);
         set_code(&world.chain, fallback, &[0x60, 1, 0x60, 0, 0x52, 0x60, 32, 0x60, 0, 0xf3]).await;
         // INVALID uses up all gas.
@@ -437,7 +437,7 @@ async fn subscribers_and_owners_of_traits_are_let_in_on(world: World) {
     assert_eq!(world.meanings(on_trait, id).await, [meaning]);
 }
 
-// ERC-1271 accounts decide for themselves; the token's domain is compared with ours.
+// ERC-1271 accounts verify their own signatures; the token's domain is compared with ours.
 #[tokio::test]
 async fn payments_are_checked_against_the_token_and_the_account() {
     for world in World::each().await {
@@ -469,7 +469,7 @@ async fn payments_are_checked_against_the_token_and_the_account_on(world: World)
     check_signature(chain, HOLDER, digest, &signature.canonical()).await.expect("an account without code");
     let error = check_signature(chain, STRANGER, digest, &signature.canonical()).await.expect_err("somebody else");
     assert_eq!(error.code().id(), "chain.signature_wrong_signer");
-    // The token takes what we signed.
+    // The token accepts our signature.
     assert!(!trail.is_used().await.expect("an answer"));
     let arguments = (
         (payment.from, payment.to, payment.value, payment.valid_after, payment.valid_before),
@@ -480,7 +480,7 @@ async fn payments_are_checked_against_the_token_and_the_account_on(world: World)
     world.call(usdc, signature_of, arguments).await;
     assert!(trail.is_used().await.expect("an answer"));
 
-    // An account with code that says yes, no, or too much.
+    // An account with code that returns yes, no, or too many bytes.
     let account = Address::repeat_byte(0x71);
     let says = |word: [u8; 32]| [&[0x7f][..], &word, &[0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3]].concat();
     let mut yes = [0; 32];
@@ -497,7 +497,7 @@ async fn payments_are_checked_against_the_token_and_the_account_on(world: World)
         let error = check_signature(chain, account, digest, &signature.canonical()).await.expect_err("it does not say yes");
         assert_eq!(error.code().id(), "chain.contract_signature");
     }
-    // An account that has lent itself code decides too: the signature of its key alone is not enough.
+    // An account with an EIP-7702 delegation decides too: its key's signature alone is not enough.
     toolcrib_testkit::nodes::set_code(chain, HOLDER, &[0x60, 0, 0x60, 0, 0xfd]).await;
     let error = check_signature(chain, HOLDER, digest, &signature.canonical()).await.expect_err("no falling back");
     assert_eq!(error.code().id(), "chain.contract_signature");
@@ -509,7 +509,7 @@ async fn a_composite_of_the_worst_terms_is_read_with_the_gas_that_readers_give()
     for world in World::each().await {
         let composite = world.predicate("CompositePredicate").await;
         let id = world.tool(Some(composite)).await;
-        // Each burns whatever it gets.
+        // Each burns all the gas that it gets.
         let terms = [0x81, 0x82, 0x83].map(Address::repeat_byte);
         for term in terms {
             set_code(&world.chain, term, &[0x5b, 0x60, 0, 0x56]).await;
@@ -521,7 +521,7 @@ async fn a_composite_of_the_worst_terms_is_read_with_the_gas_that_readers_give()
         let Requirements::Listed { entries, .. } = &seen.requirements else { panic!("{seen:?}") };
         assert_eq!(entries.iter().map(Meaning::from).collect::<Vec<_>>(), vec![Meaning::Unread; 3]);
         assert_eq!(seen.codes().iter().map(|code| code.id()).collect::<Vec<_>>(), ["predicate.incomplete"]);
-        // What they burn alone would not do: the last one is not asked with less than its whole budget.
+        // With 60 % of the gas the composite reverts, because it does not call the last term with less than its full budget.
         let data = toolcrib_chain::abi::IAccessPredicate::getRequirementsCall { toolId: id }.abi_encode().into();
         let gas = Some(REQUIREMENTS_GAS / 10 * 6);
         let call = BoundedCall { to: composite, data, from: None, gas, max_bytes: 4_096 };
@@ -551,7 +551,7 @@ async fn limits_are_those_of_the_contract_or_ours() {
             set_code(&world.chain, address, code).await;
             assert_eq!(Limits::read(&world.chain, address, 2).await.expect("limits"), expected);
         };
-        // Returns the last byte of its code to every question.
+        // Code that returns its last byte from every call.
         let says = |count: u8| vec![0x60, count, 0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3];
         let seven = read_by_all(7);
         check(&says(7), seven).await;

@@ -1,4 +1,4 @@
-//! Signatures that others made.
+//! Signatures made by other implementations.
 
 use alloy_dyn_abi::TypedData;
 use alloy_primitives::{Address, B256, U256, hex};
@@ -138,7 +138,7 @@ fn the_payment_that_a_stranger_signed_is_recovered() {
     }
 }
 
-// From a header to its signer: the payments that the documents of x402 print were really signed.
+// From a header to its signer: the payments in x402's documentation have valid signatures.
 // req: GATE-003
 #[test]
 fn payments_of_strangers_name_their_signer() {
@@ -156,7 +156,7 @@ fn payments_of_strangers_name_their_signer() {
             signature.check(signed.digest(TransferKind::Transfer, &domain), payment.authorization.from)
         };
         check(token.name, chain, &signed).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        // T8: another name or chain, and any other field, is another signer's.
+        // T8: another name or chain, or any other changed field, recovers another signer.
         check("Some Coin", chain, &signed).expect_err("another domain");
         check(token.name, chain + 1, &signed).expect_err("another chain");
         for other in [

@@ -11,7 +11,7 @@ use toolcrib_testkit::nodes::{Node, deploy, send, set_code};
 
 const SALT: B256 = B256::repeat_byte(9);
 
-/// A factory, and a wallet of it that only its owner's key knows of.
+/// A factory, and a wallet that is not deployed yet.
 struct Setup {
     _node: Node,
     chain: Chain,
@@ -47,7 +47,7 @@ impl Setup {
         wallet.sign_digest(digest, cleared).await.expect("signed").canonical().to_vec()
     }
 
-    /// The code of the refusal, or `None` if the signature is good.
+    /// The error code, or `None` if the signature is valid.
     async fn check(&self, account: Address, digest: B256, signature: &[u8]) -> Option<&'static str> {
         check_signature(&self.chain, account, digest, signature).await.err().map(|error| error.code().id())
     }
@@ -69,7 +69,7 @@ async fn a_wallet_signs_before_and_after_it_is_deployed() {
         let other = keccak256("two");
         assert_eq!(setup.check(setup.account, other, &wrapped(&own)).await, Some("chain.contract_signature"));
         assert_eq!(setup.check(setup.account, digest, &own).await, Some("chain.signature_wrong_signer"), "not wrapped");
-        // Nothing of it was done on the chain.
+        // The simulation did not deploy the account.
         assert!(!setup.has_code(setup.account).await);
         assert_eq!(setup.chain.block_number().await.expect("a number"), block);
 
@@ -104,21 +104,21 @@ async fn lies_about_an_account_are_refused() {
         for factory in [Address::ZERO, at(0xa5), DEV_ACCOUNTS[0]] {
             assert_eq!(setup.check(setup.account, digest, &wrap(factory, &setup.calldata, &own)).await, nobody);
         }
-        // A real factory that deploys another account: that of another salt, or owner.
+        // A real factory that deploys another account, because of another salt or owner.
         for (owner, salt) in [(DEV_ACCOUNTS[3], B256::repeat_byte(8)), (DEV_ACCOUNTS[4], SALT)] {
             let calldata = call("createAccount(address,bytes32)", &(owner, salt).abi_encode());
             assert_eq!(setup.check(setup.account, digest, &wrap(setup.factory, &calldata, &own)).await, nobody);
         }
         let garbage = wrap(setup.factory, b"no such function", &own);
         assert_eq!(setup.check(setup.account, digest, &garbage).await, nobody);
-        // The owner's own account is not a wallet: its key signs without a wrapper, and nobody deploys there.
+        // The owner's own account is not a wallet: its key signs without a wrapper, and nothing is deployed at its address.
         assert_eq!(setup.check(DEV_ACCOUNTS[3], digest, &wrap(setup.factory, &setup.calldata, &own)).await, nobody);
-        // A precompile returns what it is asked, which begins with the agreed value.
+        // The identity precompile returns its input, which begins with the magic value.
         let identity = Address::with_last_byte(4);
         let echoed = wrap(setup.factory, &setup.calldata, &own);
         assert_eq!(setup.check(identity, digest, &echoed).await, Some("chain.contract_signature"));
 
-        // Inner garbage, wrappers in wrappers, and bytes that only end like a wrapper.
+        // Garbage inside, nested wrappers, and bytes that only end like a wrapper.
         let wrapped = |signature: &[u8]| wrap(setup.factory, &setup.calldata, signature);
         for inner in [vec![], vec![7; 64], vec![7; 65], vec![7; 1_000]] {
             assert_eq!(setup.check(setup.account, digest, &wrapped(&inner)).await, Some("chain.contract_signature"));
@@ -132,7 +132,7 @@ async fn lies_about_an_account_are_refused() {
     }
 }
 
-/// Whatever the factory does to the state is gone after the simulation.
+/// All of the factory's state changes are gone after the simulation.
 #[tokio::test]
 async fn a_simulation_leaves_nothing_behind() {
     for setup in Setup::each().await {

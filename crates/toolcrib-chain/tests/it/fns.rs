@@ -1,4 +1,4 @@
-//! The registry of names behind nodes that answer, fail, lie and disagree.
+//! The name registry behind nodes that respond, fail, lie and disagree.
 
 use alloy_primitives::{Address, B256, Bytes, U256, address, b256};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn hash(number: u64) -> B256 {
     B256::left_padding_from(&number.to_be_bytes())
 }
 
-/// A block that the node has, as far as it is read.
+/// The fields of a block that are read.
 fn block(tag: &str, height: u64) -> Reply {
     let number = if tag == "latest" { height } else { u64::from_str_radix(tag.trim_start_matches("0x"), 16).expect("a number") };
     if number > height {
@@ -44,12 +44,12 @@ fn block(tag: &str, height: u64) -> Reply {
     Reply::Result(json!({"number": format!("{number:#x}"), "hash": hash(number)}))
 }
 
-/// The block of a read that is made by hash.
+/// The block parameter of a read by hash.
 fn by_hash(number: u64) -> Value {
     json!({"blockHash": hash(number), "requireCanonical": true})
 }
 
-/// A node at block 100 with code everywhere, which answers calls as it is told.
+/// A node at block 100 with code at every address, which responds to calls with `call`.
 async fn node(call: impl Fn(Address) -> Reply + Send + Sync + 'static) -> FakeNode {
     node_at(100, |_| hex([0x60, 0x01]), call).await
 }
@@ -99,7 +99,7 @@ async fn what_a_node_does_is_never_an_answer_about_the_name() {
     assert_eq!(holder(|| Reply::Http(503, Vec::new())).await, Err("chain.rpc_unreachable"));
     assert_eq!(holder(|| Reply::Http(429, Vec::new())).await, Err("chain.rpc_rate_limited"));
     assert_eq!(holder(error(-32005, "daily request count exceeded")).await, Err("chain.rpc_rate_limited"));
-    // alloy repeats this one as it does rate limits: a node behind a balancer may not have the block yet.
+    // alloy retries this error like rate limits: a node behind a load balancer may not have the block yet.
     assert_eq!(holder(error(-32000, "header not found")).await, Err("chain.rpc_rate_limited"));
     assert_eq!(holder(error(-32000, "missing trie node")).await, Err("chain.rpc_refused"));
     assert_eq!(holder(error(-32000, "execution aborted (timeout = 5s)")).await, Err("chain.rpc_refused"));
@@ -160,7 +160,7 @@ async fn one_lying_node_decides_nothing() {
     assert_eq!(agreed(&[&liar, &one]).await.1, Err("chain.no_quorum"), "disagreement is no verdict");
     let denies = node(|_| Reply::Error(3, "execution reverted".to_owned(), Value::Null)).await;
     assert_eq!(agreed(&[&denies, &one]).await.1, Err("chain.no_quorum"));
-    // A node that calls an old block the newest must not lead the others to a past holder, nor to a block that they do not have.
+    // A node that returns an old block as the newest must not lead the others to a past owner, nor to a block that they do not have.
     for height in [3, 1_000_000] {
         let liar = node_at(height, |_| hex([1]), |_| held_by(HOLDER)).await;
         assert_eq!(agreed(&[&liar, &one, &two]).await, (Some(98), Ok(Holder::Account(HOLDER))), "height {height}");

@@ -1,4 +1,4 @@
-//! The registry of names on a chain that replaces blocks between reads, behind nodes that read by hash, and nodes that cannot.
+//! The name registry during reorgs between reads, on nodes that can read by hash and nodes that cannot.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,32 +15,32 @@ use toolcrib_testkit::nodes::fake::{FakeNode, Reply, config};
 const BEFORE: Address = address!("1111111111111111111111111111111111111111");
 const AFTER: Address = address!("2222222222222222222222222222222222222222");
 
-/// What a scripted node does with reads by hash.
+/// A scripted node's response to reads by hash.
 #[derive(Clone, Copy)]
 enum ByHash {
     /// It has the block, or says that the hash is not canonical.
     Known,
     /// It does not understand the parameter.
     Refused,
-    /// It does not know the block, in the words of a rate limit.
+    /// It does not know the block, and responds with the error of a rate limit.
     HeaderNotFound,
 }
 
-/// A node whose block 100 is replaced with the `at`-th read of state, and with every `every`-th after it.
+/// A node whose block 100 is replaced at state read number `at`, and every `every` reads after it.
 struct Script {
     by_hash: ByHash,
     at: u64,
     every: Option<u64>,
-    /// What calls return after so many reorgs.
+    /// The return value of calls after this number of reorgs.
     call: fn(u64) -> B256,
 }
 
-/// `ownerOf`, whose answer is another one after a reorg.
+/// `ownerOf`, with another owner after a reorg.
 fn owner_of(reorgs: u64) -> B256 {
     if reorgs == 0 { BEFORE } else { AFTER }.into_word()
 }
 
-/// The hash of block 100 after so many reorgs.
+/// The hash of block 100 after this number of reorgs.
 fn hash(reorgs: u64) -> B256 {
     B256::left_padding_from(&(1_000 + reorgs).to_be_bytes())
 }
@@ -126,7 +126,7 @@ async fn a_second_reorg_is_no_answer_about_the_name() {
 #[tokio::test]
 async fn records_of_a_replaced_block_are_not_used() {
     for by_hash in MODES {
-        // `exists` says no, on a chain that is gone when it has said so.
+        // `exists` returns false on a block that is replaced right after.
         let node = node(Script { by_hash, at: 1, every: Some(1), call: |_| B256::ZERO }).await;
         let error = txt_records(&chain(&node), FNS_REGISTRY, U256::from(1)).await.expect_err("no answer");
         assert!(matches!(&error, RecordsError::Chain(error) if error.code().id() == "chain.reorg"), "{error}");
@@ -138,7 +138,7 @@ async fn records_of_a_replaced_block_are_not_used() {
 
 #[tokio::test]
 async fn a_node_that_gives_a_block_two_hashes_is_not_believed() {
-    // It reads by number, and says each time that the block has another hash.
+    // It supports reads by number only, and returns another hash of the block each time.
     let asked = Arc::new(AtomicU64::new(0));
     let liar = FakeNode::start(137, move |method, params| match method {
         "eth_getBlockByNumber" => Reply::Result(json!({"number": "0x64", "hash": hash(asked.fetch_add(1, Ordering::SeqCst))})),
@@ -149,7 +149,7 @@ async fn a_node_that_gives_a_block_two_hashes_is_not_believed() {
     })
     .await;
     assert_eq!(read(&liar, false).await.holder.expect_err("no answer").code().id(), "chain.reorg");
-    // The block of another number is not the one that was asked for.
+    // A block with another number than the requested one.
     let other = FakeNode::start(137, |method, _| match method {
         "eth_blockNumber" => Reply::Result(json!("0x66")),
         "eth_getBlockByNumber" => Reply::Result(json!({"number": "0x63", "hash": hash(0)})),
@@ -171,7 +171,7 @@ async fn reads_by_number_are_tried_by_hash_once() {
     let seen = node.seen();
     let by_hash = seen.iter().filter(|request| request["params"][1].is_object()).count();
     let blocks = seen.iter().filter(|request| request["method"] == "eth_getBlockByNumber").count();
-    // The first read finds out by comparing the block; both compare it at the end.
+    // The first read finds out by comparing the block; both reads compare it at the end.
     assert_eq!((by_hash, blocks), (1, 5));
 }
 
@@ -182,7 +182,7 @@ async fn nodes_agree_on_a_block_by_its_hash() {
         for (at, reorgs) in hashes.into_iter().enumerate() {
             let start = FakeNode::start(137, move |method, _| match method {
                 "eth_blockNumber" => Reply::Result(json!("0x66")),
-                // Nodes of different kinds send different fields.
+                // Different node implementations add different fields.
                 "eth_getBlockByNumber" => Reply::Result(json!({"number": "0x64", "hash": hash(reorgs), "totalDifficulty": at})),
                 "eth_getCode" => Reply::Result(json!(Bytes::from_static(&[1]))),
                 "eth_call" => Reply::Result(json!(BEFORE.into_word())),

@@ -1,7 +1,7 @@
-//! Access checks at the prices of Ethereum and of Monad: what the largest configurations need, and what is said when it is too much.
+//! Access checks at the gas costs of Ethereum and Monad: what the largest configurations need, and the diagnosis if it is too much.
 //!
-//! The development chain runs the same contracts at both prices. `eth_createAccessList` counts the accounts and slots that a check
-//! touches, so that the arithmetic of `toolcrib_core::registry::gas` is compared with a run, not with itself.
+//! The development chain runs the same contracts at both costs. `eth_createAccessList` counts the accounts and slots that a check
+//! accesses, so that `toolcrib_core::registry::gas` is compared with an execution, not with itself.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, SolValue};
@@ -33,7 +33,7 @@ struct World {
 }
 
 impl World {
-    /// A registry on a chain with these prices.
+    /// A registry on a chain with these gas costs.
     async fn new(chain_id: u64, prices: ColdAccess) -> Self {
         let node = Node::priced(chain_id, prices).await;
         let chain = node.chain().await;
@@ -51,7 +51,7 @@ impl World {
         self.registry.tool_count().await.expect("a number")
     }
 
-    /// A token contract that is reached in this way. Each has a beacon and an implementation of its own, so that nothing is shared.
+    /// A token contract with this kind of proxy. Each has its own beacon and implementation, so that nothing is warm already.
     async fn token(&self, name: &str, arguments: &[u8], code: TokenCode) -> Address {
         let implementation = deploy(&self.chain, name, arguments).await;
         match code {
@@ -69,7 +69,7 @@ impl World {
         send(&self.chain, Some(to), [selector, &arguments].concat().into()).await;
     }
 
-    /// A tool for holders of any of so many collections; the holder has a token of the last.
+    /// A tool for holders of any of `count` collections; the holder has a token of the last one.
     async fn erc721(&self, count: u64, code: TokenCode) -> (Address, U256) {
         let predicate = self.predicate("ERC721OwnerPredicate").await;
         let id = self.tool(predicate).await;
@@ -87,7 +87,7 @@ impl World {
         send(&self.chain, Some(call.to), call.data).await;
     }
 
-    /// The same for ERC-1155: all ids but one for each of the others are of the last collection.
+    /// The same for ERC-1155, with this number of token ids for each collection; the holder has the last token of the last one.
     async fn erc1155(&self, ids: &[usize], code: TokenCode) -> (Address, U256) {
         let predicate = self.predicate("ERC1155OwnerPredicate").await;
         let id = self.tool(predicate).await;
@@ -119,7 +119,7 @@ impl World {
         IAccessPredicate::hasAccessCall { toolId: id, account: HOLDER, data: Bytes::new() }.abi_encode().into()
     }
 
-    /// Whether the predicate grants with this gas for its own execution.
+    /// Whether the predicate grants access with this gas for its execution.
     async fn grants(&self, predicate: Address, id: U256, gas: u64) -> bool {
         let data = self.question(id);
         let calldata: u64 = data.iter().map(|&byte| if byte == 0 { 4 } else { 16 }).sum();
@@ -135,7 +135,7 @@ impl World {
         matches!(outcome, CallOutcome::Returned(bytes) if bytes[..] == U256::ONE.to_be_bytes::<32>())
     }
 
-    /// The least gas with which the predicate grants.
+    /// The minimum gas with which the predicate grants access.
     async fn needed(&self, predicate: Address, id: U256) -> u64 {
         let (mut low, mut high) = (5_000, 2_000_000);
         assert!(self.grants(predicate, id, high).await, "with much gas it grants");
@@ -146,18 +146,18 @@ impl World {
         high
     }
 
-    /// How many accounts and slots a check touches for the first time, by the node.
+    /// The number of accounts and slots that a check accesses cold, according to the node.
     async fn touched(&self, predicate: Address, id: U256) -> (u64, u64) {
         let request = json!({ "from": self.registry.address(), "to": predicate, "data": self.question(id), "gas": "0x1e8480" });
         let answer = dev(&self.chain, "eth_createAccessList", json!([request, "latest"])).await;
         let list = answer["accessList"].as_array().expect("a list");
-        // The predicate itself is paid for by the registry.
+        // The registry already pays for the access to the predicate.
         let accounts = list.iter().filter(|entry| entry["address"] != json!(predicate)).count();
         let slots = list.iter().map(|entry| entry["storageKeys"].as_array().map_or(0, Vec::len)).sum::<usize>();
         (accounts as u64, slots as u64)
     }
 
-    /// Compares an estimate with what the node counts and with what the check needs.
+    /// Compares an estimate with the node's count and with the gas that the check needs.
     async fn check(&self, label: &str, (predicate, id): (Address, U256), prices: ColdAccess, estimate: GasUse) -> u64 {
         assert_eq!(self.touched(predicate, id).await, (estimate.accounts, estimate.slots), "{label}: accounts and slots");
         let needed = self.needed(predicate, id).await;
@@ -171,8 +171,8 @@ impl World {
     }
 }
 
-// The largest configurations answer inside a term at Ethereum's prices, and inside the registry's gas at Monad's, whatever the
-// tokens are behind.
+// The largest configurations fit into a composite's term at Ethereum's costs, and into the registry's gas limit at Monad's, with any
+// kind of token proxy.
 // req: PRED-014
 #[tokio::test]
 async fn the_largest_configurations_fit_at_both_prices() {
@@ -200,14 +200,14 @@ async fn the_largest_configurations_fit_at_both_prices() {
     }
 }
 
-/// The reason that is given for an answer of the registry.
+/// The diagnosis of the registry's answer.
 async fn reason(world: &World, id: U256) -> Diagnosis {
     let answer = world.registry.access(id, HOLDER, Bytes::new()).await.expect("an answer");
     assert_eq!(answer, Access::Malfunction);
     world.registry.explain(id, HOLDER, Bytes::new(), answer).await.expect("a look").expect("a reason")
 }
 
-// A composite shares the gas, so that a term which works on Ethereum runs out on Monad. The reason names the term and the chain.
+// A composite splits the gas, so a term that works on Ethereum runs out on Monad. The diagnosis names the term and the chain.
 #[tokio::test]
 async fn a_term_that_runs_out_of_gas_on_monad_is_named() {
     let world = World::new(143, ColdAccess::MONAD).await;
@@ -230,13 +230,13 @@ async fn a_term_that_runs_out_of_gas_on_monad_is_named() {
         "{found}"
     );
 
-    // Alone it has enough.
+    // Without the composite it has enough.
     let call = world.registry.set_predicate(id, Some(term));
     send(&world.chain, Some(call.to), call.data).await;
     assert_eq!(world.registry.access(id, HOLDER, Bytes::new()).await.expect("an answer"), Access::Granted);
 }
 
-// A predicate that asks tokens reports their lack of gas as a revert of its own. It is told from a broken token.
+// A predicate that calls tokens reports their out-of-gas errors as its own revert. It must be told from a broken token.
 #[tokio::test]
 async fn a_revert_for_lack_of_gas_is_told_from_others() {
     let world = World::new(31_337, ColdAccess { account: 30_000, slot: 25_000 }).await;

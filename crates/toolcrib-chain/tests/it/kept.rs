@@ -1,4 +1,4 @@
-//! Connections to nodes that are kept, and nodes that abuse them.
+//! Keep-alive connections, and nodes that abuse them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,17 +10,17 @@ use tokio::net::{TcpListener, TcpStream};
 use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl, Retries};
 
-/// What a node adds to its answers.
+/// How a node misbehaves between responses.
 #[derive(Clone, Copy)]
 enum Habit {
     None,
-    /// Another answer in the same breath.
+    /// Sends a second response together with the first.
     Behind,
-    /// Another answer a moment later, when nothing was asked.
+    /// Sends a second response a moment later, without a request.
     Later,
-    /// Closes after every answer, without having said so.
+    /// Closes the connection after every response without announcing it.
     Closes,
-    /// Reads every second request of a connection and closes.
+    /// Closes the connection at every second request, after reading it.
     HangsUp,
 }
 
@@ -28,7 +28,7 @@ struct Node {
     chain: Chain,
     connections: Arc<AtomicUsize>,
     requests: Arc<AtomicUsize>,
-    /// Answers without a request.
+    /// Number of responses without a request.
     unasked: Arc<AtomicUsize>,
 }
 
@@ -85,7 +85,7 @@ async fn serve(mut stream: TcpStream, habit: Habit, requests: Arc<AtomicUsize>, 
             return;
         }
         let mut out = answer(&request, 100);
-        // With the number that the next request will have.
+        // With the id of the next request.
         let next = json!({ "method": "eth_blockNumber", "id": request["id"].as_u64().unwrap_or_default() + 1 });
         if matches!(habit, Habit::Behind) {
             out.extend(answer(&next, 666));
@@ -112,12 +112,12 @@ async fn requests_to_a_node_share_a_connection() {
     assert_eq!(node.seen(), (1, 6), "one connection for the chain's number and five blocks");
 }
 
-// A node could answer the next question before it is asked.
+// A node could send the response to the next request in advance.
 #[tokio::test]
 async fn an_answer_that_was_not_asked_for_is_never_taken() {
     for habit in [Habit::Behind, Habit::Later] {
         let node = Node::start(habit).await;
-        // The first call asks two questions in a row, so what comes between them is taken for an answer.
+        // The first call makes two requests in a row, so a response between them counts.
         let _ = node.chain.block_number().await;
         while node.unasked.load(Ordering::SeqCst) < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -126,7 +126,7 @@ async fn an_answer_that_was_not_asked_for_is_never_taken() {
         for _ in 0..5 {
             let before = node.unasked.load(Ordering::SeqCst);
             assert_eq!(node.chain.block_number().await.expect("a number"), 100);
-            // What comes while a question is open is its answer; this is about what comes before.
+            // A response while a request is pending counts; this test is about responses before the request.
             while node.unasked.load(Ordering::SeqCst) == before {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }

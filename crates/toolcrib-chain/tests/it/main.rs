@@ -1,4 +1,4 @@
-//! The client against fake nodes, a real one (anvil), and vectors that others made.
+//! The client against fake nodes, a real one (anvil), and third-party test vectors.
 #![expect(clippy::print_stderr, reason = "tests print what they counted")]
 
 mod compare;

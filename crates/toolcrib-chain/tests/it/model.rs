@@ -1,5 +1,5 @@
-//! Three tellings of the same story: the contract, a model of it in a few lines, and its events. Random calls must leave
-//! them in agreement, and every refusal must be the one that the model foresees.
+//! Compares the contract with a short model of it and with its events. After random calls all three must
+//! agree, and every revert must be the one that the model predicts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use toolcrib_testkit::nodes::{Node, deploy};
 
 const CALLS: usize = 120;
 
-/// What the registry should be.
+/// The expected state of the registry.
 #[derive(Default)]
 struct Model {
-    /// Tools by id; `None` for those that were removed.
+    /// Tools by id; `None` for deregistered ones.
     tools: BTreeMap<u64, Option<ToolConfig>>,
 }
 
@@ -29,8 +29,8 @@ enum Action {
 }
 
 impl Model {
-    /// Does what the registry does, or says with which code it refuses: whether the tool is there, whose it is, then the
-    /// arguments from left to right.
+    /// Applies a call like the registry, or returns the code of its revert. The checks come in this order: the tool exists, the sender is
+    /// its creator, then the arguments from left to right.
     fn apply(&mut self, action: &Action, sender: Address, not_a_predicate: Address) -> Result<(), &'static str> {
         match action {
             Action::Register { uri, hash, predicate } => {
@@ -82,7 +82,7 @@ fn check_predicate(predicate: Option<Address>, not_a_predicate: Address) -> Resu
     if predicate == Some(not_a_predicate) { Err("chain.predicate_refused") } else { Ok(()) }
 }
 
-/// Numbers that look random and are the same every time.
+/// A deterministic pseudo-random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -102,7 +102,7 @@ async fn contract_model_and_events_agree() {
         let deny = deploy(&chain, "DenyAllPredicate", &[]).await;
         let registry = Registry::new(chain.clone(), address);
         let wallets: Vec<_> = (1..4).map(|index| LocalWallet::development(index).expect("a phrase")).collect();
-        // Open, an account without code, a real predicate, and a contract that is none: the registry itself.
+        // Open access, an account without code, a real predicate, and a contract that is not a predicate: the registry itself.
         let predicates = [None, Some(Address::repeat_byte(0x77)), Some(deny), Some(address)];
         let (mut dice, mut model) = (Dice(seed), Model::default());
         let (mut done, mut refused) = (0, 0);
@@ -173,7 +173,7 @@ fn draw(dice: &mut Dice, tools: u64, predicates: &[Option<Address>]) -> Action {
     };
     let hash = if dice.below(8) == 0 { B256::ZERO } else { B256::with_last_byte(1 + dice.below(3) as u8) };
     let predicate = predicates[dice.below(predicates.len() as u64) as usize];
-    // Now and then an id that was never given.
+    // Sometimes an id that was never assigned.
     let id = dice.below(tools + 2);
     match dice.below(6) {
         0..=1 => Action::Register { uri, hash, predicate },

@@ -1,4 +1,4 @@
-//! What the registry client makes of a node's answers.
+//! How the registry client interprets a node's responses.
 
 use alloy_primitives::{Address, B256, Bytes, LogData, U256, address};
 use alloy_sol_types::{SolCall, SolError, SolEvent, SolValue};
@@ -108,7 +108,7 @@ async fn an_unknown_refusal_of_a_call_that_stores_a_predicate_is_about_the_predi
         let error = registry.explain_refusal(&call, unknown());
         assert_eq!(error.code().id(), "chain.predicate_refused");
         assert!(error.to_string().contains("0xdeadbeef") && error.to_string().contains(&predicate.to_string()), "{error}");
-        // What can be read stays what it is, and so does silence.
+        // Known errors and empty reverts stay unchanged.
         let known = registry.explain_refusal(&call, Error::Reverted(Revert::InvalidMetadataUri));
         assert_eq!(known.code().id(), "chain.uri_refused");
         let silent = registry.explain_refusal(&call, Error::Reverted(Revert::Unknown(Bytes::new())));
@@ -133,7 +133,7 @@ async fn a_registry_with_a_smaller_cap_or_a_fee_refuses_in_its_own_words() {
         .await;
         (Registry::of(chain(&node)).expect("listed"), node)
     };
-    // A cap of 512 bytes is the registry's business; the client has no opinion below 2,048.
+    // A cap of 512 bytes is up to the registry; the client accepts everything up to 2,048.
     let (registry, _node) = refusing(IToolRegistry::InvalidMetadataURI {}.abi_encode().into()).await;
     let call = registry.register(&format!("https://tools.example/{}", "x".repeat(491)), B256::repeat_byte(1), None);
     let error = registry.chain().prepare(ACCOUNT, &call).await.expect_err("refused");
@@ -158,7 +158,7 @@ async fn a_registry_with_a_smaller_cap_or_a_fee_refuses_in_its_own_words() {
 // req: REG-016
 #[tokio::test]
 async fn a_registry_with_another_interface_is_said_to_be_one() {
-    // It answers every call, and claims nothing.
+    // It responds to every call, but claims no interface.
     let node = FakeNode::start(8453, |method, _| match method {
         "eth_getCode" => Reply::Result(json!("0x60006000fd")),
         "eth_getStorageAt" => Reply::Result(json!(B256::ZERO)),
@@ -175,7 +175,7 @@ async fn a_stranger_at_the_address_is_not_a_registry() {
     assert_eq!(nobody.tool_count().await.expect_err("nobody").code().id(), "chain.not_a_registry");
     let (_node, stranger) = registry(|| returned([7; 33])).await;
     assert_eq!(stranger.tool(U256::from(1)).await.expect_err("stranger").code().id(), "chain.rpc_answer");
-    // A URI far over the cap is not read.
+    // A URI far beyond the limit is not read.
     let config = IToolRegistry::ToolConfig {
         creator: ACCOUNT,
         metadataURI: "x".repeat(100_000),
@@ -258,7 +258,7 @@ async fn a_log_with_our_topic_and_another_layout_is_an_error() {
 
 #[tokio::test]
 async fn pages_shrink_until_the_node_is_content_and_cover_every_block_once() {
-    // A node that allows a hundred blocks at once, and says so with the number of a rate limit.
+    // A node that allows ranges of a hundred blocks, and reports longer ones with the error code of a rate limit.
     let node = FakeNode::start(8453, |_, params| {
         let number = |key: &str| {
             u64::from_str_radix(params[0][key].as_str().expect("a number").trim_start_matches("0x"), 16).expect("hex")

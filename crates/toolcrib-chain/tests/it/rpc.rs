@@ -142,7 +142,7 @@ async fn requests_keep_their_distance() {
     for _ in 0..5 {
         chain.block_number().await.expect("a number");
     }
-    // Six requests with the one for the chain number, so five gaps of 20 ms.
+    // Six requests including the one for the chain id, so five gaps of 20 ms.
     assert!(started.elapsed() >= Duration::from_millis(100), "{:?}", started.elapsed());
 }
 
@@ -200,6 +200,6 @@ async fn one_node_is_asked_alone_and_no_other_answers_for_it() {
         assert_eq!(code(node).await.expect("code")[..], [expected]);
     }
     assert_eq!(code(2).await.expect_err("it is down").code().id(), "chain.rpc_unreachable");
-    // What one node was asked for does not change which one is preferred.
+    // Requests to one node do not change which one is preferred.
     assert_eq!(chain.code(Address::ZERO).await.expect("code")[..], [1]);
 }

@@ -1,4 +1,4 @@
-//! What became of an authorization, as honest and lying nodes tell it.
+//! The outcome of an authorization, according to honest and lying nodes.
 
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_chain::settlement::{AuthorizationOutcome, SearchFrom, Trail, TransactionProof};
@@ -64,7 +64,7 @@ async fn an_unused_authorization_ends_in_a_final_block() {
     ] {
         assert_eq!(fate(&find(says, after).await), expected, "{what}");
     }
-    // Used before the payment was taken.
+    // Used before the payment was accepted.
     let before = |at: u64| signed().settled(at).but(|says| says.logs.clear());
     assert_eq!(find(before(5), after).await, AuthorizationOutcome::UsedElsewhere);
     assert_eq!(find(before(FINAL + 1), SearchFrom::After(FINAL + 5)).await, AuthorizationOutcome::Open, "not final");
@@ -86,7 +86,7 @@ async fn a_transaction_that_somebody_names_is_held_against_the_authorization() {
         let expected = match case.name {
             "the receipt of another transaction" => TransactionProof::Missing,
             "a failed transaction" => TransactionProof::Failed,
-            // The block of a receipt is compared where there is something to compare it with.
+            // The block of a receipt is checked if a log names the block too.
             "a receipt of another block" => pays(),
             _ if !is_mined => TransactionProof::Missing,
             _ if case.fate == Fate::Settled || case.counted.is_ok() => pays(),

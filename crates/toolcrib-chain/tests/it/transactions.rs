@@ -1,4 +1,4 @@
-//! Transactions that succeed, and every way in which they do not.
+//! Transactions that succeed, and every way to fail.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn the_steps_can_be_repeated_without_doing_anything_twice_on(anvil: Node) 
     assert!(prepared.most_cost() > U256::from(prepared.gas_limit));
     let signed = chain.sign(&wallet, &prepared).await.expect("signed");
     assert_eq!(chain.sign(&wallet, &prepared).await.expect("signed").hash, signed.hash, "the same each time");
-    // What was written down before an interruption is all that is needed after it.
+    // The stored transaction is sufficient to resume after an interruption.
     let kept: toolcrib_chain::transaction::Signed =
         serde_json::from_str(&serde_json::to_string(&signed).expect("JSON")).expect("the same");
     dev(&chain, "evm_setAutomine", json!([false])).await;
@@ -66,13 +66,13 @@ async fn refusals_have_codes_on(anvil: Node) {
     let wallet = LocalWallet::development(2).expect("a phrase");
     let prepared = chain.prepare(wallet.address(), &gift(Address::repeat_byte(1))).await.expect("prepared");
 
-    // The number was used by another transaction.
+    // Another transaction used the nonce.
     chain.send(&wallet, &gift(Address::repeat_byte(2)), PATIENCE).await.expect("mined");
     let signed = chain.sign(&wallet, &prepared).await.expect("signed");
     assert_eq!(code(chain.broadcast(&signed).await), "chain.nonce_too_low");
     assert_eq!(code(chain.wait(&signed, PATIENCE, |_| {}).await), "chain.replaced");
 
-    // Another transaction takes the place of one that waits.
+    // Another transaction replaces a pending one.
     dev(&chain, "evm_setAutomine", json!([false])).await;
     let first = chain.prepare(wallet.address(), &gift(Address::repeat_byte(1))).await.expect("prepared");
     let signed = chain.sign(&wallet, &first).await.expect("signed");
@@ -92,7 +92,7 @@ async fn refusals_have_codes_on(anvil: Node) {
     chain.wait(&dear, PATIENCE, |_| {}).await.expect("mined");
     dev(&chain, "evm_setAutomine", json!([true])).await;
 
-    // No funds: found out while preparing, and by the node when the balance went in between.
+    // Insufficient funds: detected while preparing, or by the node if the balance dropped in between.
     let poor = own_wallet();
     assert_eq!(code(chain.prepare(poor.address(), &gift(Address::repeat_byte(1))).await), "chain.no_funds");
     set_balance(&chain, poor.address(), U256::from(10).pow(U256::from(18))).await;
@@ -134,7 +134,7 @@ async fn reverts_are_decoded_before_gas_is_spent_on(anvil: Node) {
     chain.send(&wallet, &registry.register(&"x".repeat(2_048), hash, None), PATIENCE).await.expect("mined");
     assert_eq!(refused(stranger, registry.deregister(id)).await, ("chain.not_creator", "chain.not_creator"));
     assert_eq!(refused(stranger, registry.update(id, "u", hash)).await.0, "chain.not_creator");
-    // Sent anyway, with gas chosen by hand, it is mined and fails.
+    // Sent anyway with a manual gas limit, it is mined and reverts.
     let mut prepared = chain.prepare(creator, &registry.deregister(id)).await.expect("prepared");
     prepared.call = registry.deregister(U256::from(99));
     let signed = chain.sign(&wallet, &prepared).await.expect("signed");

@@ -1,4 +1,4 @@
-//! Hostile predicates on a real node: none of them grants, crashes or stalls the client, and each has its own code.
+//! Hostile predicates on a real node: none of them grants access, crashes or stalls the client, and each has its own code.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use toolcrib_chain::wallet::DEV_ACCOUNTS;
 
 use toolcrib_testkit::nodes::{Node, deploy, dev, send, set_code};
 
-/// Code that returns these bytes to every call: a short loader, and the bytes behind it.
+/// Code that returns these bytes from every call: a short loader, followed by the bytes.
 fn returns(bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).expect("short").to_be_bytes();
     // PUSH4 length, DUP1, PUSH1 14, PUSH1 0, CODECOPY, PUSH1 0, RETURN
@@ -23,13 +23,13 @@ fn returns(bytes: &[u8]) -> Vec<u8> {
     [head, bytes.to_vec()].concat()
 }
 
-/// Code that returns so many zero bytes.
+/// Code that returns `count` zero bytes.
 fn returns_zeros(count: u32) -> Vec<u8> {
     [&[0x63][..], &count.to_be_bytes(), &[0x60, 0, 0xf3]].concat()
 }
 
-/// Code that hands a call with long arguments on to another contract and returns one word of the answer. Questions with short
-/// arguments, such as those of ERC-165, it refuses.
+/// Code that forwards calls with long arguments to another contract and returns one word of its return data. Calls with short
+/// arguments, such as those of ERC-165, revert.
 fn forwards(to: Address) -> Vec<u8> {
     let refuse_short = [0x60, 0x64, 0x36, 0x10, 0x15, 0x60, 0x0d, 0x57, 0x60, 0, 0x60, 0, 0xfd, 0x5b];
     let head = [0x36, 0x60, 0, 0x60, 0, 0x37, 0x60, 0x20, 0x60, 0, 0x36, 0x60, 0, 0x73];
@@ -40,14 +40,14 @@ fn words(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| U256::from(*value).to_be_bytes::<32>()).collect()
 }
 
-/// Code that says yes to every short question, such as those of ERC-165, and refuses the others.
+/// Code that returns true from every short call, such as those of ERC-165, and reverts the others.
 fn claims_everything() -> Vec<u8> {
     vec![
         0x60, 0x64, 0x36, 0x10, 0x60, 0x0c, 0x57, 0x60, 0, 0x60, 0, 0xfd, 0x5b, 0x60, 1, 0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3,
     ]
 }
 
-/// Code that loops so many times, at 26 gas each, and then says yes: PUSH2 n; JUMPDEST; PUSH1 1; SWAP1; SUB; DUP1; PUSH1 3;
+/// Code that loops `rounds` times, at 26 gas each, and then returns true: PUSH2 n; JUMPDEST; PUSH1 1; SWAP1; SUB; DUP1; PUSH1 3;
 /// JUMPI; return 1.
 fn slow(rounds: u16) -> Vec<u8> {
     let [high, low] = rounds.to_be_bytes();
@@ -57,11 +57,11 @@ fn slow(rounds: u16) -> Vec<u8> {
 struct Animal {
     name: &'static str,
     code: Vec<u8>,
-    /// What comes out when it is asked for access.
+    /// The expected result of an access check.
     access: &'static str,
-    /// What comes out when it is asked for its requirements.
+    /// The expected result of reading the requirements.
     requirements: &'static str,
-    /// The code by which it is told from the others.
+    /// The code that tells it from the others.
     own: &'static str,
 }
 
@@ -82,7 +82,7 @@ fn zoo(registry: Address) -> Vec<Animal> {
         asked("returns 33 bytes", returns(&[words(&[1]), vec![0]].concat()), long, malformed),
         asked("returns 64 bytes of yes", returns(&words(&[1, 1])), long, malformed),
         asked("returns 5,000 bytes", returns_zeros(5_000), "predicate.answer_huge", malformed),
-        // More bytes than the registry's gas pays for: seen when it is asked with more.
+        // The registry's gas does not pay for that many bytes; the second call with more gas shows them.
         asked("returns a million bytes", returns_zeros(1_000_000), "predicate.answer_huge", malformed),
         asked("returns two million bytes", returns_zeros(2_000_000), "predicate.answer_huge", "predicate.requirements_huge"),
         asked(
@@ -146,7 +146,7 @@ async fn no_hostile_predicate_grants_crashes_or_stalls_on(anvil: Node) {
         let id = register(&registry, address).await;
         let started = Instant::now();
         let access = registry.access(id, DEV_ACCOUNTS[1], Bytes::new()).await.expect("an answer");
-        // The innermost call of the recursion gets too little gas, and the registry's hasAccess makes a plain no of that.
+        // The innermost call of the recursion gets too little gas, and the registry's hasAccess turns that into a plain "no".
         let expected = if name.starts_with("recurses") { Access::Denied } else { Access::Malfunction };
         assert_eq!(access, expected, "{name}");
         let diagnosis = registry.explain(id, DEV_ACCOUNTS[1], Bytes::new(), access).await.expect("a reason");
@@ -156,7 +156,7 @@ async fn no_hostile_predicate_grants_crashes_or_stalls_on(anvil: Node) {
     }
 }
 
-/// Each of the zoo that the readers of a registry should tell apart has a code that no other of them has.
+/// Each predicate that readers should be able to tell apart has a code of its own.
 #[test]
 fn each_animal_has_its_own_code() {
     let zoo = zoo(Address::repeat_byte(0xaa));
@@ -206,7 +206,7 @@ async fn a_reason_is_given_and_bounded_and_an_honest_no_has_none_on(anvil: Node)
     check(&[], 1, Some("predicate.no_code")).await;
     check(&returns(&words(&[0])), 2, None).await;
     check(&returns(&words(&[1])), 3, None).await;
-    // Reverts with a long text, one character of which would clear the screen.
+    // Reverts with a long text that contains an escape character.
     let shouts = |length| {
         let text = alloy_sol_types::Revert::from(format!("\u{1b}[2J{}", "x".repeat(length))).abi_encode();
         let mut code = returns(&text);
@@ -215,10 +215,10 @@ async fn a_reason_is_given_and_bounded_and_an_honest_no_has_none_on(anvil: Node)
     };
     let said = check(&shouts(1_000), 4, Some("predicate.reverted")).await;
     assert!(said.contains("xxx") && said.len() < 500 && !said.contains('\u{1b}'), "{said}");
-    // One that asks the registry about another tool is a composition, not a circle.
+    // Asking the registry about another tool is a composition, not a recursion.
     let elsewhere = [
         &[0x60, 0x64, 0x36, 0x10, 0x15, 0x60, 0x0d, 0x57, 0x60, 0, 0x60, 0, 0xfd, 0x5b][..],
-        // As it came, but about tool 1, which has no code to say yes.
+        // Forwards the calldata, but with tool id 1, whose predicate has no code.
         &[0x36, 0x60, 0, 0x60, 0, 0x37, 0x60, 1, 0x60, 4, 0x52, 0x60, 0x20, 0x60, 0, 0x36, 0x60, 0, 0x73],
         registry.address().as_slice(),
         &[0x5a, 0xfa, 0x60, 0x20, 0x60, 0, 0xf3],
@@ -238,7 +238,7 @@ async fn a_predicate_is_pinned_by_more_than_its_running_code() {
 
 async fn a_predicate_is_pinned_by_more_than_its_running_code_on(anvil: Node) {
     let chain = anvil.chain().await;
-    // Two contracts of the same code, which returns what is in its first slot: one lets everybody in, one nobody.
+    // Two contracts with the same code, which returns their first storage slot: one grants access to all, one to none.
     let code = [0x60, 0, 0x54, 0x60, 0, 0x52, 0x60, 0x20, 0x60, 0, 0xf3];
     let (open, closed) = (Address::repeat_byte(0x71), Address::repeat_byte(0x72));
     set_code(&chain, open, &code).await;
@@ -269,7 +269,7 @@ async fn a_predicate_is_pinned_by_more_than_its_running_code_on(anvil: Node) {
     let by_init = Pin { init_code: Some(init), ..runtime.clone() };
     assert_eq!(verdict(&by_init, made).await, "as pinned");
     assert_eq!(verdict(&by_init, open).await, "predicate.pin_init_code");
-    // A proxy is itself while what it hands on to changes.
+    // The proxy's own code stays the same while its implementation changes.
     dev(&chain, "anvil_setStorageAt", json!([made, IMPLEMENTATION_SLOT, Address::repeat_byte(7).into_word()])).await;
     assert_eq!(verdict(&by_init, made).await, "predicate.pin_weak");
     let target = vec![(IMPLEMENTATION_SLOT, Address::repeat_byte(7).into_word())];
@@ -281,7 +281,7 @@ trait Next {
 }
 
 impl Next for Address {
-    /// Moves an address away from the precompiled contracts.
+    /// Changes an address so that it is not a precompile.
     fn wrapping_next(mut self) -> Self {
         self.0[0] = 0x20;
         self
@@ -304,7 +304,7 @@ async fn each_state_of_a_predicate_has_its_own_code_on(anvil: Node) {
     let nobody = Address::repeat_byte(0x51);
     assert_eq!(codes(nobody).await, ["predicate.no_code"]);
 
-    // Speaks ERC-165 to every question but that for predicates: exactly what the registry's own address does.
+    // A contract that implements ERC-165, but not the interface of predicates, such as the registry.
     let registry = deploy(&chain, "ToolRegistry", &[]).await;
     assert_eq!(codes(registry).await[0], "predicate.not_a_predicate");
 

@@ -1,4 +1,4 @@
-//! Mined blocks, how they are found again, and how one is sealed.
+//! Mined blocks: sealing and lookup.
 //!
 //! Transactions and receipts roots and the logs bloom are real. The state root is zero: nothing here proves state, and a trie
 //! over every account would cost more than the execution.
@@ -14,10 +14,10 @@ use alloy_rpc_types_eth::{Block, BlockTransactions, Header as RpcHeader, Log as 
 
 use super::state::Epoch;
 
-/// A transaction whose sender is known.
+/// A transaction with its recovered sender.
 pub(crate) type Tx = Recovered<TxEnvelope>;
 
-/// What a transaction did.
+/// The result of a transaction.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) success: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Outcome {
     pub(crate) created: Option<Address>,
 }
 
-/// A block with everything that clients ask about it.
+/// A mined block with everything that RPC clients request.
 #[derive(Clone, Debug)]
 pub(crate) struct Mined {
     pub(crate) hash: B256,
@@ -34,12 +34,12 @@ pub(crate) struct Mined {
     pub(crate) size: usize,
     pub(crate) transactions: Vec<Tx>,
     pub(crate) receipts: Vec<TransactionReceipt>,
-    /// The state after the block, including what tests set by hand before the next one.
+    /// The state after the block, including changes by tests before the next block.
     pub(crate) epoch: Epoch,
 }
 
 impl Mined {
-    /// Completes `header`, which has the fields that do not follow from the transactions.
+    /// Seals a block. `header` has the fields that do not follow from the transactions.
     pub(crate) fn seal(mut header: Header, executed: Vec<(Tx, Outcome)>, epoch: Epoch) -> Self {
         let mut cumulative = 0;
         let mut bloom = Bloom::ZERO;
@@ -127,7 +127,7 @@ impl Mined {
         self.receipts.iter().flat_map(|receipt| receipt.inner.logs())
     }
 
-    /// The header as clients read it.
+    /// The header in RPC format.
     pub(crate) fn rpc_header(&self) -> RpcHeader {
         RpcHeader {
             hash: self.hash,
@@ -137,7 +137,7 @@ impl Mined {
         }
     }
 
-    /// The transaction at `index` as clients read it.
+    /// The transaction at `index` in RPC format.
     pub(crate) fn rpc_transaction(&self, index: usize) -> Option<Transaction> {
         let tx = self.transactions.get(index)?;
         Some(Transaction {
@@ -150,7 +150,7 @@ impl Mined {
         })
     }
 
-    /// The block as clients read it, with whole transactions or their hashes.
+    /// The block in RPC format, with full transactions or their hashes.
     pub(crate) fn rpc_block(&self, whole: bool) -> Block {
         let transactions = if whole {
             BlockTransactions::Full((0..self.transactions.len()).filter_map(|index| self.rpc_transaction(index)).collect())
@@ -172,7 +172,7 @@ fn envelope(kind: TxType, receipt: Receipt) -> ReceiptEnvelope {
     }
 }
 
-/// The chain of blocks, from genesis on. Never empty once the chain is built.
+/// The chain of blocks from genesis. Never empty after construction.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     list: Vec<Mined>,
@@ -186,7 +186,7 @@ impl Blocks {
         self.list.last().expect("a chain has a genesis block")
     }
 
-    /// The newest block, to move its epoch.
+    /// The newest block, to update its epoch.
     pub(crate) fn head_mut(&mut self) -> &mut Mined {
         self.list.last_mut().expect("a chain has a genesis block")
     }
@@ -206,7 +206,7 @@ impl Blocks {
         self.at(*self.numbers.get(&hash)?)
     }
 
-    /// The block and the place in it of a mined transaction.
+    /// The block of a mined transaction, and its index in it.
     pub(crate) fn transaction(&self, hash: B256) -> Option<(&Mined, usize)> {
         let (number, index) = *self.places.get(&hash)?;
         Some((self.at(number)?, index))
@@ -221,7 +221,7 @@ impl Blocks {
         self.list.push(block);
     }
 
-    /// Removes every block after `number`, newest first in the answer.
+    /// Removes and returns every block after `number`, newest first.
     pub(crate) fn truncate(&mut self, number: u64) -> Vec<Mined> {
         let mut removed = Vec::new();
         while self.list.len() as u64 > number + 1 {

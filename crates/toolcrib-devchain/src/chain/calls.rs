@@ -1,4 +1,4 @@
-//! Questions that change nothing: `eth_call` and `eth_estimateGas`.
+//! Read-only execution: `eth_call` and `eth_estimateGas`.
 
 use alloy_eips::eip2930::{AccessList, AccessListItem};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
@@ -16,17 +16,17 @@ use crate::limits::{BLOCK_GAS, CALL_GAS};
 /// Gas of a transfer to an account without code.
 const TRANSFER_GAS: u64 = 21_000;
 
-/// Gas that a call with value hands to its target for free.
+/// The gas stipend that a call with value gives to its target.
 const CALL_STIPEND: u64 = 2_300;
 
 impl Chain {
-    /// Runs a call and gives its answer.
+    /// Executes a call and returns its return data.
     pub(crate) fn call(&self, request: &TransactionRequest, at: &Point, overrides: StateOverride) -> Result<Bytes, Refusal> {
         let gas = request.gas.unwrap_or(CALL_GAS).min(CALL_GAS);
         evm::answer(self.simulate(request, gas, at, &overrides)?)
     }
 
-    /// The least gas with which a transaction succeeds, to within a percent or two.
+    /// The minimum gas with which a transaction succeeds, within a percent or two.
     pub(crate) fn estimate_gas(
         &self,
         request: &TransactionRequest,
@@ -35,7 +35,7 @@ impl Chain {
     ) -> Result<u64, Refusal> {
         let mut high = request.gas.filter(|gas| *gas >= TRANSFER_GAS).unwrap_or(u64::MAX).min(BLOCK_GAS).min(evm::MAX_TX_GAS);
 
-        // Nobody can use more gas than they can pay for.
+        // The sender's balance limits the gas.
         let sender = request.from.unwrap_or_default();
         let price = request.max_fee_per_gas.or(request.gas_price).unwrap_or_default();
         if price > 0 {
@@ -68,21 +68,21 @@ impl Chain {
             _ => return Err(evm::answer(first).err().unwrap_or(Refusal::Allowance(high))),
         };
         let mut low = used.saturating_sub(1);
-        // A call keeps a 64th back from what it calls (EIP-150), so slightly more than was used is usually enough.
+        // A call keeps back a 64th of its gas from the callee (EIP-150), so slightly more than was used is usually enough.
         let guess = (used + refunded + CALL_STIPEND).saturating_mul(64) / 63;
         if guess < high {
             if self.suffices(request, guess, at, &overrides) { high = guess } else { low = guess }
         }
         while low + 1 < high && (high - low) > high / 64 {
-            // Most transactions need little more than they use: look near the low end first.
+            // Most transactions need little more than they use, so bisect near the low end first.
             let middle = (low + (high - low) / 2).min(low.saturating_mul(2));
             if self.suffices(request, middle, at, &overrides) { high = middle } else { low = middle }
         }
         Ok(high)
     }
 
-    /// The accounts and slots that a transaction touches beyond those that are warm anyway, the gas that it takes with them listed,
-    /// and why it fails, if it does.
+    /// Returns the cold accounts and slots that a transaction accesses, its gas with this access list,
+    /// and the error if it fails.
     pub(crate) fn access_list(
         &self,
         mut request: TransactionRequest,

@@ -1,4 +1,4 @@
-//! From headers and transactions to what the EVM takes, and back.
+//! Converts headers and transactions to revm's types and back.
 
 use alloy_consensus::{Header, Transaction as _};
 use alloy_eips::Typed2718;
@@ -17,16 +17,16 @@ use super::Config;
 use super::blocks::{Outcome, Tx};
 use super::refusal::Refusal;
 
-/// The rules of the chain: those of Ethereum since December 2025.
+/// The hard fork: that of Ethereum since December 2025.
 pub(crate) const SPEC: SpecId = SpecId::OSAKA;
 
-/// The most gas a transaction may ask for, EIP-7825.
+/// Maximum gas limit of a transaction (EIP-7825).
 pub(crate) const MAX_TX_GAS: u64 = 1 << 24;
 
-/// What a warm account or slot costs, on every chain that is known: the EVM charges it first, and the rest of a cold price on top.
+/// Gas for a warm account or slot on every known chain: the EVM charges it first, and the rest of a cold access on top.
 const WARM: u64 = 100;
 
-/// Rules for transactions that are mined.
+/// The configuration for mined transactions.
 pub(crate) fn strict(config: &Config) -> CfgEnv {
     let mut cfg = CfgEnv::new_with_spec(SPEC);
     cfg.chain_id = config.chain_id;
@@ -41,7 +41,7 @@ pub(crate) fn strict(config: &Config) -> CfgEnv {
     cfg
 }
 
-/// Rules for calls, which need neither funds for gas nor a right nonce, and may come from a contract's address.
+/// The configuration for calls, which need neither funds for gas nor a valid nonce, and may come from a contract's address.
 pub(crate) fn lenient(config: &Config) -> CfgEnv {
     let mut cfg = strict(config);
     cfg.disable_nonce_check = true;
@@ -52,7 +52,7 @@ pub(crate) fn lenient(config: &Config) -> CfgEnv {
     cfg
 }
 
-/// What code sees of the block.
+/// The block environment that code sees.
 pub(crate) fn block_env(header: &Header) -> BlockEnv {
     let mut env = BlockEnv {
         number: U256::from(header.number),
@@ -68,7 +68,7 @@ pub(crate) fn block_env(header: &Header) -> BlockEnv {
     env
 }
 
-/// Runs one transaction; nothing is written.
+/// Executes one transaction without writing its changes.
 pub(crate) fn run<D: Database<Error = std::convert::Infallible>>(
     db: D,
     cfg: CfgEnv,
@@ -82,7 +82,7 @@ pub(crate) fn run<D: Database<Error = std::convert::Infallible>>(
     })
 }
 
-/// A signed transaction for the EVM.
+/// Converts a signed transaction for the EVM.
 pub(crate) fn signed_env(tx: &Tx) -> TxEnv {
     TxEnv {
         tx_type: tx.ty(),
@@ -101,7 +101,7 @@ pub(crate) fn signed_env(tx: &Tx) -> TxEnv {
     }
 }
 
-/// A call for the EVM. Fees are left out: a call pays for nothing.
+/// Converts a call for the EVM. Fees are left out, because a call pays nothing.
 pub(crate) fn call_env(request: &TransactionRequest, gas: u64, chain_id: u64) -> TxEnv {
     let list = authorizations(request.authorization_list.as_deref().unwrap_or_default());
     let tx_type = match (&request.access_list, list.is_empty()) {
@@ -125,14 +125,14 @@ pub(crate) fn call_env(request: &TransactionRequest, gas: u64, chain_id: u64) ->
     }
 }
 
-/// What a run leaves for the receipt.
+/// Converts an execution result for the receipt.
 pub(crate) fn outcome(result: ExecutionResult) -> Outcome {
     let (success, gas_used, created) = (result.is_success(), result.tx_gas_used(), result.created_address());
     let logs = if success { result.into_logs() } else { Vec::new() };
     Outcome { success, gas_used, logs, created }
 }
 
-/// The answer of a call, or why there is none.
+/// The return data of a call, or its error.
 pub(crate) fn answer(result: ExecutionResult) -> Result<alloy_primitives::Bytes, Refusal> {
     match result {
         ExecutionResult::Success { output, .. } => Ok(output.into_data()),
@@ -141,7 +141,7 @@ pub(crate) fn answer(result: ExecutionResult) -> Result<alloy_primitives::Bytes,
     }
 }
 
-/// Geth's words for a run that stopped without an answer.
+/// Geth's error message for a halted execution.
 pub(crate) fn halt(reason: &HaltReason) -> String {
     match reason {
         HaltReason::OutOfGas(_) => "out of gas".into(),
@@ -159,7 +159,7 @@ pub(crate) fn halt(reason: &HaltReason) -> String {
     }
 }
 
-/// The EVM's complaint about a transaction in the words of a node.
+/// Converts an invalid transaction of the EVM to a node's error.
 pub(crate) fn refusal(tx: &TxEnv, error: InvalidTransaction) -> Refusal {
     let sender = tx.caller;
     match error {
@@ -183,7 +183,7 @@ pub(crate) fn refusal(tx: &TxEnv, error: InvalidTransaction) -> Refusal {
     }
 }
 
-/// Recovers the account that signed a hash. A high s is refused (EIP-2).
+/// Recovers the signer of a hash. A high s is rejected (EIP-2).
 pub(super) fn signer_of(signature: &Signature, hash: B256) -> Result<Address, SignatureError> {
     if signature.normalize_s().is_some() {
         return Err(SignatureError::FromBytes("the s of the signature is in the upper half"));

@@ -1,4 +1,4 @@
-//! What gas costs (EIP-1559).
+//! Gas fees (EIP-1559).
 
 use alloy_consensus::Transaction as _;
 use alloy_eips::calc_next_block_base_fee;
@@ -8,14 +8,14 @@ use alloy_rpc_types_eth::FeeHistory;
 use super::{Chain, Refusal};
 use crate::limits::{MAX_FEE_HISTORY, MAX_PERCENTILES};
 
-/// The tip that wallets are told to offer. There is no competition here; this is what they are used to.
+/// The suggested priority fee. There is no competition for blocks here; this is the value that wallets expect.
 pub(crate) const SUGGESTED_TIP: u64 = 1_000_000_000;
 
 impl Chain {
     /// The base fee of the next block.
     pub(crate) fn next_base_fee(&self) -> u64 {
         let parent = &self.head().header;
-        // As on anvil: nobody could use the genesis block, so its being empty says nothing about demand.
+        // As on anvil: no transaction could be in the genesis block, so an empty one says nothing about demand.
         if parent.number == 0 {
             return parent.base_fee_per_gas.unwrap_or_default();
         }
@@ -27,7 +27,7 @@ impl Chain {
         )
     }
 
-    /// Base fees, fullness and tips of the `count` blocks up to `newest`.
+    /// Base fees, gas used ratios and priority fees of the `count` blocks up to `newest`.
     pub(crate) fn fee_history(&self, count: u64, newest: u64, percentiles: Option<&[f64]>) -> Result<FeeHistory, Refusal> {
         let newest = newest.min(self.head().header.number);
         let count = count.min(MAX_FEE_HISTORY).min(newest + 1);
@@ -69,7 +69,7 @@ impl Chain {
     }
 }
 
-/// The tip below which `percentile` percent of the block's gas was bought.
+/// The priority fee at `percentile` of the block's gas.
 fn tip_at(tips: &[(u128, u64)], gas_used: u64, percentile: f64) -> u128 {
     let threshold = (gas_used as f64 * percentile / 100.0) as u64;
     let mut sum = 0;

@@ -1,4 +1,4 @@
-//! Looking for logs: at once, and by installed filters that are polled.
+//! Log queries, and installed filters that clients poll.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::blocks::Mined;
 use super::{Chain, Refusal};
 use crate::limits::{MAX_FILTER_ALTERNATIVES, MAX_FILTER_BACKLOG, MAX_FILTERS, MAX_LOGS};
 
-/// What a filter has to tell.
+/// What a poll of a filter returns.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Changes {
@@ -37,7 +37,7 @@ struct Installed {
 pub(crate) struct Filters {
     installed: HashMap<U256, Installed>,
     next: u64,
-    /// Counts polls, to know which filter was polled longest ago.
+    /// Number of polls so far, to find the filter that was polled longest ago.
     polls: u64,
 }
 
@@ -156,7 +156,7 @@ impl Chain {
         self.filters.installed.remove(&id).is_some()
     }
 
-    /// What came since the last poll. Logs of undone blocks come again, marked as removed.
+    /// The changes since the last poll. Logs of replaced blocks are returned again, marked as removed.
     pub(crate) fn filter_changes(&mut self, id: U256) -> Result<Changes, Refusal> {
         self.filters.polls += 1;
         let polls = self.filters.polls;
@@ -168,7 +168,7 @@ impl Chain {
         })
     }
 
-    /// Everything a log filter matches, seen or not.
+    /// All logs that a filter matches, whether polled before or not.
     pub(crate) fn filter_logs(&self, id: U256) -> Result<Vec<Log>, Refusal> {
         match self.filters.installed.get(&id).map(|filter| &filter.watched) {
             Some(Watched::Logs(filter, _)) => self.logs(filter),
@@ -176,7 +176,7 @@ impl Chain {
         }
     }
 
-    /// Fixes tags that mean something else with every block.
+    /// Replaces tags by numbers, because their meaning changes with every block.
     fn resolved(&self, mut filter: Filter) -> Filter {
         if let FilterBlockOption::Range { from_block, to_block } = &mut filter.block_option {
             if let Some(tag) = from_block {
@@ -190,7 +190,7 @@ impl Chain {
     }
 }
 
-/// Refuses filters that would be costly to match.
+/// Rejects filters that would be costly to match.
 pub(crate) fn check_filter(filter: &Filter) -> Result<(), Refusal> {
     let too_many =
         filter.address.len() > MAX_FILTER_ALTERNATIVES || filter.topics.iter().any(|topic| topic.len() > MAX_FILTER_ALTERNATIVES);

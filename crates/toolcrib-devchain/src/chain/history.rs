@@ -1,4 +1,4 @@
-//! Going back: snapshots and reorgs.
+//! Snapshots and reorgs.
 
 use alloy_rpc_types_eth::Log;
 
@@ -8,7 +8,7 @@ use super::state::Epoch;
 use super::{Chain, Event, Refusal};
 use crate::limits::MAX_SNAPSHOTS;
 
-/// Where the chain was.
+/// A saved point of the chain.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     number: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Chain {
-    /// Remembers where the chain is.
+    /// Takes a snapshot.
     pub(crate) fn snapshot(&mut self) -> u64 {
         if self.snapshots.len() >= MAX_SNAPSHOTS {
             self.snapshots.pop_first();
@@ -35,7 +35,7 @@ impl Chain {
         id
     }
 
-    /// Goes back to a snapshot, which is used up by that, and so is every later one. False when there is none.
+    /// Reverts to a snapshot, and deletes it and every later one. Returns false if there is none with this id.
     pub(crate) fn revert(&mut self, id: u64) -> bool {
         let Some(snapshot) = self.snapshots.remove(&id) else { return false };
         self.snapshots.split_off(&id);
@@ -45,8 +45,8 @@ impl Chain {
         true
     }
 
-    /// Undoes the newest `depth` blocks and mines as many in their place, at the same times, with other hashes. Each of `pairs`
-    /// is a transaction and the new block it goes to, counted from 0; all other transactions of the old blocks are gone.
+    /// Replaces the newest `depth` blocks by as many new ones with the same timestamps and other hashes. Each of `pairs`
+    /// is a transaction and the index of its new block, from 0; all other transactions of the old blocks are dropped.
     pub(crate) fn reorg(&mut self, depth: u64, pairs: Vec<(Tx, u64)>) -> Result<(), Refusal> {
         let head = self.head().header.number;
         let Some(base) = head.checked_sub(depth) else {
@@ -74,7 +74,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Undoes the newest `depth` blocks and leaves it at that.
+    /// Removes the newest `depth` blocks without replacing them.
     pub(crate) fn rollback(&mut self, depth: u64) -> Result<(), Refusal> {
         let head = self.head().header.number;
         let Some(base) = head.checked_sub(depth) else {

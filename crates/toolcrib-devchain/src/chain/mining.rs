@@ -1,4 +1,4 @@
-//! How transactions enter the pool and leave it in blocks.
+//! Submitting transactions to the pool, and mining blocks.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::blocks::{Mined, Outcome, Tx};
 use super::{Chain, Event, Refusal, evm};
 use crate::limits::{BLOCK_GAS, MAX_NONCE_GAP};
 
-/// When blocks are made.
+/// When blocks are mined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mining {
@@ -21,17 +21,17 @@ pub enum Mining {
     Auto,
     /// A block at every interval, empty or not.
     Interval(Duration),
-    /// Only when asked.
+    /// Only on request.
     Manual,
 }
 
 impl Chain {
-    /// Reads a raw transaction and takes it in.
+    /// Decodes and submits a raw transaction.
     pub(crate) fn send_raw(&mut self, raw: &[u8]) -> Result<B256, Refusal> {
         self.send(decode(raw)?)
     }
 
-    /// Takes a transaction in, and mines it when that happens at once.
+    /// Submits a transaction, and mines it if automine is on.
     pub(crate) fn send(&mut self, tx: Tx) -> Result<B256, Refusal> {
         let hash = *tx.tx_hash();
         self.check(&tx)?;
@@ -40,7 +40,7 @@ impl Chain {
         self.filters.on_pending(hash);
         self.events.push(Event::Pending(hash));
         if self.mining == Mining::Auto {
-            // A transaction that fills a gap frees those behind it; each round takes at least one or stops.
+            // A transaction that fills a nonce gap makes those behind it ready; each round mines at least one or stops.
             while self.pool.len() > 0 {
                 let before = self.pool.len();
                 if self.is_idle() {
@@ -55,14 +55,14 @@ impl Chain {
         Ok(hash)
     }
 
-    /// Mines a block of what waits, empty or not.
+    /// Mines a block of the pool's transactions, empty or not.
     pub(crate) fn mine(&mut self) -> B256 {
         let parent = self.head().header.timestamp;
         let timestamp = self.clock.take_next(parent);
         self.mine_at(timestamp, None)
     }
 
-    /// The header that the next block starts from.
+    /// The initial header of the next block.
     pub(crate) fn next_header(&self) -> Header {
         let parent = self.head();
         let number = parent.header.number + 1;
@@ -82,7 +82,7 @@ impl Chain {
         }
     }
 
-    /// Mines a block at `timestamp` with the given transactions, or with what waits in the pool.
+    /// Mines a block at `timestamp` with the given transactions, or with those in the pool.
     pub(super) fn mine_at(&mut self, timestamp: u64, given: Option<Vec<Tx>>) -> B256 {
         let header = Header { timestamp, ..self.next_header() };
         let epoch = self.state.begin();
@@ -113,7 +113,7 @@ impl Chain {
     }
 
     fn execute_pool(&mut self, header: &Header) -> Vec<(Tx, Outcome)> {
-        // The pool is set aside while it is read, so that the state can be written.
+        // Take the pool out while reading it, so that the state can be written.
         let mut pool = std::mem::take(&mut self.pool);
         let epoch = self.state.epoch();
         let mut executed = Vec::new();
@@ -121,7 +121,7 @@ impl Chain {
         let mut left = header.gas_limit;
         let mut ready = pool.ready(header.base_fee_per_gas.unwrap_or_default(), |sender| self.state.account(sender, epoch).nonce);
         while let Some(tx) = ready.pop() {
-            // Whoever does not fit waits for the next block, and so does everything the sender has behind it.
+            // A transaction that does not fit waits for the next block, and so do all later ones of its sender.
             if tx.gas_limit() > left {
                 continue;
             }
@@ -164,7 +164,7 @@ impl Chain {
         Ok(evm::outcome(done.result))
     }
 
-    /// What can be said against a transaction before it is tried.
+    /// Validates a transaction before execution.
     fn check(&self, tx: &Tx) -> Result<(), Refusal> {
         let (sender, hash) = (tx.signer(), *tx.tx_hash());
         if tx.is_eip4844() {
@@ -173,7 +173,7 @@ impl Chain {
         if self.pool.get(hash).is_some() || self.blocks.transaction(hash).is_some() {
             return Err(Refusal::AlreadyKnown);
         }
-        // Legacy transactions may be signed for every chain; all others name theirs.
+        // Legacy transactions may be without a chain id; all others have one.
         if let Some(have) = tx.chain_id()
             && have != self.config.chain_id
         {
@@ -221,12 +221,12 @@ impl Chain {
     }
 }
 
-/// EIP-3607 and EIP-7702: a sender has no code, or a delegation.
+/// EIP-3607 and EIP-7702: a sender must have no code, or a delegation.
 fn delegates_or_empty(code: &[u8]) -> bool {
     code.is_empty() || (code.len() == 23 && code.starts_with(&[0xef, 0x01, 0x00]))
 }
 
-/// Reads a raw transaction and recovers who signed it.
+/// Decodes a raw transaction and recovers its sender.
 pub(crate) fn decode(raw: &[u8]) -> Result<Tx, Refusal> {
     let mut rest = raw;
     let envelope = TxEnvelope::decode_2718(&mut rest).map_err(|error| Refusal::Encoding(error.to_string()))?;

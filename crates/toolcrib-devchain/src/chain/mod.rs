@@ -1,7 +1,7 @@
 //! The chain itself: synchronous, without sockets, tasks or threads.
 //!
-//! `blocks` and `state` hold what is, `pool` what waits, `mining` makes blocks of it, `calls` asks without writing, `history`
-//! goes back, `filters` remembers what pollers have not seen, `saved` turns it all into a file.
+//! `blocks` and `state` store the chain, `pool` stores pending transactions, `mining` makes blocks, `calls` executes without writing,
+//! `history` reverts, `filters` stores what pollers have not seen, and `saved` serialises everything to a file.
 
 use std::collections::BTreeMap;
 
@@ -42,14 +42,14 @@ use history::Snapshot;
 use pool::Pool;
 use state::{Epoch, State, View};
 
-/// Base fee of the first block, 1 gwei: every wallet can show it, and none thinks it is a mistake.
+/// Base fee of the first block, 1 gwei: every wallet displays it without a warning.
 const GENESIS_BASE_FEE: u64 = 1_000_000_000;
 
-/// How far `safe` and `finalized` lie behind the newest block: one and two epochs of 32 slots.
+/// How far `safe` and `finalized` are behind the newest block: one and two epochs of 32 slots.
 const SAFE_DEPTH: u64 = 32;
 const FINAL_DEPTH: u64 = 64;
 
-/// What does not change while the chain runs.
+/// Settings that do not change while the chain runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) chain_id: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Config {
     pub(crate) cold_access: ColdAccess,
 }
 
-/// Something that followers want to hear.
+/// An event for subscribers.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A new block, with its logs.
@@ -69,7 +69,7 @@ pub(crate) enum Event {
     Pending(B256),
 }
 
-/// The whole chain.
+/// The complete chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) config: Config,
@@ -81,14 +81,14 @@ pub(crate) struct Chain {
     filters: Filters,
     snapshots: BTreeMap<u64, Snapshot>,
     next_snapshot: u64,
-    /// Counts what was undone, so that a block mined again has another hash even when it holds the same.
+    /// Number of reverts, so that a replacement block with the same contents has another hash.
     forks: u64,
     events: Vec<Event>,
-    /// Grows with every change; tells whether the file is stale.
+    /// Increases with every change; tells whether the state file is outdated.
     revision: u64,
 }
 
-/// A point to ask questions at: a header for code to see, and the state below it.
+/// A point to execute calls at: a header for the block environment, and the epoch of the state.
 #[derive(Debug)]
 pub(crate) struct Point {
     pub(crate) header: Header,
@@ -96,7 +96,7 @@ pub(crate) struct Point {
 }
 
 impl Chain {
-    /// A chain with nothing but its genesis block.
+    /// A chain with only its genesis block.
     pub(crate) fn new(config: Config, mining: Mining, clock: TravelClock, predeploys: &[Predeploy]) -> Self {
         let mut state = State::default();
         for account in dev_accounts() {
@@ -104,7 +104,7 @@ impl Chain {
         }
         for predeploy in predeploys {
             state.set_code(predeploy.address, predeploy.code.clone());
-            // EIP-161: contracts start at nonce 1, and an account with storage must not be empty.
+            // EIP-161: contracts have a nonce of at least 1, and an account with storage must not be empty.
             state.update(predeploy.address, |account| account.nonce = account.nonce.max(1));
             for (slot, value) in &predeploy.storage {
                 state.set_slot(predeploy.address, *slot, *value);
@@ -140,17 +140,17 @@ impl Chain {
         self.blocks.head()
     }
 
-    /// How often the chain has changed.
+    /// Increases with every change of the chain.
     pub(crate) const fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// What happened since the last time somebody asked.
+    /// Returns and clears the events since the last call.
     pub(crate) fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// The block that `id` means; none for `pending`, and for blocks that do not exist.
+    /// The block with this id; `None` for `pending`, and for blocks that do not exist.
     pub(crate) fn block(&self, id: BlockId) -> Option<&Mined> {
         match id {
             BlockId::Hash(RpcBlockHash { block_hash, .. }) => self.blocks.by_hash(block_hash),
@@ -159,7 +159,7 @@ impl Chain {
         }
     }
 
-    /// The number that a tag means; for `pending` that of the next block.
+    /// The number of a tag; for `pending` that of the next block.
     pub(crate) fn number(&self, tag: BlockNumberOrTag) -> u64 {
         let newest = self.head().header.number;
         match tag {
@@ -172,10 +172,10 @@ impl Chain {
         }
     }
 
-    /// Where to ask a question about `id`.
+    /// The point to execute calls at for a block id.
     ///
-    /// At `latest`, code sees the number of the newest block and the time that it is now. Without the latter, a chain that
-    /// mines only on demand would judge signatures by the time of its last transaction, perhaps hours ago.
+    /// At `latest`, code sees the number of the newest block, but the current time. Otherwise, a chain that
+    /// mines only on demand would check the validity of signatures at the time of its last transaction, perhaps hours ago.
     pub(crate) fn point(&self, id: BlockId) -> Result<Point, Refusal> {
         match id {
             BlockId::Number(BlockNumberOrTag::Pending) => Ok(Point { header: self.next_header(), epoch: self.state.epoch() }),
@@ -191,12 +191,12 @@ impl Chain {
         }
     }
 
-    /// Wei of an account.
+    /// Balance of an account in wei.
     pub(crate) fn balance(&self, address: Address, at: &Point) -> U256 {
         self.state.account(address, at.epoch).balance
     }
 
-    /// Transactions an account has sent; at `pending` those in the pool too.
+    /// Nonce of an account; at `pending` including transactions in the pool.
     pub(crate) fn nonce(&self, address: Address, id: BlockId) -> Result<u64, Refusal> {
         let mined = self.state.account(address, self.point(id)?.epoch).nonce;
         Ok(if id.is_pending() { self.pool.next_nonce(address, mined) } else { mined })
@@ -212,59 +212,59 @@ impl Chain {
         self.state.slot(address, slot, at.epoch)
     }
 
-    /// A mined transaction: its block and its place there.
+    /// A mined transaction: its block and its index.
     pub(crate) fn mined(&self, hash: B256) -> Option<(&Mined, usize)> {
         self.blocks.transaction(hash)
     }
 
-    /// A waiting transaction.
+    /// A transaction in the pool.
     pub(crate) fn waiting(&self, hash: B256) -> Option<&Tx> {
         self.pool.get(hash)
     }
 
-    /// Every waiting transaction.
+    /// Every transaction in the pool.
     pub(crate) fn pool(&self) -> impl Iterator<Item = &Tx> {
         self.pool.iter()
     }
 
-    /// Whether a waiting transaction could be mined next, and is not behind a gap.
+    /// Whether a transaction in the pool could be mined next, without a nonce gap before it.
     pub(crate) fn is_pending(&self, tx: &Tx) -> bool {
         let mined = self.state.account(tx.signer(), self.state.epoch()).nonce;
         (mined..self.pool.next_nonce(tx.signer(), mined)).contains(&tx.nonce())
     }
 
-    /// Forgets a waiting transaction.
+    /// Drops a transaction from the pool.
     pub(crate) fn drop_waiting(&mut self, hash: B256) -> bool {
         self.pool.remove(hash).is_some()
     }
 
-    /// Forgets every waiting transaction.
+    /// Drops every transaction from the pool.
     pub(crate) fn clear_pool(&mut self) {
         self.pool.clear();
     }
 
-    /// Sets a balance by hand.
+    /// Sets a balance directly.
     pub(crate) fn set_balance(&mut self, address: Address, balance: U256) {
         self.by_hand(|state| state.update(address, |account| account.balance = balance));
     }
 
-    /// Sets a nonce by hand.
+    /// Sets a nonce directly.
     pub(crate) fn set_nonce(&mut self, address: Address, nonce: u64) {
         self.by_hand(|state| state.update(address, |account| account.nonce = nonce));
         self.pool.forget_below(address, nonce);
     }
 
-    /// Sets code by hand.
+    /// Sets code directly.
     pub(crate) fn set_code(&mut self, address: Address, code: Bytes) {
         self.by_hand(|state| state.set_code(address, code));
     }
 
-    /// Sets a storage slot by hand.
+    /// Sets a storage slot directly.
     pub(crate) fn set_slot(&mut self, address: Address, slot: U256, value: U256) {
         self.by_hand(|state| state.set_slot(address, slot, value));
     }
 
-    /// Changes made by hand belong to the newest block: `latest` shows them at once, and a reorg of that block undoes them.
+    /// Direct changes belong to the newest block: `latest` shows them at once, and a reorg of that block reverts them.
     fn by_hand(&mut self, change: impl FnOnce(&mut State)) {
         let epoch = self.state.begin();
         change(&mut self.state);

@@ -1,4 +1,4 @@
-//! Transactions that wait to be mined.
+//! The transaction pool.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -19,7 +19,7 @@ struct Waiting {
     arrival: u64,
 }
 
-/// The pool, by sender and nonce.
+/// Transactions by sender and nonce.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
     senders: AddressMap<BTreeMap<u64, Waiting>>,
@@ -28,7 +28,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Adds a transaction, replacing one with the same nonce when the new one pays more.
+    /// Adds a transaction. It replaces one with the same nonce if it pays enough more.
     pub(crate) fn add(&mut self, tx: Tx) -> Result<(), Refusal> {
         let (sender, nonce, hash) = (tx.signer(), tx.nonce(), *tx.tx_hash());
         let before = self.senders.get(&sender).and_then(|queue| queue.get(&nonce));
@@ -47,7 +47,7 @@ impl Pool {
         Ok(())
     }
 
-    /// A waiting transaction.
+    /// A transaction by its hash.
     pub(crate) fn get(&self, hash: B256) -> Option<&Tx> {
         let (sender, nonce) = self.places.get(&hash)?;
         self.senders.get(sender)?.get(nonce).map(|waiting| &waiting.tx)
@@ -64,7 +64,7 @@ impl Pool {
         removed.map(|waiting| waiting.tx)
     }
 
-    /// Removes what can never be mined any more: transactions of `sender` below `nonce`.
+    /// Removes transactions of `sender` with a nonce below `nonce`, which can never be mined any more.
     pub(crate) fn forget_below(&mut self, sender: Address, nonce: u64) {
         let Some(queue) = self.senders.get_mut(&sender) else { return };
         while let Some(first) = queue.first_entry() {
@@ -78,7 +78,7 @@ impl Pool {
         }
     }
 
-    /// The first nonce at or after `nonce` that no waiting transaction of `sender` has.
+    /// The first nonce from `nonce` on without a transaction of `sender` in the pool.
     pub(crate) fn next_nonce(&self, sender: Address, mut nonce: u64) -> u64 {
         if let Some(queue) = self.senders.get(&sender) {
             for waiting in queue.range(nonce..).map(|(waiting, _)| *waiting) {
@@ -91,7 +91,7 @@ impl Pool {
         nonce
     }
 
-    /// How many wait.
+    /// Number of transactions.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
@@ -101,12 +101,12 @@ impl Pool {
         self.senders.values().flat_map(|queue| queue.values().map(|waiting| &waiting.tx))
     }
 
-    /// Forgets everything.
+    /// Removes every transaction.
     pub(crate) fn clear(&mut self) {
         *self = Self { arrivals: self.arrivals, ..Self::default() };
     }
 
-    /// What a block with this base fee may take, best tip first, each sender in the order of nonces.
+    /// The transactions that a block with this base fee may include: the highest priority fee first, each sender's in nonce order.
     pub(crate) fn ready(&self, base_fee: u64, nonce_of: impl Fn(Address) -> u64) -> Ready<'_> {
         let mut ready = Ready { pool: self, heap: BinaryHeap::new(), base_fee };
         for sender in self.senders.keys() {
@@ -120,7 +120,7 @@ impl Pool {
 #[derive(Debug)]
 pub(crate) struct Ready<'a> {
     pool: &'a Pool,
-    /// Tip, then first come first served, then where it is.
+    /// Ordered by priority fee, then by arrival; sender and nonce find the transaction.
     heap: BinaryHeap<(u128, std::cmp::Reverse<u64>, Address, u64)>,
     base_fee: u64,
 }
@@ -132,7 +132,7 @@ impl<'a> Ready<'a> {
         self.pool.senders.get(&sender)?.get(&nonce).map(|waiting| &waiting.tx)
     }
 
-    /// The sender's transaction was taken: offers the one after it.
+    /// Offers the sender's next transaction after this one was included.
     pub(crate) fn advance(&mut self, tx: &Tx) {
         if let Some(next) = tx.nonce().checked_add(1) {
             self.offer(tx.signer(), next);

@@ -1,81 +1,81 @@
-//! Why the chain said no.
+//! Errors of the chain.
 //!
-//! The words are geth's, because alloy, viem and ethers recognise them; the numbers are JSON-RPC's and EIP-1474's.
+//! The messages are geth's, because alloy, viem and ethers recognise them; the error codes are those of JSON-RPC and EIP-1474.
 
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 
-/// A request that the chain refused.
+/// Why the chain rejected a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The nonce was used already.
+    /// The nonce was already used.
     #[error("nonce too low: address {sender}, tx: {given} state: {expected}")]
     NonceTooLow {
-        /// Who signed.
+        /// The sender.
         sender: Address,
-        /// The nonce of the transaction.
+        /// The transaction's nonce.
         given: u64,
-        /// The nonce that would be mined next.
+        /// The account's next nonce.
         expected: u64,
     },
-    /// The nonce is further ahead than the pool keeps.
+    /// The nonce is too far ahead for the pool.
     #[error("nonce too high: address {sender}, tx: {given} state: {expected}")]
     NonceTooHigh {
-        /// Who signed.
+        /// The sender.
         sender: Address,
-        /// The nonce of the transaction.
+        /// The transaction's nonce.
         given: u64,
-        /// The nonce that would be mined next.
+        /// The account's next nonce.
         expected: u64,
     },
-    /// The sender cannot pay for value and gas.
+    /// The balance is too low for value and gas.
     #[error("insufficient funds for gas * price + value: address {sender} have {have} want {want}")]
     InsufficientFunds {
-        /// Who signed.
+        /// The sender.
         sender: Address,
-        /// Wei the account has.
+        /// The account's balance in wei.
         have: U256,
-        /// Wei the transaction may cost.
+        /// The transaction's maximum cost in wei.
         want: U256,
     },
-    /// A waiting transaction has this nonce, and the new one does not pay a tenth more.
+    /// The pool has a transaction with this nonce, and the new one does not pay a tenth more.
     #[error("replacement transaction underpriced")]
     Underpriced,
-    /// The very same transaction is waiting or mined.
+    /// The same transaction is already in the pool or mined.
     #[error("already known")]
     AlreadyKnown,
-    /// The fee cap lies below the base fee of the next block.
+    /// The fee cap is below the base fee of the next block.
     #[error("max fee per gas less than block base fee: address {sender}, maxFeePerGas: {cap}, baseFee: {base_fee}")]
     FeeCapTooLow {
-        /// Who signed.
+        /// The sender.
         sender: Address,
-        /// What the transaction pays at most for a unit of gas.
+        /// The transaction's maximum fee per gas.
         cap: u128,
-        /// What the next block asks.
+        /// The base fee of the next block.
         base_fee: u64,
     },
-    /// The tip is larger than the fee cap.
+    /// The priority fee is above the fee cap.
     #[error("max priority fee per gas higher than max fee per gas: maxPriorityFeePerGas: {tip}, maxFeePerGas: {cap}")]
     TipAboveFeeCap {
-        /// The tip.
+        /// The priority fee.
         tip: u128,
-        /// The cap.
+        /// The fee cap.
         cap: u128,
     },
-    /// The gas limit does not pay for the transaction itself.
+    /// The gas limit is below the transaction's intrinsic gas.
     #[error("intrinsic gas too low: gas {have}, minimum needed {want}")]
     IntrinsicGas {
         /// The gas limit.
         have: u64,
-        /// What the transaction costs before any code runs.
+        /// The intrinsic gas.
         want: u64,
     },
-    /// The gas limit is more than a block, or since EIP-7825 a transaction, may use.
+    /// The gas limit is above that of a block or, since EIP-7825, of a transaction.
     #[error("exceeds block gas limit: gas {have}, limit {limit}")]
     GasLimit {
         /// The gas limit.
         have: u64,
-        /// The most it may be.
+        /// The maximum.
         limit: u64,
     },
     /// The transaction is for another chain.
@@ -86,57 +86,57 @@ pub enum Refusal {
         /// This chain.
         want: u64,
     },
-    /// The signature does not recover.
+    /// The signature does not recover to an account.
     #[error("invalid sender: {0}")]
     Signature(String),
     /// The bytes are not a transaction.
     #[error("rlp: {0}")]
     Encoding(String),
-    /// A transaction type that this chain does not take.
+    /// The chain does not support this transaction type.
     #[error("transaction type not supported: {0}")]
     Type(&'static str),
-    /// Another rule of the EVM.
+    /// The transaction violates another rule of the EVM.
     #[error("{0}")]
     Invalid(String),
     /// The pool is full.
     #[error("txpool is full")]
     PoolFull,
-    /// The call reverted; the data says why.
+    /// The call reverted with this data.
     #[error("execution reverted{}", reason(.0))]
     Reverted(Bytes),
-    /// The call stopped in a way that returns no data.
+    /// Execution halted without return data.
     #[error("{0}")]
     Halted(String),
-    /// No gas limit that the caller can pay for is enough.
+    /// The gas that the sender can pay for is not enough.
     #[error("gas required exceeds allowance ({0})")]
     Allowance(u64),
-    /// There is no such block.
+    /// The block does not exist.
     #[error("header not found")]
     NoBlock,
-    /// There is no such filter, or it was dropped.
+    /// The filter does not exist, or was dropped.
     #[error("filter not found")]
     NoFilter,
-    /// The range of a log query is upside down.
+    /// The block range of a log query ends before it starts.
     #[error("invalid block range params")]
     Range,
-    /// A query that would answer more than it may.
+    /// The result of a query exceeds a limit.
     #[error("{0}")]
     TooMuch(String),
-    /// The account is none of the ten development accounts.
+    /// The account is not one of the ten development accounts.
     #[error("unknown account {0}: this node signs for its ten development accounts only")]
     UnknownAccount(Address),
-    /// The chain is too short to undo that many blocks, or the number is out of range.
+    /// A parameter is out of range, such as a reorg deeper than the chain.
     #[error("{0}")]
     Parameter(String),
-    /// The timestamp lies before that of the newest block.
+    /// The timestamp is before that of the newest block.
     #[error("timestamp {given} is before the newest block's {newest}")]
     Timestamp {
-        /// What was asked for.
+        /// The requested timestamp.
         given: u64,
-        /// The newest block's.
+        /// That of the newest block.
         newest: u64,
     },
-    /// A transaction was mined, and failed.
+    /// A transaction was mined, but failed.
     #[error("transaction {0} failed")]
     Failed(B256),
 }
@@ -154,7 +154,7 @@ impl Refusal {
         }
     }
 
-    /// The revert data, when there is some to give.
+    /// The revert data, if any.
     pub fn data(&self) -> Option<&Bytes> {
         match self {
             Self::Reverted(data) => Some(data),
@@ -163,7 +163,7 @@ impl Refusal {
     }
 }
 
-/// The text of `Error(string)` and the meaning of `Panic(uint256)`, as nodes append them to the message.
+/// The message of `Error(string)` or the meaning of `Panic(uint256)`, as nodes append it to the error message.
 fn reason(data: &Bytes) -> String {
     const ERROR: [u8; 4] = hex!("08c379a0");
     const PANIC: [u8; 4] = hex!("4e487b71");
@@ -211,7 +211,7 @@ mod tests {
         check(&format!("4e487b71{}", word(0x11)), "execution reverted: arithmetic underflow or overflow");
         check(&format!("4e487b71{}", word(0x99)), "execution reverted: unknown panic code: 0x99");
         check(&format!("08c379a0{}{}6e6f000000000000", word(32), word(2)), "execution reverted: no");
-        // Lengths and offsets that point nowhere.
+        // Lengths and offsets beyond the end.
         check(&format!("08c379a0{}{}6e6f", word(32), word(3)), "execution reverted");
         check(&format!("08c379a0{}{}6e6f", word(32), "f".repeat(64)), "execution reverted");
         check(&format!("08c379a0{}{}6e6f", word(64), word(2)), "execution reverted");

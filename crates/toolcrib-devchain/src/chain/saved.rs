@@ -1,7 +1,7 @@
-//! The chain as a file.
+//! The chain's state file.
 //!
-//! All of it: blocks, receipts and every version of the state, so that a chain that was restarted can still look back and be
-//! reorganised. Filters, snapshots and what waits in the pool belong to clients that are gone, and are not kept.
+//! It contains blocks, receipts and every version of the state, so that a restarted chain still has its history and can
+//! be reorganised. Filters, snapshots and the pool belong to clients that are gone, and are not saved.
 
 use alloy_consensus::Header;
 use alloy_eips::Encodable2718;
@@ -14,10 +14,10 @@ use super::state::{Epoch, SavedState, State};
 use super::{Chain, Config, Mining, Refusal, mining};
 use crate::clock::TravelClock;
 
-/// Changes when older files can no longer be read.
+/// The version of the file format. Increased if older files can no longer be read.
 const VERSION: u32 = 1;
 
-/// A chain, ready to be written or just read.
+/// A serialisable chain.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedChain {
@@ -40,7 +40,7 @@ struct SavedBlock {
     epoch: Epoch,
 }
 
-/// Why a file cannot be used, although it is one of ours.
+/// Why a state file in our format is unusable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unusable {
     #[error("it has version {0}, this program reads version {VERSION}")]
@@ -54,7 +54,7 @@ pub(crate) enum Unusable {
 }
 
 impl Chain {
-    /// A copy of everything worth keeping.
+    /// Returns a copy of everything that is saved.
     pub(crate) fn save(&self) -> SavedChain {
         let blocks = self
             .blocks
@@ -79,7 +79,7 @@ impl Chain {
         }
     }
 
-    /// The chain that was saved.
+    /// Restores a saved chain.
     pub(crate) fn load(saved: SavedChain, config: Config, mining: Mining, mut clock: TravelClock) -> Result<Self, Unusable> {
         if saved.version != VERSION {
             return Err(Unusable::Version(saved.version));

@@ -1,8 +1,8 @@
-//! Accounts and storage, with their past.
+//! Accounts and storage with their history.
 //!
-//! Every value keeps its versions, each marked with the epoch that wrote it: a block writes in one epoch, and so does a test
-//! that sets a balance between two blocks. The present is the last version, the past is found by bisection, and going back
-//! pops exactly what was written since. Nothing is ever copied as a whole, so snapshots and reorgs cost what they undo.
+//! Every value keeps its versions, each with the epoch that wrote it: a block writes in one epoch, and so does a test
+//! that sets a balance between two blocks. The current value is the last version, older ones are found by bisection, and a rollback
+//! removes exactly what was written since. The state is never copied as a whole, so snapshots and reorgs cost only what they undo.
 
 use std::convert::Infallible;
 
@@ -18,7 +18,7 @@ use super::blocks::Blocks;
 /// A point in the history of the state.
 pub(crate) type Epoch = u64;
 
-/// The part of an account that is not storage.
+/// The fields of an account without storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Account {
     pub(crate) balance: U256,
@@ -46,29 +46,29 @@ enum Key {
     Slot(Address, U256),
 }
 
-/// All accounts at all times.
+/// All accounts with their history.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     epoch: Epoch,
     entries: AddressMap<Entry>,
     codes: B256Map<Bytecode>,
-    /// What was written, in order, once for each key and epoch: the undo log.
+    /// The undo log: what was written, in order, once for each key and epoch.
     written: Vec<(Epoch, Key)>,
 }
 
 impl State {
-    /// The present.
+    /// The current epoch.
     pub(crate) const fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Starts a new epoch: what is written from here on can be taken back alone.
+    /// Starts a new epoch: later writes can be rolled back separately.
     pub(crate) const fn begin(&mut self) -> Epoch {
         self.epoch += 1;
         self.epoch
     }
 
-    /// Takes back everything written after `epoch`.
+    /// Rolls back everything written after `epoch`.
     pub(crate) fn rewind(&mut self, epoch: Epoch) {
         while let Some(&(written, key)) = self.written.last() {
             if written <= epoch {
@@ -91,18 +91,18 @@ impl State {
         self.epoch = epoch;
     }
 
-    /// The account as it was at `epoch`; an account nobody touched is empty.
+    /// The account at `epoch`; an unused account is empty.
     pub(crate) fn account(&self, address: Address, epoch: Epoch) -> Account {
         self.existing(address, epoch).unwrap_or_default()
     }
 
-    /// The code of the account as it was at `epoch`.
+    /// The code of the account at `epoch`.
     pub(crate) fn code(&self, address: Address, epoch: Epoch) -> Bytes {
         let hash = self.account(address, epoch).code_hash;
         self.codes.get(&hash).map(|code| code.original_bytes()).unwrap_or_default()
     }
 
-    /// A storage slot as it was at `epoch`.
+    /// A storage slot at `epoch`.
     pub(crate) fn slot(&self, address: Address, slot: U256, epoch: Epoch) -> U256 {
         self.entries
             .get(&address)
@@ -111,14 +111,14 @@ impl State {
             .unwrap_or_default()
     }
 
-    /// Changes an account in the present epoch.
+    /// Changes an account in the current epoch.
     pub(crate) fn update(&mut self, address: Address, change: impl FnOnce(&mut Account)) {
         let mut account = self.account(address, self.epoch);
         change(&mut account);
         self.write_account(address, Some(account));
     }
 
-    /// Replaces the code of an account in the present epoch.
+    /// Replaces the code of an account in the current epoch.
     pub(crate) fn set_code(&mut self, address: Address, code: Bytes) {
         let hash = if code.is_empty() { KECCAK256_EMPTY } else { keccak256(&code) };
         if !code.is_empty() {
@@ -127,7 +127,7 @@ impl State {
         self.update(address, |account| account.code_hash = hash);
     }
 
-    /// Writes a storage slot in the present epoch.
+    /// Writes a storage slot in the current epoch.
     pub(crate) fn set_slot(&mut self, address: Address, slot: U256, value: U256) {
         if self.slot(address, slot, self.epoch) == value {
             return;
@@ -138,13 +138,13 @@ impl State {
         }
     }
 
-    /// Takes over what a transaction changed.
+    /// Writes the changes of a transaction.
     pub(crate) fn commit(&mut self, changes: EvmState) {
         for (address, account) in changes {
             if !account.is_touched() {
                 continue;
             }
-            // Since EIP-6780 only an account made in the same transaction can vanish; EIP-161 removes touched empty ones.
+            // Since EIP-6780 only an account created in the same transaction can be removed; EIP-161 removes touched empty ones.
             if account.is_selfdestructed() || account.is_empty() {
                 self.clear_slots(address);
                 self.write_account(address, None);
@@ -201,7 +201,7 @@ fn at<T: Copy>(versions: &Versions<T>, epoch: Epoch) -> Option<T> {
     versions.get(end.checked_sub(1)?).map(|(_, value)| *value)
 }
 
-/// Writes in `epoch`; true when this epoch had not written here before.
+/// Writes a version in `epoch`. Returns true if this is its first write here.
 fn push<T>(versions: &mut Versions<T>, epoch: Epoch, value: T) -> bool {
     match versions.last_mut() {
         Some((written, last)) if *written == epoch => {
@@ -215,7 +215,7 @@ fn push<T>(versions: &mut Versions<T>, epoch: Epoch, value: T) -> bool {
     }
 }
 
-/// The state at one epoch, as the EVM reads it.
+/// The state at one epoch, as a database for the EVM.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) state: &'a State,
@@ -249,7 +249,7 @@ impl DatabaseRef for View<'_> {
     }
 }
 
-/// The state as it is written to a file.
+/// The serialised state.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SavedState {
     epoch: Epoch,

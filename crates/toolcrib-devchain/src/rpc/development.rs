@@ -1,4 +1,4 @@
-//! Methods that only a development chain has, under the names that anvil and hardhat gave them.
+//! Methods of development chains, with the names from anvil and hardhat.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -83,7 +83,7 @@ fn evm_mine(chain: &mut Chain, mut params: Params) -> Answer {
     reply("0x0")
 }
 
-/// `anvil_mine`: so many blocks, so many seconds apart.
+/// `anvil_mine`: the number of blocks, and the seconds between them.
 fn mine(chain: &mut Chain, mut params: Params) -> Answer {
     let blocks = params.optional::<Loose>()?.map_or(Ok(1), Loose::u64)?;
     let interval = params.optional::<Loose>()?.map_or(Ok(0), Loose::u64)?;

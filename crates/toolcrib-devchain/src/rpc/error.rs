@@ -9,9 +9,9 @@ use crate::chain::Refusal;
 #[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[error("{message} (code {code})")]
 pub struct RpcError {
-    /// The number; 3 means that a call reverted.
+    /// The error code; 3 means that a call reverted.
     pub code: i64,
-    /// What went wrong, in words that clients recognise.
+    /// The message, in wording that clients recognise.
     pub message: String,
     /// Revert data, as hex.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -19,39 +19,39 @@ pub struct RpcError {
 }
 
 impl RpcError {
-    /// The text is not JSON.
+    /// The request is not JSON.
     pub(crate) fn parse() -> Self {
         Self::new(-32700, "parse error")
     }
 
-    /// It is JSON, but not a request.
+    /// The JSON is not a request.
     pub(crate) fn invalid_request(message: impl Into<String>) -> Self {
         Self::new(-32600, message)
     }
 
     /// There is no such method.
     pub(crate) fn no_method(method: &str) -> Self {
-        // Foreign text: enough of it to recognise.
+        // Untrusted text: show enough to recognise it.
         let shown: String = method.chars().take(64).collect();
         Self::new(-32601, format!("the method {shown} does not exist/is not available"))
     }
 
-    /// Other nodes have the method, this one does not (EIP-1474).
+    /// Other nodes support the method, this one does not (EIP-1474).
     pub(crate) fn not_supported(method: &str) -> Self {
         Self::new(-32004, format!("the method {method} is not supported by this development chain"))
     }
 
-    /// A parameter is missing or wrong.
+    /// A parameter is missing or invalid.
     pub(crate) fn params(message: impl Into<String>) -> Self {
         Self::new(-32602, message)
     }
 
-    /// More than the node gives.
+    /// A limit is exceeded.
     pub(crate) fn limit(message: impl Into<String>) -> Self {
         Self::new(-32005, message)
     }
 
-    /// The node failed.
+    /// An internal error.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(-32603, message)
     }

@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 over the chain: which methods there are, and what one request or a batch of them answers.
+//! JSON-RPC 2.0: the methods, and responses to single requests and batches.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub use error::RpcError;
 pub(crate) use params::Params;
 pub(crate) use sending::sign_request;
 
-/// Methods that clients of anvil or geth ask for and this chain does not have. The README says so, too.
+/// Methods of anvil or geth that this chain does not support. The README lists them too.
 pub(crate) const NOT_SUPPORTED: [&str; 7] = [
     "eth_getProof",
     "eth_simulateV1",
@@ -28,18 +28,18 @@ pub(crate) const NOT_SUPPORTED: [&str; 7] = [
     "hardhat_stopImpersonatingAccount",
 ];
 
-/// What every method gives.
+/// The result of a method.
 pub(crate) type Answer = Result<Value, RpcError>;
 
 type Method = fn(&mut Chain, Params) -> Answer;
 
-/// A method that only some connections have, such as subscribing.
+/// Additional methods of some connections, such as subscriptions.
 pub(crate) trait Extra {
-    /// The answer, or the parameters back when the method is none of these.
+    /// Calls the method, or returns the parameters if the method is not one of these.
     fn call(&mut self, node: &Node, method: &str, params: Params) -> Result<Answer, Params>;
 }
 
-/// A connection that has nothing more.
+/// A connection without additional methods.
 #[derive(Debug)]
 pub(crate) struct NoExtra;
 
@@ -54,7 +54,7 @@ impl Extra for NoExtra {
     }
 }
 
-/// Answers the bytes of a request or of a batch; nothing when there were only notifications.
+/// Handles the bytes of a request or batch; `None` if it has notifications only.
 pub(crate) fn answer(node: &Node, body: &[u8], extra: &mut impl Extra) -> Option<Vec<u8>> {
     let reply = match serde_json::from_slice::<Value>(body) {
         Err(_) => failure(Value::Null, RpcError::parse()),
@@ -74,7 +74,7 @@ pub(crate) fn answer(node: &Node, body: &[u8], extra: &mut impl Extra) -> Option
     serde_json::to_vec(&reply).ok()
 }
 
-/// Calls one method.
+/// Calls a method.
 pub(crate) fn call(node: &Node, method: &str, params: Params, extra: &mut impl Extra) -> Answer {
     let params = match extra.call(node, method, params) {
         Ok(answer) => return answer,
@@ -90,7 +90,7 @@ pub(crate) fn call(node: &Node, method: &str, params: Params, extra: &mut impl E
     node.with(|chain| method(chain, params))
 }
 
-/// An error that answers no particular request.
+/// An error response without a request id.
 pub(crate) fn error_body(error: RpcError) -> Vec<u8> {
     failure(Value::Null, error).to_string().into_bytes()
 }
@@ -123,7 +123,7 @@ fn failure(id: Value, error: RpcError) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": error })
 }
 
-/// Any answer as JSON.
+/// Serialises a result as JSON.
 fn reply(value: impl Serialize) -> Answer {
     serde_json::to_value(value).map_err(|error| RpcError::internal(error.to_string()))
 }

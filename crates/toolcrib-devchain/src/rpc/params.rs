@@ -15,7 +15,7 @@ pub(crate) struct Params {
 }
 
 impl Params {
-    /// Parameters are a list, or absent.
+    /// Parses the parameters: a list, or absent.
     pub(crate) fn new(value: Option<Value>) -> Result<Self, RpcError> {
         let values = match value {
             None | Some(Value::Null) => Vec::new(),
@@ -25,7 +25,7 @@ impl Params {
         Ok(Self { values: values.into_iter(), taken: 0 })
     }
 
-    /// The next parameter, which must be there.
+    /// The next parameter, which is required.
     pub(crate) fn next<T: DeserializeOwned>(&mut self) -> Result<T, RpcError> {
         let place = self.taken;
         match self.raw() {
@@ -34,7 +34,7 @@ impl Params {
         }
     }
 
-    /// The next parameter, if it is there and not null.
+    /// The next parameter; `None` if it is missing or null.
     pub(crate) fn optional<T: DeserializeOwned>(&mut self) -> Result<Option<T>, RpcError> {
         let place = self.taken;
         match self.raw() {
@@ -43,7 +43,7 @@ impl Params {
         }
     }
 
-    /// The next parameter as it came.
+    /// The next parameter, undecoded.
     pub(crate) fn raw(&mut self) -> Option<Value> {
         self.taken += 1;
         self.values.next()
@@ -54,7 +54,7 @@ fn read<T: DeserializeOwned>(value: Value, place: usize) -> Result<T, RpcError> 
     T::deserialize(value).map_err(|error| RpcError::params(format!("invalid argument {place}: {error}")))
 }
 
-/// A number in any of the ways that tools write one: `5`, `"5"`, `"0x5"`.
+/// A number in any notation that tools use: `5`, `"5"`, `"0x5"`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loose(pub(crate) U256);
 

@@ -1,4 +1,4 @@
-//! Methods that look and do not touch.
+//! Read-only methods.
 
 use alloy_consensus::Transaction as _;
 use alloy_eips::{BlockId, BlockNumberOrTag, Encodable2718};
@@ -12,7 +12,7 @@ use super::{Answer, Method, Params, RpcError, reply};
 use crate::accounts::dev_accounts;
 use crate::chain::{Chain, Mined, Point, SUGGESTED_TIP, Tx};
 
-/// What the node calls itself.
+/// The client version of the node.
 const CLIENT_VERSION: &str = concat!("toolcrib-devchain/v", env!("CARGO_PKG_VERSION"));
 
 pub(super) fn find(method: &str) -> Option<Method> {
@@ -92,7 +92,7 @@ pub(super) fn find(method: &str) -> Option<Method> {
     })
 }
 
-/// What waits, by sender and nonce: ready for the next block, and behind a gap.
+/// The pool by sender and nonce: ready for the next block, and behind a nonce gap.
 fn pool_content(chain: &Chain) -> Value {
     let mut content = json!({ "pending": {}, "queued": {} });
     for tx in chain.pool() {
@@ -165,7 +165,7 @@ fn create_access_list(chain: &mut Chain, mut params: Params) -> Answer {
     Ok(answer)
 }
 
-/// Puts the values of the next parameter into the block that a call sees. What cannot be honoured is refused and not ignored.
+/// Applies block overrides from the next parameter. Unsupported ones are an error, not ignored.
 fn override_block(at: &mut Point, params: &mut Params) -> Result<(), RpcError> {
     let Some(change) = params.optional::<BlockOverrides>()? else { return Ok(()) };
     if change.block_hash.is_some() || change.difficulty.is_some() || change.beacon_root.is_some() {
@@ -201,7 +201,7 @@ fn block_by_hash(chain: &mut Chain, mut params: Params) -> Answer {
     reply(chain.block(hash.into()).map(|block| block.rpc_block(whole)))
 }
 
-/// The next block as it stands: its header, and what waits.
+/// The pending block: its header, and the transactions in the pool.
 fn pending_block(chain: &Chain, whole: bool) -> alloy_rpc_types_eth::Block {
     let mut block = Mined::seal(chain.next_header(), Vec::new(), 0).rpc_block(false);
     let list = chain.pool().filter(|tx| chain.is_pending(tx));
@@ -248,7 +248,7 @@ fn receipt(chain: &mut Chain, mut params: Params) -> Answer {
     reply(chain.mined(hash).and_then(|(block, index)| block.receipts.get(index)))
 }
 
-/// A transaction that is in no block yet.
+/// A transaction that is not in a block yet.
 fn waiting(tx: &Tx) -> Transaction {
     Transaction {
         inner: tx.clone(),

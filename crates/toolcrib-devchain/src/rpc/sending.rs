@@ -1,4 +1,4 @@
-//! Methods that send and sign. Signatures come from the ten development keys and from nowhere else.
+//! Methods that send and sign. Signatures are made only with the ten development keys.
 
 use alloy_consensus::SignableTransaction;
 use alloy_consensus::transaction::Recovered;
@@ -39,7 +39,7 @@ pub(super) fn find(method: &str) -> Option<Method> {
     })
 }
 
-/// EIP-712. Wallets take the data as an object, and as text that holds one.
+/// EIP-712. Wallets send the data as an object, or as a JSON string.
 fn sign_typed_data(_: &mut Chain, mut params: Params) -> Answer {
     let address: Address = params.next()?;
     let wrong = |error: serde_json::Error| RpcError::params(format!("invalid argument 1: {error}"));
@@ -53,7 +53,7 @@ fn sign_typed_data(_: &mut Chain, mut params: Params) -> Answer {
     reply(hex::encode_prefixed(signature.as_bytes()))
 }
 
-/// EIP-7966: answers with the receipt, when the block is mined at once.
+/// EIP-7966: returns the receipt if the transaction is mined at once.
 fn send_sync(chain: &mut Chain, mut params: Params) -> Answer {
     let hash = chain.send_raw(&params.next::<Bytes>()?)?;
     match chain.mined(hash).and_then(|(block, index)| block.receipts.get(index)) {
@@ -66,14 +66,14 @@ fn send_sync(chain: &mut Chain, mut params: Params) -> Answer {
     }
 }
 
-/// EIP-191 over the message.
+/// Signs a message by EIP-191.
 fn sign_message(address: Address, message: &[u8]) -> Answer {
     let signer = dev_signer(address).ok_or(Refusal::UnknownAccount(address))?;
     let signature = signer.sign_message_sync(message).map_err(|error| RpcError::internal(error.to_string()))?;
     reply(hex::encode_prefixed(signature.as_bytes()))
 }
 
-/// Fills in what a request leaves out and signs it, when its sender is a development account.
+/// Fills in missing fields of a request and signs it, if its sender is a development account.
 pub(crate) fn sign_request(chain: &Chain, mut request: TransactionRequest, nonce: Option<u64>) -> Result<Tx, RpcError> {
     let from = request.from.ok_or_else(|| RpcError::params("missing field `from`"))?;
     let signer = dev_signer(from).ok_or(Refusal::UnknownAccount(from))?;
@@ -105,7 +105,7 @@ pub(crate) fn sign_request(chain: &Chain, mut request: TransactionRequest, nonce
         let tip = *request.max_priority_fee_per_gas.get_or_insert_with(|| {
             request.max_fee_per_gas.map_or(u128::from(SUGGESTED_TIP), |cap| cap.min(u128::from(SUGGESTED_TIP)))
         });
-        // Twice the base fee, as wallets do: it can rise for six full blocks.
+        // Twice the base fee, as in wallets: it suffices for six full blocks.
         request.max_fee_per_gas.get_or_insert_with(|| base_fee.saturating_mul(2).saturating_add(tip));
     } else {
         request.gas_price.get_or_insert_with(|| base_fee.saturating_add(u128::from(SUGGESTED_TIP)));

@@ -1,4 +1,4 @@
-//! Blocks at intervals.
+//! Mining at intervals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::Stop;
 use crate::chain::Mining;
 use crate::node::Node;
 
-/// The shortest interval. Without it an interval of nothing would mine without pause.
+/// The shortest interval, because an interval of zero would mine without pause.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Mines a block whenever one is due, as long as blocks are made at intervals at all.
+/// Mines a block whenever one is due, while the mining mode is an interval.
 pub(crate) async fn mine_at_intervals(node: Arc<Node>, mut stop: Stop) {
     let mut last = Instant::now();
     loop {
@@ -26,7 +26,7 @@ pub(crate) async fn mine_at_intervals(node: Arc<Node>, mut stop: Stop) {
             () = async { sleep_until(due.unwrap_or(last)).await }, if due.is_some() => {
                 last = Instant::now();
                 let node = node.clone();
-                // A block that could not be mined is tried again at the next interval.
+                // If mining fails, it is tried again at the next interval.
                 let _ = tokio::task::spawn_blocking(move || node.with(|chain| chain.mine())).await;
             }
         }

@@ -1,6 +1,6 @@
-//! The chain on a port: HTTP and WebSocket on the same one.
+//! The server: HTTP and WebSocket on the same port.
 //!
-//! Requests run on the blocking pool, because a call may burn millions of gas; one connection's requests run in order.
+//! Requests run on tokio's blocking pool, because a call may burn millions of gas; requests of one connection run in sequence.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,27 +29,27 @@ pub(crate) use miner::mine_at_intervals;
 pub(crate) use saver::{keep_saved, write_atomically};
 pub(crate) use visitors::Visitors;
 
-/// How long a request body may take. Programs on the same machine send it at once.
+/// Time limit of reading a request body. Programs on the same computer send it at once.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
-/// Bytes of request bodies that are held at once.
+/// Maximum total size of request bodies in memory.
 const BODY_BYTES: usize = 256 * 1024 * 1024;
 
-/// How long requests under way may take when the chain stops. Calls that burn all their gas take a few seconds.
+/// How long pending requests may take when the chain stops. Calls that burn all their gas take a few seconds.
 const STOP_TIME: Duration = Duration::from_secs(5);
 
-/// Tells when to stop; stopping is also when nobody is left to say so.
+/// A signal to stop. It is also given when the sender is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop(pub(crate) watch::Receiver<bool>);
 
 impl Stop {
-    /// Returns when it is time.
+    /// Waits for the signal.
     pub(crate) async fn wait(&mut self) {
         let _ = self.0.wait_for(|stop| *stop).await;
     }
 }
 
-/// What every request gets.
+/// Shared state of all request handlers.
 #[derive(Clone, Debug)]
 struct Shared {
     node: Arc<Node>,
@@ -59,14 +59,14 @@ struct Shared {
     stop: Stop,
 }
 
-/// Serves until `stop` says so.
+/// Serves until `stop` is signalled.
 pub(crate) async fn serve(listener: TcpListener, node: Arc<Node>, visitors: Visitors, stop: Stop) {
     let mut stopped = stop.clone();
     let sockets = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let bodies = BodyBudget::shared(BODY_BYTES, MAX_REQUEST_BYTES);
     let shared = Shared { node, sockets, visitors, bodies, stop };
     let router = Router::new().route("/", any(handle)).fallback(any(handle)).with_state(shared);
-    // All clients are programs of the developer, mostly on the same machine and with one address.
+    // All clients are the developer's programs, mostly on the same computer and with one address.
     let limits = Limits { per_network: None, stop_time: STOP_TIME, ..Limits::default() };
     Server::new(limits).serve(listener, router, async move { stopped.wait().await }).await;
 }
@@ -95,7 +95,7 @@ async fn handle(
         Method::GET => (StatusCode::OK, "toolcrib chain dev: send JSON-RPC by POST or WebSocket\n").into_response(),
         _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
     };
-    // Pages under development talk to the chain from another origin.
+    // Pages in development use the chain from another origin.
     if let Some(page) = page {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, page);

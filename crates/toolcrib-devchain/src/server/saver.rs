@@ -1,4 +1,4 @@
-//! The state file: written beside its place and moved there, so that it is always whole.
+//! The state file: written to a temporary file and renamed, so that it is always complete.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::node::Node;
 /// How often a changed chain is written. A crash loses at most this much.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// A large chain takes long to write; it is written at most this share of the time.
+/// Pause after a write, as a multiple of its duration, because writing a large chain takes long.
 const REST: u32 = 10;
 
-/// Writes the chain whenever it has changed, until told to stop. The last writing is up to whoever stops it.
+/// Writes the chain whenever it has changed, until stopped. The final write is made by the caller.
 pub(crate) async fn keep_saved(node: Arc<Node>, path: PathBuf, mut stop: Stop) {
     let mut saved = None;
     let mut pause = PERIOD;
@@ -33,7 +33,7 @@ pub(crate) async fn keep_saved(node: Arc<Node>, path: PathBuf, mut stop: Stop) {
         let began = Instant::now();
         let (node, path) = (node.clone(), path.clone());
         let written = tokio::task::spawn_blocking(move || write_atomically(&node, &path)).await;
-        // What cannot be written now is tried again; the final writing reports the error.
+        // A failed write is retried; the final write reports the error.
         if matches!(written, Ok(Ok(()))) {
             saved = Some(revision);
         }
@@ -41,7 +41,7 @@ pub(crate) async fn keep_saved(node: Arc<Node>, path: PathBuf, mut stop: Stop) {
     }
 }
 
-/// Writes the chain to a file that is never half written.
+/// Writes the chain to a file atomically.
 pub(crate) fn write_atomically(node: &Node, path: &Path) -> io::Result<()> {
     let saved = node.with(|chain| chain.save());
     AtomicFile::new(path).replace(&serde_json::to_vec(&saved)?)

@@ -1,4 +1,4 @@
-//! What one connection wants to hear: `newHeads`, `logs`, `newPendingTransactions`.
+//! Subscriptions of a connection: `newHeads`, `logs`, `newPendingTransactions`.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ enum Topic {
 #[derive(Debug)]
 struct Subscription {
     topic: Topic,
-    /// Events up to this number were before its time.
+    /// Events up to this sequence number came before the subscription.
     since: u64,
 }
 
@@ -38,7 +38,7 @@ impl Subscriptions {
         self.wanted.is_empty()
     }
 
-    /// The messages that an event gives rise to.
+    /// The notifications of an event.
     pub(crate) fn notifications(&self, numbered: &Numbered) -> Vec<Vec<u8>> {
         let mut messages = Vec::new();
         for (id, subscription) in &self.wanted {
@@ -77,7 +77,7 @@ impl Subscriptions {
         }
         self.made += 1;
         let since = node.sequence();
-        // Ids mean something on this connection only, so they need not be hard to guess.
+        // Ids are valid on this connection only, so they need not be hard to guess.
         let mut seed = [0; 16];
         seed[..8].copy_from_slice(&self.made.to_be_bytes());
         seed[8..].copy_from_slice(&since.to_be_bytes());

@@ -1,16 +1,16 @@
-//! Who may talk to the chain from a browser.
+//! Which web pages may use the chain.
 //!
-//! Every page that a developer visits can send requests to this machine, and a foreign name can be made to lead here (DNS
-//! rebinding). The chain's keys are public, but what runs on it is the developer's. So a request that names a page as its origin is
-//! answered only for pages of this machine and those that were allowed, and a request for a host only if the host is an address or a name
-//! of this machine. Programs send no origin.
+//! Every page in a developer's browser can send requests to this computer, and a third-party domain can resolve to it (DNS
+//! rebinding). The chain's keys are public, but its contents are the developer's. So a request with an `Origin` is
+//! accepted only from pages of this computer and allowed origins, and a `Host` must be an IP address or a name
+//! of this computer. Programs send no origin.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
-/// Origins that may ask beside those of this machine.
+/// Origins that are allowed in addition to those of this computer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Visitors {
     allowed: Arc<[String]>,
@@ -21,25 +21,25 @@ impl Visitors {
         Self { allowed: allowed.into() }
     }
 
-    /// Whether a request is answered.
+    /// Whether a request is allowed.
     pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
         let mut hosts = headers.get_all(header::HOST).iter();
         let is_ours = |host: &HeaderValue| host.to_str().is_ok_and(is_local);
         let is_host_fine = match (hosts.next(), hosts.next()) {
             (None, _) => true,
             (Some(host), None) => is_ours(host),
-            // Two of them mean different things to different readers.
+            // Implementations interpret a repeated `Host` differently.
             (Some(_), Some(_)) => false,
         };
         is_host_fine && self.origin(headers).is_some_and(|origin| origin.is_none_or(|origin| self.allows(origin)))
     }
 
-    /// The page that asks, for the answer's headers.
+    /// The origin of the requesting page, for the response's headers.
     pub(crate) fn page<'h>(&self, headers: &'h HeaderMap) -> Option<&'h HeaderValue> {
         headers.get(header::ORIGIN)
     }
 
-    /// The outer `None` for what cannot be read, the inner one when there is none.
+    /// The outer `None` means an invalid header, the inner one no header.
     fn origin<'h>(&self, headers: &'h HeaderMap) -> Option<Option<&'h str>> {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         match (origins.next(), origins.next()) {
@@ -56,14 +56,14 @@ impl Visitors {
     }
 }
 
-/// Whether a host, with or without port, is an address or a name of this machine. An address cannot be made to lead elsewhere.
+/// Whether a host, with or without port, is an IP address or a name of this computer. IP addresses are immune to DNS rebinding.
 fn is_local(authority: &str) -> bool {
     let host = host(authority);
     let is_name = host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost");
     is_name || address(host).is_some()
 }
 
-/// Whether a page is at an address of another machine.
+/// Whether a page's host is an IP address of another computer.
 fn is_foreign_address(authority: &str) -> bool {
     address(host(authority)).is_some_and(|address| !address.is_loopback())
 }

@@ -1,4 +1,4 @@
-//! One WebSocket connection: requests one after another, and notifications between them.
+//! A WebSocket connection: requests in sequence, with notifications in between.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::subscriptions::Subscriptions;
 use crate::node::Node;
 use crate::rpc;
 
-/// Talks until either side has enough.
+/// Handles the connection until either side closes it.
 pub(crate) async fn converse(mut socket: WebSocket, node: Arc<Node>, mut stop: Stop) {
     let mut events = node.listen();
     let mut subscriptions = Subscriptions::default();
@@ -44,14 +44,14 @@ pub(crate) async fn converse(mut socket: WebSocket, node: Arc<Node>, mut stop: S
                         }
                     }
                 }
-                // A follower that missed events must know, and a closed connection is what it understands.
+                // A subscriber must know that it missed events, and clients handle a closed connection.
                 Err(RecvError::Lagged(_)) if !subscriptions.is_empty() => break,
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => break,
             }
         }
     }
-    // The other side may be gone already.
+    // The client may have disconnected already.
     let _ = socket.send(Message::Close(None)).await;
 }
 

@@ -1,4 +1,4 @@
-//! The local authority: what it vouches for, what it does not, and what becomes of its files.
+//! The local authority: which certificates it allows, and how its files are handled.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn made() -> TempDir {
     folder
 }
 
-/// A certificate by whoever has the authority's key, which need not be the authority.
+/// A certificate signed with the authority's key, but not by its code.
 pub(crate) fn forged(folder: &Path, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> (Certificate, KeyPair) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut params = CertificateParams::new(names).expect("names");
@@ -42,7 +42,7 @@ fn issuer(folder: &Path) -> Issuer<'static, KeyPair> {
     Issuer::new(params, KeyPair::from_pem(&secret).expect("a key"))
 }
 
-/// Whether somebody who trusts the authority's file accepts a certificate.
+/// Whether a client that trusts the authority's file accepts a certificate.
 fn accepts(folder: &Path, leaf: &Certificate, between: &[CertificateDer<'_>], name: &str) -> Result<(), String> {
     let pem = fs::read(folder.join("ca.pem")).expect("a file");
     let mut roots = RootCertStore::empty();
@@ -77,10 +77,10 @@ fn it_vouches_for_localhost_and_for_nothing_else() {
             assert!(accepted.unwrap_err().contains("NameConstraintViolation"), "{name}: for the right reason");
         }
     }
-    // One name that is allowed does not carry one that is not.
+    // An allowed name does not excuse a forbidden one.
     let (leaf, _) = forged(folder.path(), &["a.tool.localhost", "example.com"], |_| ());
     assert!(accepts(folder.path(), &leaf, &[], "a.tool.localhost").is_err());
-    // Nor does an authority in between.
+    // Neither does an intermediate authority.
     let (between, key) = forged(folder.path(), &["b.tool.localhost"], |params| {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -123,7 +123,7 @@ fn it_is_made_once() {
     let before = files();
     open(&at).expect("found");
     assert_eq!(files(), before);
-    // Stopped between the two files: the key is there and is used.
+    // Interrupted between the two files: the existing key is used.
     fs::remove_file(at.join("ca.pem")).expect("removed");
     fs::write(at.join("ca-key.partial"), "left over").expect("written");
     open(&at).expect("finished");
@@ -144,7 +144,7 @@ fn what_cannot_be_used_is_not_overwritten() {
     let other = made();
     let take = |name: &str| fs::read(other.path().join(name)).expect("a file");
     let (other_ca, other_key) = (take("ca.pem"), take("ca-key.pem"));
-    // The same name and key, and no word about which hosts.
+    // The same name and key, but without name constraints.
     let boundless = {
         let key = KeyPair::from_pem(std::str::from_utf8(&other_key).expect("text")).expect("a key");
         let mut params = CertificateParams::default();
@@ -173,10 +173,10 @@ fn what_cannot_be_used_is_not_overwritten() {
         assert_eq!(fs::read(folder.path().join("ca.pem")).expect("there"), ca);
         assert_eq!(fs::read(folder.path().join("ca-key.pem")).ok().as_deref(), key);
     }
-    // The certificate of one and the key of another.
+    // The certificate of one authority and the key of another.
     let mixed = made();
     fs::write(mixed.path().join("ca.pem"), &other_ca).expect("written");
     assert_eq!(open(mixed.path()).expect_err("refused"), "gate.authority_unusable");
-    // A file where the folder should be.
+    // A file instead of the folder.
     assert_eq!(open(&mixed.path().join("ca.pem")).expect_err("no folder"), "gate.authority_unwritable");
 }

@@ -1,4 +1,4 @@
-//! Other people's clients: viem and cast, when they are there.
+//! Third-party clients: viem and cast, if they are installed.
 
 use std::process::Command;
 

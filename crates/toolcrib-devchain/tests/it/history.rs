@@ -1,4 +1,4 @@
-//! Going back, and forward in time.
+//! Snapshots, reorgs and time travel.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ async fn time_travels() {
     assert_eq!(error["code"], -32602);
     rpc(&chain, "evm_mine", json!([{ "timestamp": START + 600, "blocks": 2 }])).await.unwrap();
     assert_eq!(chain.block(7).unwrap().header.timestamp, START + 600);
-    // At an old block, code sees that block.
+    // At an old block, code sees that block's environment.
     let answer = rpc(&chain, "eth_call", json!([{ "to": address }, "0x2"])).await.unwrap();
     let answer: Bytes = serde_json::from_value(answer).unwrap();
     assert_eq!(U256::from_be_slice(&answer[..32]), U256::from(START + 500));
@@ -106,7 +106,7 @@ async fn reorgs_of_every_depth() {
         for (index, hash) in sent.into_iter().enumerate() {
             assert_eq!(chain.receipt(hash).is_some(), index < 4 - depth as usize);
         }
-        // What was undone can be sent again, by a client that does not count it.
+        // A reverted transaction can be sent again, by a client that does not count its nonce.
         assert!(send(&crate::support::client(&chain), from(0).with_to(logger).with_input(word(9))).await.status());
     }
 }

@@ -1,4 +1,4 @@
-//! Logs: asked for, polled, and pushed.
+//! Logs: queried, polled, and pushed.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ async fn filters_tell_what_is_new_and_what_is_gone() {
     assert_eq!(gone, [Log { removed: true, ..seen[0].clone() }]);
     assert_eq!(client.get_filter_changes::<B256>(blocks).await.unwrap(), [chain.block(2).unwrap().header.hash]);
 
-    // A fresh client: the other one counts the nonce of what was undone.
+    // A new client, because the other one counts the nonce of the reverted transaction.
     send(&crate::support::client(&chain), from(0).with_to(logger).with_input(word(2))).await;
     let all = rpc(&chain, "eth_getFilterLogs", json!([logs])).await.unwrap();
     assert_eq!(all.as_array().unwrap().len(), 1);

@@ -1,4 +1,4 @@
-//! The chain as clients see it: alloy over HTTP and WebSocket, and plain bytes where alloy is too well behaved.
+//! The chain as seen by clients: alloy over HTTP and WebSocket, and raw bytes for requests that alloy does not make.
 
 #![expect(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 

@@ -1,11 +1,11 @@
-//! Methods that wallets and tools ask for beside the usual ones.
+//! Additional methods that wallets and tools use.
 
 use alloy_primitives::{Address, B256, Signature, U256, b256};
 use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// The example of EIP-712, with the digest that it prints.
+/// The example of EIP-712, with its expected digest.
 pub(crate) fn mail() -> (Value, B256) {
     let data = json!({
         "types": {
@@ -70,7 +70,7 @@ async fn an_access_list_has_what_is_touched() {
     assert_eq!(answer["accessList"], json!([{"address": address, "storageKeys": [B256::ZERO]}]));
     assert!(answer.get("error").is_none());
     let gas: U256 = answer["gasUsed"].as_str().unwrap().parse().unwrap();
-    // A transfer, one address and one slot of the list, and the contract itself.
+    // A transfer, one address and one slot in the list, and the contract itself.
     assert!((U256::from(21_000 + 2_400 + 1_900)..U256::from(27_000)).contains(&gas), "{gas}");
     chain.set_code(address, REVERTER);
     let answer = rpc(&chain, "eth_createAccessList", json!([{"to": address}])).await.unwrap();

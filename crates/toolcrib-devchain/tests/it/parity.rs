@@ -1,4 +1,4 @@
-//! The same requests to this chain and to anvil, and the same answers, but for what is listed here with its reason.
+//! Compares responses of this chain with anvil's. All differences are listed here with their reasons.
 //!
 //! Needs anvil, which `contracts/setup` installs.
 
@@ -8,7 +8,7 @@ use toolcrib_testkit::Anvil;
 
 use crate::support::*;
 
-/// Fields that differ by nature: what depends on the state root, on a node's own randomness or clock, and the extras of one side.
+/// Fields that differ: those that depend on the state root, on a node's randomness or clock, and extra fields of one side.
 const IGNORED: [&str; 14] = [
     "hash",            // of blocks
     "blockHash",       // likewise
@@ -37,7 +37,7 @@ async fn ask(url: &str, method: &str, params: &Value) -> Value {
     }
 }
 
-/// What is left of an answer when its accidents are taken away.
+/// Removes the differing fields from a response.
 fn normalised(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -123,7 +123,7 @@ async fn anvil_answers_the_same() {
     let total = requests.len();
     let mut different = Vec::new();
     let receipt = async |url: &str, hash: &Value| {
-        // Anvil answers before it mines.
+        // Anvil responds before it mines.
         for _ in 0..100 {
             let receipt = ask(url, "eth_getTransactionReceipt", &json!([hash])).await;
             if !receipt.is_null() {

@@ -1,4 +1,4 @@
-//! Chains that outlive their process.
+//! State files and restarts.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn a_chain_goes_on_where_it_stopped() {
     assert!(client.get_transaction_by_hash(receipt.transaction_hash).await.unwrap().is_some());
     chain.mine(1);
     assert_eq!(chain.block(4).unwrap().header.timestamp, START + 99);
-    // Blocks from before the restart can still be undone.
+    // Blocks from before the restart can still be replaced.
     chain.reorg(3).unwrap();
     assert_eq!(chain.call(&TransactionRequest::default().with_to(logger)).unwrap(), word(0));
     assert!(send(&client, from(0).with_to(logger).with_input(word(4))).await.status());
@@ -55,7 +55,7 @@ async fn it_is_saved_while_it_runs() {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // As a process that is killed leaves it.
+    // The state file as a killed process leaves it.
     let copy = folder.path().join("copy.json");
     std::fs::copy(&path, &copy).unwrap();
     assert_eq!(open(&copy).await.block_number(), 1);

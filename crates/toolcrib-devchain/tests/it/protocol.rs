@@ -1,4 +1,4 @@
-//! JSON-RPC itself, and those who speak it badly.
+//! JSON-RPC itself, and clients that violate it.
 
 use alloy_network::TransactionBuilder;
 use alloy_primitives::{Address, U256};
@@ -115,7 +115,7 @@ async fn pages_of_this_machine_may_ask_and_others_may_not() {
     let http = reqwest::Client::new();
     let ask = async |headers: &[(&str, &str)]| {
         let body = r#"{"jsonrpc":"2.0","id":1,"method":"anvil_mine","params":[]}"#;
-        // As a page can send it without asking first.
+        // A page can send this without a CORS preflight.
         let request = http.post(chain.http_url()).header("content-type", "text/plain").body(body);
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)).send().await.unwrap()
     };
@@ -132,7 +132,7 @@ async fn pages_of_this_machine_may_ask_and_others_may_not() {
     let asked = http.request(reqwest::Method::OPTIONS, chain.http_url()).header("origin", "https://evil.example");
     assert_eq!(asked.send().await.unwrap().status(), 403);
     assert_eq!(http.delete(chain.http_url()).send().await.unwrap().status(), 405);
-    // A page could open a WebSocket as well.
+    // A page could open a WebSocket too.
     let upgrade = [("connection", "upgrade"), ("upgrade", "websocket"), ("sec-websocket-version", "13")];
     let knock = upgrade.iter().fold(http.get(chain.http_url()), |request, (name, value)| request.header(*name, *value));
     let knock = knock.header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==").header("origin", "https://evil.example");

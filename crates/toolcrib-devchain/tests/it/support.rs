@@ -1,4 +1,4 @@
-//! A chain, clients for it, and the smallest contracts that show something.
+//! A chain, clients for it, and minimal test contracts.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use toolcrib_core::clock::{FixedClock, UnixTime};
 use toolcrib_devchain::accounts::{dev_accounts, dev_signers};
 use toolcrib_devchain::{Builder, Devchain};
 
-/// When every test chain begins.
+/// The start time of every test chain.
 pub(crate) const START: u64 = 1_800_000_000;
 
-/// Without calldata answers slot 0; else stores the first word there and logs it as topic and data.
+/// Without calldata returns slot 0; otherwise stores the first word there and logs it as topic and data.
 pub(crate) const LOGGER: Bytes = bytes!("3615601657600035806000558060005260206000a1005b60005460005260206000f3");
 
 /// Deploys [`LOGGER`].
@@ -25,11 +25,11 @@ pub(crate) const LOGGER_INIT: Bytes =
 /// Reverts with 0xdeadbeef.
 pub(crate) const REVERTER: Bytes = bytes!("63deadbeef60e01b60005260046000fd");
 
-/// Answers the timestamp and the number of the block.
+/// Returns the block's timestamp and number.
 pub(crate) const WHEN: Bytes = bytes!("426000524360205260406000f3");
 
 pub(crate) fn builder() -> Builder {
-    // The clients could speak TLS, and want to know with which cryptography, although nothing here does.
+    // The clients support TLS and need a crypto provider, although the tests use no TLS.
     drop(rustls::crypto::ring::default_provider().install_default());
     Devchain::builder(FixedClock(UnixTime::from_seconds(START as i64)))
 }
@@ -65,7 +65,7 @@ pub(crate) fn from(index: usize) -> TransactionRequest {
 
 pub(crate) async fn send(client: &DynProvider, request: TransactionRequest) -> TransactionReceipt {
     let pending = client.send_transaction(request).await.unwrap();
-    // A transaction that waits for ever must fail the test, not stall it.
+    // A transaction that is never mined must fail the test, not stall it.
     tokio::time::timeout(Duration::from_secs(20), pending.get_receipt()).await.expect("mined in time").unwrap()
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn word(value: u64) -> Bytes {
     B256::from(U256::from(value)).0.into()
 }
 
-/// Sends any bytes by HTTP; the status and the answer.
+/// Sends any bytes by HTTP; returns status and body.
 pub(crate) async fn post(chain: &Devchain, body: impl Into<reqwest::Body>) -> (u16, Value) {
     let response = reqwest::Client::new().post(chain.http_url()).body(body).send().await.unwrap();
     let status = response.status().as_u16();
@@ -86,7 +86,7 @@ pub(crate) async fn post(chain: &Devchain, body: impl Into<reqwest::Body>) -> (u
     (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
-/// Calls a method by HTTP; the result or the error object.
+/// Calls a method by HTTP; returns the result or the error object.
 pub(crate) async fn rpc(chain: &Devchain, method: &str, params: Value) -> Result<Value, Value> {
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     let (status, mut answer) = post(chain, request.to_string()).await;

@@ -1,4 +1,4 @@
-//! Sending, calling, failing.
+//! Sending transactions and calls, and their errors.
 
 use alloy_consensus::{SignableTransaction, TxEip2930, TxEip4844, TxEnvelope, TxLegacy};
 use alloy_eips::eip2930::{AccessList, AccessListItem};
@@ -30,7 +30,7 @@ async fn ether_moves_and_fees_are_burnt() {
     assert_eq!(client.get_balance(account(0)).await.unwrap(), DEV_BALANCE - value - paid);
     assert_eq!(client.get_balance(account(1)).await.unwrap(), DEV_BALANCE + value);
     assert_eq!(client.get_transaction_count(account(0)).await.unwrap(), 1);
-    // The past is still there.
+    // The old state is still available.
     assert_eq!(client.get_balance(account(1)).block_id(BlockId::number(0)).await.unwrap(), DEV_BALANCE);
 
     let block = client.get_block_by_number(1.into()).full().await.unwrap().unwrap();
@@ -98,7 +98,7 @@ async fn reverts_carry_their_data() {
         assert_eq!((payload.code, payload.message.as_ref()), (3, "execution reverted"));
         assert_eq!(payload.as_revert_data().unwrap(), Bytes::from_static(&[0xde, 0xad, 0xbe, 0xef]));
     }
-    // Sent with its own gas limit it is mined, and fails.
+    // Sent with its own gas limit it is mined, but fails.
     let receipt = send(&client, call.with_gas_limit(100_000)).await;
     assert!(!receipt.status());
     assert!(receipt.logs().is_empty());
@@ -119,7 +119,7 @@ async fn calls_may_pretend() {
     let call = TransactionRequest::default().with_to(address);
     assert_eq!(client.call(call.clone()).overrides(overrides).await.unwrap(), word(5));
     assert_eq!(client.call(call).await.unwrap(), Bytes::new());
-    // A caller without funds may call, but not with value it does not have.
+    // A sender without funds may make calls, but not with more value than it has.
     let poor = TransactionRequest::default().with_from(address).with_to(account(0));
     assert!(client.call(poor.clone()).await.is_ok());
     let error = client.call(poor.with_value(U256::from(1))).await.unwrap_err();
@@ -255,7 +255,7 @@ async fn access_lists_and_delegations_work() {
     assert!(receipt.status());
     assert_eq!(receipt.transaction_type() as u8, 1);
 
-    // Account 1 lends itself the code of the logger (EIP-7702).
+    // Account 1 delegates to the code of the logger (EIP-7702).
     let authorization = Authorization { chain_id: U256::from(31_337), address: logger, nonce: 0 };
     let signature = dev_signers()[1].sign_hash_sync(&authorization.signature_hash()).unwrap();
     let request =

@@ -1,4 +1,4 @@
-//! Reading a body under a cap. It comes whole or not at all, unless the caller has seen enough of it.
+//! Reading a body with a size limit. The result is the whole body or an error, unless the caller stops early.
 
 use std::ops::ControlFlow;
 
@@ -9,28 +9,28 @@ use toolcrib_judge::evidence::Failure;
 use super::{Framing, Pending, Wire};
 use crate::tls::Stage;
 
-/// Longest line with the size of a chunk. Sixteen digits are the number; extensions are not used by anybody.
+/// Maximum length of a chunk-size line. The number takes sixteen digits; extensions are not used in practice.
 const MAX_CHUNK_LINE: usize = 256;
 
-/// Most trailer bytes, which are read and dropped.
+/// Maximum size of trailers, which are read and dropped.
 const MAX_TRAILER_BYTES: usize = 8 * 1024;
 
-/// What is set aside for a body before it comes: a stranger's announcement alone must not take memory.
+/// Initial allocation for a body: an untrusted Content-Length alone must not take memory.
 const FIRST_ROOM: usize = 64 * 1024;
 
-/// Sees the bytes of a body as they come, and may end the reading.
+/// A callback for the bytes of a body as they arrive. It can stop the reading.
 pub(crate) type Observe<'o> = dyn FnMut(&[u8]) -> ControlFlow<()> + Send + 'o;
 
-/// A body as far as it came.
+/// A partially read body.
 struct Partial<'o, 'f> {
     bytes: Vec<u8>,
-    /// How many of them were shown.
+    /// Number of bytes already passed to the observer.
     shown: usize,
     observe: &'o mut Observe<'f>,
 }
 
 impl Partial<'_, '_> {
-    /// Shows what is new.
+    /// Passes new bytes to the observer.
     fn show(&mut self) -> ControlFlow<()> {
         let new = self.bytes.get(self.shown..).unwrap_or_default();
         if new.is_empty() {
@@ -48,8 +48,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.observed_body(framing, max, &mut |_| ControlFlow::Continue(())).await
     }
 
-    /// Reads the body, at most `max` bytes, and shows its pieces to `observe`. After a `Break` the body is what came so far, and the
-    /// connection cannot be used again.
+    /// Reads the body, at most `max` bytes, and passes its pieces to `observe`. After a `Break` the body is what was read so far, and the
+    /// connection is not reusable.
     pub(crate) async fn observed_body(
         &mut self,
         framing: Framing,
@@ -70,7 +70,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         if flow.is_break() {
             return Ok(body);
         }
-        // Bytes that came with the answer and are not part of it. Those that would come later are not waited for.
+        // Bytes after the response that are already there. Later ones are not waited for.
         let pending = if self.end > self.start { Pending::Bytes } else { self.pending().await };
         if pending == Pending::Bytes {
             return Err(Failure::new(
@@ -105,8 +105,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Until the connection ends. Without the closing message of TLS this is an error of the connection, so that nobody on the
-    /// way can shorten the body.
+    /// Reads until the connection ends. Without TLS close_notify this is a connection error, so that an attacker on
+    /// the path cannot truncate the body.
     async fn close(&mut self, max: usize, body: &mut Partial<'_, '_>) -> Result<(), Failure> {
         loop {
             self.take(&mut body.bytes, max);
@@ -156,7 +156,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// The place of the next line in the buffer, without its CRLF, of at most `max` bytes.
+    /// The range of the next line in the buffer, without its CRLF, of at most `max` bytes.
     async fn line(&mut self, max: usize) -> Result<(usize, usize), Failure> {
         let mut searched = 0;
         loop {
@@ -185,7 +185,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Moves bytes from the buffer until the body has `end`.
+    /// Moves bytes from the buffer to the body until the body has `end` bytes.
     fn take(&mut self, body: &mut Vec<u8>, end: usize) {
         let count = (self.end - self.start).min(end.saturating_sub(body.len()));
         body.extend_from_slice(&self.buffer[self.start..self.start + count]);
@@ -193,7 +193,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 }
 
-/// `HEX [; extension]`. The extension has no control characters, so that it cannot hide a line.
+/// Parses `HEX [; extension]`. The extension must not have control characters, so that it cannot hide a line.
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let digits = line.iter().take_while(|b| b.is_ascii_hexdigit()).count();
     let (number, rest) = line.split_at(digits);

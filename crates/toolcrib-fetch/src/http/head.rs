@@ -1,4 +1,4 @@
-//! The head of an answer: status, headers, and how the body ends. Pure.
+//! The head of a response: status, headers, and framing. Pure functions.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use toolcrib_judge::evidence::Failure;
 
 use crate::MAX_HEADERS;
 
-/// The head of an answer.
+/// The head of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) status: u16,
@@ -17,30 +17,30 @@ pub(crate) struct Head {
     pub(crate) persistence: Persistence,
 }
 
-/// Whether the server leaves the connection open after this answer (RFC 9112 §9.3).
+/// Whether the server keeps the connection open after this response (RFC 9112 §9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Persistence {
-    /// It closes, or it is not certain that it does not.
+    /// It closes the connection, or may close it.
     Closes,
-    /// It stays open, and idle for so long if it says how long.
+    /// It keeps the connection open, with this idle timeout if it states one.
     Stays(Option<Duration>),
 }
 
 /// How the body ends (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// There is none.
+    /// There is no body.
     Empty,
-    /// After so many bytes.
+    /// After this number of bytes.
     Length(u64),
     /// After the last chunk.
     Chunked,
-    /// With the connection.
+    /// At the end of the connection.
     Close,
 }
 
-/// Where the head ends, if it does: after the first empty line. `from` is where the last search stopped, so that a head that
-/// comes byte by byte is searched once.
+/// The end of the head, after the first empty line, if it is complete. `from` is where the last search stopped, so that a head that
+/// arrives byte by byte is searched once.
 pub(crate) fn end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from.saturating_sub(2);
     while let Some(found) = bytes.get(at..)?.iter().position(|&b| b == b'\n') {
@@ -54,13 +54,13 @@ pub(crate) fn end(bytes: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Whether bytes can be the beginning of an answer in HTTP/1.0 or 1.1.
+/// Whether these bytes can be the start of an HTTP/1.0 or 1.1 response.
 pub(crate) fn may_begin(bytes: &[u8]) -> bool {
     const BEGIN: &[u8] = b"HTTP/1.";
     bytes.iter().zip(BEGIN).all(|(given, expected)| given == expected)
 }
 
-/// Reads a whole head, up to and with its empty line.
+/// Parses a complete head including its empty line.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Head, Failure> {
     let not_http = |detail: &str| Failure::new(codes::fetch::NOT_HTTP, detail);
     if !may_begin(bytes) {
@@ -85,8 +85,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Head, Failure> {
     Ok(Head { status, headers, framing, persistence })
 }
 
-/// Only an answer of HTTP/1.1 whose end is marked leaves a connection behind that can be used again. An answer without a body is not
-/// relied on: a length that it announces all the same is read differently by different readers.
+/// Only an HTTP/1.1 response with a marked end leaves a reusable connection. Responses without a body do not count, because
+/// implementations differ on whether a Content-Length in them applies.
 fn persistence(version: u8, framing: Framing, headers: &[httparse::Header<'_>]) -> Persistence {
     if version == 0 || !matches!(framing, Framing::Length(_) | Framing::Chunked) {
         return Persistence::Closes;
@@ -94,7 +94,7 @@ fn persistence(version: u8, framing: Framing, headers: &[httparse::Header<'_>]) 
     let mut idle = None;
     for header in headers {
         if header.name.eq_ignore_ascii_case("connection") {
-            // `close`, or an upgrade that was not asked for.
+            // `close`, or an upgrade that was not requested.
             if !header.value.split(|&b| b == b',').all(|token| token.trim_ascii().eq_ignore_ascii_case(b"keep-alive")) {
                 return Persistence::Closes;
             }
@@ -109,7 +109,7 @@ fn persistence(version: u8, framing: Framing, headers: &[httparse::Header<'_>]) 
     Persistence::Stays(idle)
 }
 
-/// One length, or one chunked encoding, or neither. Everything else is read differently by different readers.
+/// One length, or one chunked encoding, or neither. Implementations interpret everything else differently.
 fn framing(version: u8, status: u16, headers: &[httparse::Header<'_>]) -> Result<Framing, Failure> {
     let bad = |detail: &str| Err(Failure::new(codes::fetch::BAD_FRAMING, detail));
     let (mut length, mut chunked) = (None, false);
@@ -138,7 +138,7 @@ fn framing(version: u8, status: u16, headers: &[httparse::Header<'_>]) -> Result
     }
 }
 
-/// At most nineteen digits, which always fit.
+/// Parses at most nineteen digits, which always fit.
 fn decimal(digits: &[u8]) -> Option<u64> {
     if !(1..=19).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -146,7 +146,7 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     Some(digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }
 
-/// Bytes outside UTF-8 as `\xNN`.
+/// Writes bytes outside UTF-8 as `\xNN`.
 fn readable(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
 

@@ -1,9 +1,9 @@
-//! HTTP/1.1, as much of it as one request at a time on one connection needs.
+//! A minimal HTTP/1.1 client: one request at a time on one connection.
 //!
-//! A general client hides what has to be told apart here: a flood of interim answers, a length given twice, a body that is longer
-//! than announced. So the head is parsed with the parser that hyper uses, and the framing is read by [`body`] under our limits.
-//! Whether a connection can take another request is decided here, after the answer; [`pool`](crate::pool) keeps those that can.
-//! What it leaves out: pipelining, upgrades, trailers (read and dropped), and compression.
+//! A general client hides what must be told apart here: a flood of interim responses, a repeated Content-Length, a body that is longer
+//! than its Content-Length. So the head is parsed with hyper's parser, and [`body`] reads the framing under our limits.
+//! This module decides after the response whether a connection is reusable; [`pool`](crate::pool) keeps those that are.
+//! Not supported: pipelining, upgrades, trailers (read and dropped), and compression.
 
 mod body;
 mod head;
@@ -25,30 +25,30 @@ use crate::attempt::after;
 use crate::tls::{self, Stage};
 use crate::{Headers, Limits, MAX_INTERIM};
 
-/// What is sent in `User-Agent`, so that operators know whom to ask.
+/// The `User-Agent`, so that server operators know whom to contact.
 const USER_AGENT: &str = concat!("toolcrib/", env!("CARGO_PKG_VERSION"));
 
-/// Room for one TLS record, the most that one read gives.
+/// The size of one TLS record, the most that one read returns.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Bodies up to this length go out with the head, in one piece.
+/// Bodies up to this size are sent together with the head.
 const SMALL_BODY: usize = 16 * 1024;
 
-/// What the head of a request takes beside its URL, if it has few headers of its own.
+/// Typical size of a request head besides its URL.
 const HEAD_BYTES: usize = 320;
 
-/// What stands in a request head besides the caller's headers. `authority` and `target` come from a URL grammar that has no spaces and
-/// no control characters.
+/// A request line, without the caller's headers. `authority` and `target` come from a URL grammar without spaces and
+/// control characters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestLine<'a> {
     pub(crate) method: Method,
     pub(crate) authority: &'a str,
     pub(crate) target: &'a str,
-    /// Whether the connection may be kept for another request.
+    /// Whether the connection may be kept alive.
     pub(crate) keep: bool,
 }
 
-/// The bytes of a request: its head, and its body if that is small.
+/// Serialises a request: its head, and its body if that is small.
 pub(crate) fn request(line: RequestLine<'_>, headers: &Headers, body: Option<&[u8]>) -> Vec<u8> {
     let RequestLine { method, authority, target, keep } = line;
     let small = body.filter(|body| body.len() <= SMALL_BODY).unwrap_or_default();
@@ -78,7 +78,7 @@ pub(crate) fn request(line: RequestLine<'_>, headers: &Headers, body: Option<&[u
     bytes
 }
 
-/// One connection, one request, one answer.
+/// One connection with one request and one response.
 #[derive(Debug)]
 pub(crate) struct Wire<S> {
     stream: S,
@@ -87,16 +87,16 @@ pub(crate) struct Wire<S> {
     end: usize,
     idle: Duration,
     until: Instant,
-    /// Whether the whole request was handed to the connection.
+    /// Whether the whole request was sent.
     is_sent: bool,
-    /// Whether any byte came.
+    /// Whether any byte was received.
     has_received: bool,
-    /// Whether the answer was read to its marked end, and nothing came after it.
+    /// Whether the response was read to its marked end, and nothing followed.
     is_quiet: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    /// A connection that ends at `until` whatever happens. `buffer` may be one that was used before; what is in it does not matter.
+    /// A connection with the deadline `until`. `buffer` may be a used one; its contents do not matter.
     pub(crate) fn new(stream: S, mut buffer: Vec<u8>, limits: &Limits, until: Instant) -> Self {
         if buffer.is_empty() {
             buffer = vec![0; BUFFER_BYTES];
@@ -105,18 +105,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Self { stream, buffer, start: 0, end: 0, idle, until, is_sent: false, has_received: false, is_quiet: false }
     }
 
-    /// Whether any byte of an answer came.
+    /// Whether any byte of a response was received.
     pub(crate) const fn has_received(&self) -> bool {
         self.has_received
     }
 
-    /// Whether the connection can take another request: this one was sent whole, its answer ended where it should, and nothing
-    /// followed. What the head says about it is another matter.
+    /// Whether the connection is reusable: the request was sent completely, the response ended where it should, and nothing
+    /// followed. The response's head is checked separately.
     pub(crate) const fn is_reusable(&self) -> bool {
         self.is_sent && self.is_quiet
     }
 
-    /// The connection, and the buffer for its next request.
+    /// Returns the connection, and the buffer for its next request.
     pub(crate) fn into_parts(mut self) -> (S, Vec<u8>) {
         if self.buffer.len() > BUFFER_BYTES {
             self.buffer = Vec::new();
@@ -124,10 +124,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         (self.stream, self.buffer)
     }
 
-    /// Sends a request. A server that answers before it has read the body may close the connection: then its answer counts, so
-    /// a failure to write is no failure yet.
+    /// Sends a request. A server that responds before it has read the body may close the connection: then its response counts, so
+    /// a write error is not an error here.
     pub(crate) async fn send(&mut self, request: &[u8], body: Option<&[u8]>) -> Result<(), Failure> {
-        /// Written at once, so that the idle limit is about progress.
+        /// The size of one write, so that the idle limit measures progress.
         const PIECE: usize = 64 * 1024;
         for part in [request, body.filter(|body| body.len() > SMALL_BODY).unwrap_or_default()] {
             for piece in part.chunks(PIECE) {
@@ -149,7 +149,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Reads the head of the final answer.
+    /// Reads the head of the final response.
     pub(crate) async fn head(&mut self, max: usize) -> Result<Head, Failure> {
         let mut budget = max;
         for _ in 0..=MAX_INTERIM {
@@ -186,7 +186,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Reads more bytes behind those in the buffer; 0 at a clean end of the connection.
+    /// Reads more bytes into the buffer; returns 0 at a clean end of the connection.
     async fn fill(&mut self, stage: Stage) -> Result<usize, Failure> {
         self.make_room();
         let (idle, until) = self.deadline();
@@ -201,7 +201,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// What is there already, without waiting.
+    /// Checks what can be read without waiting.
     async fn pending(&mut self) -> Pending {
         self.make_room();
         let mut buffer = ReadBuf::new(&mut self.buffer[self.end..]);
@@ -217,7 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         .await
     }
 
-    /// The buffer grows only while a head is read, which is limited.
+    /// Makes room in the buffer. It grows only while a head is read, whose size is limited.
     fn make_room(&mut self) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -231,19 +231,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// When to stop waiting, and whether that is because of silence.
+    /// The deadline of the next read or write, and whether it is that of the idle limit.
     fn deadline(&self) -> (bool, Instant) {
         let idle = after(Instant::now(), self.idle);
         (idle < self.until, idle.min(self.until))
     }
 }
 
-/// What a connection has for us besides the answer.
+/// What can be read from a connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pending {
     Nothing,
     Bytes,
-    /// It ended, or broke.
+    /// The connection ended or broke.
     End,
 }
 

@@ -1,4 +1,4 @@
-//! The reader on bytes that come in any pieces, and on any bytes.
+//! Tests the response parser on bytes in arbitrary pieces, and on arbitrary bytes.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::fuzzing::Pieces;
 
-/// Reads an answer that comes in pieces of the given sizes, over and over.
+/// Parses a response that arrives in pieces of the given sizes, repeatedly.
 fn read(bytes: &[u8], sizes: &[usize], max: usize) -> Result<(u16, Vec<u8>), Failure> {
     let mut pieces = VecDeque::new();
     let (mut rest, mut sizes) = (bytes, sizes.iter().cycle());
@@ -25,7 +25,7 @@ fn read(bytes: &[u8], sizes: &[usize], max: usize) -> Result<(u16, Vec<u8>), Fai
     })
 }
 
-/// An answer and its body, framed in one of three ways.
+/// A response and its body, framed in one of three ways.
 fn message() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     let body = proptest::collection::vec(any::<u8>(), 0..3000);
     (body, 0..3, 1..500_usize, 0..3_usize).prop_map(|(body, framing, chunk, interim)| {
@@ -56,13 +56,13 @@ fn message() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// It does not matter how the network cuts an answer.
+    /// The pieces in which a response arrives make no difference.
     #[test]
     fn pieces_make_no_difference((bytes, body) in message(), sizes in proptest::collection::vec(1..2000_usize, 1..5)) {
         prop_assert_eq!(read(&bytes, &sizes, 3000), Ok((200, body)));
     }
 
-    /// An answer that lost its end is never taken for a whole one, unless its end is the end of the connection.
+    /// A truncated response is never taken for a complete one, unless it ends with the connection.
     #[test]
     fn no_part_is_taken_for_the_whole((bytes, body) in message(), lost in 1..100_usize) {
         let until_close = !bytes.windows(15).any(|part| part == b"Content-Length:" || part == b"Transfer-Encodi");
@@ -72,7 +72,7 @@ proptest! {
         }
     }
 
-    /// The cap holds to the byte, whatever the framing.
+    /// The limit is exact to the byte, with every framing.
     #[test]
     fn the_cap_is_exact((bytes, body) in message()) {
         prop_assume!(!body.is_empty());
@@ -81,7 +81,7 @@ proptest! {
         prop_assert!(code == codes::fetch::BODY_TOO_LARGE || code == codes::fetch::LENGTH_TOO_LARGE, "{}", code);
     }
 
-    /// Anything may come.
+    /// Arbitrary bytes never hang the parser.
     #[test]
     fn any_bytes_end(bytes in proptest::collection::vec(any::<u8>(), 0..600), at in 0..80_usize, (good, _) in message()) {
         let _ = read(&bytes, &[7], 100);

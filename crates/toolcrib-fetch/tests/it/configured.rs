@@ -1,4 +1,4 @@
-//! The door to services out of the settings.
+//! The client for configured services.
 
 use toolcrib_core::clock::FixedClock;
 use toolcrib_core::codes::fetch as f;
@@ -12,7 +12,7 @@ async fn a_service_on_this_machine_over_plain_http() {
     let server = Server::start(Script::plain(steps)).await;
     let url = ConfiguredUrl::from_setting(&format!("http://localhost:{}/hook?key=s3cret", server.address.port())).unwrap();
     let headers = Headers::new().with("Authorization", "Bearer s3cret").unwrap();
-    // The real resolver and connector: nothing is looked up, and 127.0.0.1 is dialled.
+    // The real resolver and connector: no lookup, and a connection to 127.0.0.1.
     let door = Configured::builder(FixedClock(NOW)).build().unwrap();
     let exchange = door.post(&url, &headers, b"{}", quick()).await;
     assert_eq!(
@@ -44,7 +44,7 @@ async fn a_service_in_the_operators_network() {
         let exchange = door.get(&url, &Headers::new(), quick()).await;
         assert!(exchange.complete().is_some() && exchange.tls.is_some(), "{exchange:?}");
     }
-    // Certificates are checked here too.
+    // Certificates are validated here too.
     let url = ConfiguredUrl::from_setting("https://pay.internal/x").unwrap();
     let exchange = build(Vec::new()).get(&url, &Headers::new(), quick()).await;
     assert_eq!(exchange.failure.unwrap().code, f::CERTIFICATE_UNKNOWN_ISSUER);

@@ -1,4 +1,4 @@
-//! The development world holds where it should, and nowhere else.
+//! The development environment applies where it should, and nowhere else.
 
 use toolcrib_core::clock::FixedClock;
 use toolcrib_core::codes::fetch as f;
@@ -64,14 +64,14 @@ async fn other_chains_and_no_world_are_refused() {
 
 #[tokio::test]
 async fn each_world_has_its_own_authority() {
-    // A public authority does not vouch for a local tool.
+    // A public authority is not trusted for a local tool.
     let dev = Dev::new();
     let _server = dev.serve(&dev.world.authority, HOST, "127.0.0.1").await;
     let exchange = dev.get(&format!("https://{HOST}/"), Some(31337)).await;
     assert_eq!(exchange.failure.as_ref().unwrap().code, f::CERTIFICATE_UNKNOWN_ISSUER);
     assert!(exchange.dev);
 
-    // The development authority does not vouch for a public tool, on its own chain neither.
+    // The development authority is not trusted for a public tool, not even on its own chain.
     let dev = Dev::new();
     let public = "tools.example.com";
     dev.world.recorder.host(public, &["5.5.5.5"]);
@@ -92,7 +92,7 @@ async fn a_public_host_of_the_development_chain_is_treated_as_ever() {
     dev.world.recorder.host(public, &["127.0.0.1"]);
     let exchange = dev.get(&format!("https://{public}/"), Some(31337)).await;
     assert_eq!(exchange.failure.unwrap().code, f::PRIVATE_ADDRESS);
-    // A name that only looks local.
+    // A name that only looks like a local one.
     let exchange = dev.get("https://tool.localhost.example.com/", Some(31337)).await;
     assert_eq!(exchange.failure.unwrap().code, f::NO_SUCH_HOST);
 }

@@ -1,4 +1,4 @@
-//! What the door to strangers sends, and what it writes down.
+//! What the client for untrusted servers sends, and what it records.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn an_honest_server() {
     assert_eq!((response.status, response.body.as_bytes()), (200, &b"/.well-known/ai-tool/a.json?b=c"[..]));
     assert_eq!(response.header("content-type").collect::<Vec<_>>(), ["application/json"]);
 
-    // What was sent: nothing but this.
+    // The complete request.
     let request = &server.requests()[0];
     let mut lines: Vec<_> = request.head.lines().filter(|line| !line.is_empty()).collect();
     lines.sort_unstable();
@@ -45,7 +45,7 @@ async fn an_honest_server() {
         ]
     );
 
-    // What was written down.
+    // The recorded exchange.
     assert_eq!((exchange.method, exchange.at, exchange.dev), (Method::Get, NOW, false));
     assert_eq!(exchange.url, "https://tools.example.com/.well-known/ai-tool/a.json?b=c#d");
     assert_eq!(exchange.addresses, ["5.5.5.1".parse::<std::net::IpAddr>().unwrap()]);
@@ -174,7 +174,7 @@ async fn too_many_at_once_wait_and_then_give_up() {
     assert_eq!(busy + good, 7, "{all:?}");
     assert!((1..=4).contains(&good) && busy >= 3, "{good} good, {busy} busy");
     assert_eq!(server.accepted(), good, "who gives up waiting has sent nothing");
-    // The places are free again.
+    // The permits are released.
     assert!(fetch.get(&target).await.complete().is_some());
 }
 

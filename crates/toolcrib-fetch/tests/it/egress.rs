@@ -1,4 +1,4 @@
-//! Where requests go, and where they never go.
+//! Which destinations are allowed, and which never are.
 
 use std::io::ErrorKind;
 use std::time::Instant;
@@ -81,7 +81,7 @@ async fn no_connection_to_an_address_that_is_not_public() {
             assert_eq!(world.recorder.lookups(), [HOST]);
             assert!(world.recorder.dialled().is_empty(), "{answers:?}");
         }
-        // As a literal it does not even pass the grammar.
+        // As a literal it is rejected by the grammar.
         let literal = if address.contains(':') { format!("https://[{address}]/") } else { format!("https://{address}/") };
         assert!(HttpsUrl::parse(&literal).is_err(), "{literal}");
     }
@@ -171,7 +171,7 @@ async fn addresses_that_do_not_answer() {
         assert_eq!(failure(&world, &url).await, expected, "{addresses:?}");
         assert!(toolcrib_core::codes::fetch::is_transient(expected));
     }
-    // One that answers is enough, even behind one that is silent.
+    // One address that responds is enough, even after one that does not.
     let server = world.honest(HOST, |_| ok("{}")).await;
     rec.host(HOST, &["5.5.5.12", "2a00::11", "5.5.5.1"]);
     let url = HttpsUrl::parse(&url).unwrap();

@@ -1,4 +1,4 @@
-//! Connections that are kept for another request, and servers that abuse them.
+//! Keep-alive connections, and servers that abuse them.
 
 use std::time::Duration;
 
@@ -31,12 +31,12 @@ fn body(exchange: &Exchange) -> &[u8] {
     exchange.complete().unwrap_or_else(|| panic!("{exchange:?}")).body.as_bytes()
 }
 
-/// Answers every request on a connection with its path.
+/// Responds to every request on a connection with its path.
 fn patient() -> Vec<Step> {
     vec![[Step::ReadRequest, Step::answer(|request| ok(request.path()))]; 8].concat()
 }
 
-/// Lets the other side's bytes, or its end, arrive.
+/// Waits until the other side's bytes or close have arrived.
 async fn settle() {
     sleep(Duration::from_millis(80)).await;
 }
@@ -53,7 +53,7 @@ async fn requests_share_a_connection() {
     assert!(server.requests().iter().all(|request| request.header("connection").is_none()));
     let again = get(&client, &url).await;
     assert_eq!(again.connected, Some(server.address), "evidence says where the request went: {again:?}");
-    // A body that does not fit into one piece with the head.
+    // A body that does not fit into one write with the head.
     let large = client.post(&url, &Headers::new(), &vec![b'x'; 100_000], quick()).await;
     assert_eq!(body(&large), b"/x");
     assert_eq!((server.accepted(), server.requests()[7].body.len()), (1, 100_000));
@@ -86,7 +86,7 @@ async fn one_handshake_for_many_requests() {
     assert_eq!((server.accepted(), recorder.dialled().len(), recorder.lookups().len()), (1, 1, 1));
 }
 
-// A connection leads to one origin: no name, port or scheme uses that of another, even if both lead to the same machine.
+// A connection belongs to one origin: another name, port or scheme never uses it, even with the same address.
 #[tokio::test]
 async fn a_connection_belongs_to_one_origin() {
     let (authority, recorder) = (Authority::new("authority of the operator"), Recorder::default());
@@ -109,7 +109,7 @@ async fn a_connection_belongs_to_one_origin() {
 
 #[tokio::test]
 async fn a_closed_connection_is_noticed_before_anything_is_sent() {
-    // Closes properly, or with a reset, after each answer that promised otherwise.
+    // Closes properly, or with a reset, after each response that promised to keep the connection open.
     for end in [None, Some(Step::Reset)] {
         let steps = [vec![Step::ReadRequest, Step::send(ok("{}"))], end.into_iter().collect()].concat();
         let server = Server::start(Script::plain(steps)).await;
@@ -124,7 +124,7 @@ async fn a_closed_connection_is_noticed_before_anything_is_sent() {
 
 #[tokio::test]
 async fn a_request_that_meets_the_end_is_repeated_only_if_that_is_safe() {
-    // The second request on a connection is read and never answered.
+    // The second request on a connection is read, but gets no response.
     for end in [Step::Cut, Step::Reset] {
         let server = Server::start(Script::plain(vec![Step::ReadRequest, Step::send(ok("{}")), Step::ReadRequest, end])).await;
         let (client, url) = (client(KeepAlive::default()), url(&server));
@@ -133,7 +133,7 @@ async fn a_request_that_meets_the_end_is_repeated_only_if_that_is_safe() {
         assert_eq!(lost.failure.as_ref().map(|failure| failure.code), Some(f::CLOSED_EARLY), "{lost:?}");
         assert!(lost.connected.is_some(), "it must not look as if nothing was sent");
         assert_eq!((server.accepted(), server.requests().len()), (1, 2), "a request that may have been acted on came twice");
-        // A read, or a question that its caller calls repeatable, is asked once more.
+        // A GET, or a request that its caller declares repeatable, is sent once more.
         assert_eq!(body(&get(&client, &url).await), b"{}");
         assert_eq!(body(&get(&client, &url).await), b"{}");
         assert_eq!((server.accepted(), server.requests().len()), (3, 5));
@@ -155,7 +155,7 @@ async fn half_an_answer_is_never_repeated() {
     }
 }
 
-// A server that says something before it was asked could answer the next caller's question with it.
+// A server that sends a response in advance could forge the response to the next caller's request.
 #[tokio::test]
 async fn bytes_that_nobody_asked_for_end_a_connection() {
     let evil = ok(r#"{"isValid":true}"#);
@@ -169,7 +169,7 @@ async fn bytes_that_nobody_asked_for_end_a_connection() {
             settle().await;
         }
     }
-    // Over TLS too, where the bytes are inside a record.
+    // Also over TLS, where the bytes are inside a record.
     let (authority, recorder) = (Authority::new("authority of the operator"), Recorder::default());
     let steps = vec![Step::ReadRequest, Step::send(ok("{}")), Step::Sleep(Duration::from_millis(20)), Step::Send(evil)];
     let script = Script::tls(&authority.leaf(&["pay.internal"]), [steps, vec![Step::Hold]].concat());
@@ -242,7 +242,7 @@ async fn connections_do_not_stay_for_ever() {
     assert!(format!("{idle:?}").contains("idle: 0"), "nobody asks, and it is closed all the same: {idle:?}");
     get(&idle, &url).await;
     assert_eq!(server.accepted(), 2);
-    // However busy it is.
+    // Even if it is busy.
     let mut settings = KeepAlive::default();
     settings.lifetime = Duration::from_millis(200);
     let old = client(settings);
@@ -260,7 +260,7 @@ async fn a_request_that_is_not_repeated_takes_a_connection_that_was_just_busy() 
     post(&client, &url).await;
     assert_eq!(server.accepted(), 1);
     sleep(Duration::from_millis(1_100)).await;
-    // The server may be about to close it: a read may find out, a change may not.
+    // The server may be about to close it: a GET may find out, a POST may not.
     post(&client, &url).await;
     assert_eq!(server.accepted(), 2);
 }
@@ -303,7 +303,7 @@ async fn a_burst_leaves_its_connections_to_the_next_one() {
             assert_eq!(request.await.unwrap(), b"/x");
         }
     }
-    // With the usual limit of 32 idle connections, 16 would be opened for each further burst.
+    // With the default limit of 32 idle connections, each further burst would open 16.
     assert!(server.accepted() <= 48, "{} connections for 3 bursts of 48", server.accepted());
 }
 
@@ -315,7 +315,7 @@ async fn a_pool_full_of_older_connections_takes_newer_ones() {
     let (client, url) = (client.build().expect("sound settings"), url(&server));
     let burst = tokio::join!(post(&client, &url), post(&client, &url));
     assert_eq!((body(&burst.0), body(&burst.1)), (&b"/x"[..], &b"/x"[..]));
-    // Longer than a request that is never repeated may find a connection idle, shorter than the pool keeps it.
+    // Too long for a request that is never repeated, but shorter than the pool's idle limit.
     sleep(Duration::from_millis(1_100)).await;
     for _ in 0..4 {
         assert_eq!(body(&post(&client, &url).await), b"/x");

@@ -1,4 +1,4 @@
-//! Bodies that are read while they come.
+//! Streaming access to bodies.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use toolcrib_judge::evidence::Response;
 
 use toolcrib_testkit::servers::{NOW, Script, Server, Step, World, quick};
 
-/// Keeps what it sees, and has enough after so many bytes.
+/// Records the bytes that it gets, and stops after this many.
 #[derive(Debug)]
 struct Seen {
     enough: usize,
@@ -55,13 +55,13 @@ async fn pieces_are_seen_before_the_end_and_an_observer_may_end_the_reading() {
         let server = Server::start(Script::plain(script)).await;
         let url = ConfiguredUrl::from_setting(&format!("http://127.0.0.1:{}/", server.address.port())).unwrap();
         let door = Configured::builder(FixedClock(NOW)).keep_alive(KeepAlive::default()).build().unwrap();
-        // The server never ends its answer, and this is no failure.
+        // The server never ends its response, which is not a failure.
         let seen = Seen::until(6);
         let exchange = door.post_observed(&url, &Headers::new(), b"{}", quick(), &seen).await;
         assert_eq!(exchange.complete().map(|response| response.body.as_bytes()), Some(&b"onetwo"[..]), "{exchange:?}");
         assert_eq!(seen.text(), "onetwo");
         assert!(seen.pieces.lock().unwrap().len() >= 2, "the first piece came before the second");
-        // Without enough, the usual limits hold, and the connection of the first request was not used again.
+        // Without a stop the usual limits apply, and the connection of the first request was not reused.
         let seen = Seen::until(usize::MAX);
         let exchange = door.post_observed(&url, &Headers::new(), b"{}", quick(), &seen).await;
         assert_eq!(exchange.failure.map(|failure| failure.code), Some(f::READ_TIMEOUT));

@@ -1,8 +1,8 @@
-//! The tools that find agents: `search_agents` and `resolve_agent`.
+//! Tools for agent discovery: `search_agents` and `resolve_agent`.
 //!
-//! They say what a directory's list of `.agt` names says, and resolve nothing themselves. An agent chooses its own name, its domain
-//! included, so all of it comes under names that begin with `untrusted_`; what comes under names of ours are words of the specification,
-//! numbers, addresses and times. Agents that are not verified and conformant have no content here, and no claims.
+//! They return what a directory's list of `.agt` names returns, and resolve nothing themselves. An agent chooses its own name and
+//! domain, so both get names that begin with `untrusted_`; fields with names of ours are words of the specification,
+//! numbers, addresses and times. Agents that are not verified and conformant have no content and no claims here.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::words::{self, Form};
 /// The names of the tools.
 pub const AGENT_NAMES: [&str; 2] = ["resolve_agent", "search_agents"];
 
-/// Longest id that is passed on, in characters.
+/// Maximum length of an id in characters.
 const ID_CHARS: usize = 64;
 
-/// Longest domain that is passed on, in characters.
+/// Maximum length of a domain in characters.
 const DOMAIN_CHARS: usize = 70;
 
 const STATE: Form = Form::OneOf(&[
@@ -88,7 +88,7 @@ const STEPS: [&str; 8] = [
     "holder_is_owner",
 ];
 
-/// The two tools over a directory, for a toolbox to offer.
+/// The two tools over a directory, to include in a toolbox.
 #[derive(Clone)]
 pub struct AgentTools {
     directory: Arc<dyn Discovery>,
@@ -101,12 +101,12 @@ impl std::fmt::Debug for AgentTools {
 }
 
 impl AgentTools {
-    /// Over this directory.
+    /// Creates the tools for this directory.
     pub fn new(directory: Arc<dyn Discovery>) -> Self {
         Self { directory }
     }
 
-    /// What they look like.
+    /// The tools' names, descriptions and schemas.
     pub fn specs() -> Vec<ToolSpec> {
         vec![resolve_agent_spec(), search_agents_spec()]
     }
@@ -158,7 +158,7 @@ impl AgentTools {
             .map_err(|fault| Fault::new(code::ARGUMENTS).message(format!("domain: {}", fault.described())))?;
         let found = self.directory.ask(&request(Some(&domain), Vec::new()), asker).await?;
         let wrong = || Fault::new(code::DIRECTORY).message("the directory's answer is about another name");
-        // A directory that answers for another name must not pass as an answer about this one.
+        // A response about another name must not pass as one about this name.
         let is_same = found.get("domain").and_then(Json::as_str) == Some(domain.as_str());
         let agent = Some(&found).filter(|_| is_same).and_then(whole).ok_or_else(wrong)?;
         Ok(Reply::data(json!({ "note": NOTE, "agent": agent })))
@@ -175,7 +175,7 @@ fn is_good(agent: &Json) -> bool {
     ["verified", "conformant"].iter().all(|name| agent.get(*name).and_then(Json::as_bool) == Some(true))
 }
 
-/// An agent in short. Content is passed on only of those that are verified and conformant.
+/// An agent in short form. Content is included only for verified and conformant agents.
 fn card(agent: &Json, max_chars: usize) -> Option<Json> {
     let domain = AgtDomain::parse(agent.get("domain").and_then(Json::as_str)?).ok()?;
     let mut card = json!({ "token_id": domain.token_id().to_string(), "untrusted_domain": inert(domain.as_str(), DOMAIN_CHARS) });
@@ -208,7 +208,7 @@ fn card(agent: &Json, max_chars: usize) -> Option<Json> {
     Some(card)
 }
 
-/// What an agent says about itself.
+/// Copies what an agent says about itself.
 fn content(agent: &Json, card: &mut Json, max_chars: usize) {
     copy_foreign(agent, card, &["name", "description"], max_chars);
     let (known, custom): (Vec<&str>, Vec<&str>) =
@@ -245,7 +245,7 @@ fn content(agent: &Json, card: &mut Json, max_chars: usize) {
     }
 }
 
-/// Everything about an agent.
+/// An agent in full.
 fn whole(agent: &Json) -> Option<Json> {
     let mut card = card(agent, WHOLE_CHARS)?;
     words::copy(agent, &mut card, &[("signed_by", "signed_by", SIGNED_BY), ("added_at", "listed_since", Form::Time)]);
@@ -283,7 +283,7 @@ fn whole(agent: &Json) -> Option<Json> {
     Some(card)
 }
 
-/// A code with its title, and the part of the judgement.
+/// A code with its title, and its part of the verdict.
 fn reason(from: &Json) -> Json {
     let mut shown = finding(from).unwrap_or_else(|| json!({}));
     copy_numbers(from, &mut shown, &["step"]);
@@ -384,7 +384,7 @@ mod tests {
         }
     }
 
-    /// Fails if an untrusted text is under a name of ours.
+    /// Fails if an untrusted text is in a field with a name of ours.
     fn check(value: &Json, path: &str) {
         match value {
             Json::String(text) => assert!(!text.contains("gnore"), "{path}: {text}"),

@@ -1,7 +1,7 @@
-//! Resources of the x402 Bazaar: what facilitators list, which no registry knows.
+//! Resources of the x402 Bazaar: listed by facilitators, but in no registry.
 //!
-//! They come only to those who ask for the source by name. Nothing about them is verified, so each says so, and what a catalogue claims it
-//! costs is told apart from what the resource itself asked for.
+//! They are returned only if a caller asks for this source by name. Nothing about them is verified, and each says so; the price in the
+//! catalogue is kept apart from the price that the resource itself asked for.
 
 use serde_json::{Map, Value as Json, json};
 use toolcrib_core::codes::mcp as code;
@@ -13,10 +13,10 @@ use crate::toolbox::Fault;
 use crate::untrusted::{inert, inert_json, without_headers};
 use crate::words::{self, Form};
 
-/// The source, and what references begin with.
+/// The name of the source, and the prefix of references.
 pub(super) const BAZAAR: &str = "x402_bazaar";
 
-/// The number in a reference such as `x402_bazaar/7`, if it is one.
+/// Parses the number in a reference such as `x402_bazaar/7`.
 pub(super) fn read(arguments: &Map<String, Json>) -> Option<i64> {
     let reference = arguments.get("reference")?.as_str()?;
     number(reference.strip_prefix(BAZAAR)?.strip_prefix('/')?).filter(|_| arguments.len() == 1)
@@ -28,12 +28,12 @@ fn number(digits: &str) -> Option<i64> {
 }
 
 pub(super) fn request(number: i64) -> RestRequest {
-    // A resource has no chain of its own: any number will do.
+    // A resource has no chain, so any chain id works.
     let path = ["api", "v2", "tools", "0", BAZAAR].map(str::to_owned).into_iter().chain([number.to_string()]).collect();
     RestRequest { is_post: false, path, query: Vec::new() }
 }
 
-/// A list. What is no resource is left out, should the directory have sent some.
+/// A list of resources. Other entries are dropped, even if the directory sends them.
 pub(super) fn listed(page: &Json) -> Result<Json, Fault> {
     let wrong = || Fault::new(code::DIRECTORY).message("the directory's answer is no list of tools");
     let results = page.get("results").and_then(Json::as_array).ok_or_else(wrong)?;
@@ -43,7 +43,7 @@ pub(super) fn listed(page: &Json) -> Result<Json, Fault> {
 }
 
 fn short(tool: &Json, number: i64, max_chars: usize) -> Json {
-    // What the directory says about verification is not passed on: there is none.
+    // The directory's verification fields are not copied, because resources are not verified.
     let mut card = json!({
         "reference": format!("{BAZAAR}/{number}"),
         "source": BAZAAR,
@@ -58,7 +58,7 @@ fn short(tool: &Json, number: i64, max_chars: usize) -> Json {
     if !tags.is_empty() {
         card["untrusted_tags"] = tags.into();
     }
-    // What the resource itself asked for.
+    // The price that the resource itself asked for.
     card["prices"] = items(tool, "pricing_recipients").map(price).collect::<Vec<_>>().into();
     card
 }

@@ -1,4 +1,4 @@
-//! The four tools as clients see them: names, descriptions and schemas.
+//! Names, descriptions and schemas of the four tools.
 
 use serde_json::{Value as Json, json};
 

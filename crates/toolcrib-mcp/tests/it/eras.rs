@@ -1,4 +1,4 @@
-//! The same server seen by clients of both eras.
+//! The same server with clients of both eras.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ async fn a_state_is_for_one_caller_tool_and_arguments() {
     let elsewhere = connect(&self::server(), Era::Modern, Person::new(Does::Declines)).await;
     assert_eq!(code(&next_round(&elsewhere, "greet", &arguments, &round, yes()).await), "mcp.state", "another process's key");
 
-    // An answer that does not fit the form is asked for again.
+    // The question is asked again if an answer does not fit the form.
     let state = round.request_state.clone().unwrap();
     let responses = [("who".to_owned(), accepted(json!({"name": 7})))].into();
     let again = params("greet", &arguments).with_input_responses(responses).with_request_state(state);
@@ -190,7 +190,7 @@ fn names_and_schemas_are_checked_before_anybody_sees_them() {
     }
 }
 
-/// A list that has one tool more with each change.
+/// A list that grows by one tool with each change.
 struct Growing(tokio::sync::watch::Sender<u64>);
 
 #[async_trait::async_trait]
@@ -217,7 +217,7 @@ impl Toolbox for Growing {
     }
 }
 
-/// In the newer era a client that asks is told; in the older one each client is.
+/// In the newer era, subscribed clients are notified; in the older one, every client is.
 #[tokio::test]
 async fn clients_are_told_that_the_list_changed() {
     let toolbox = Arc::new(Growing(tokio::sync::watch::Sender::new(0)));
@@ -242,7 +242,7 @@ async fn clients_are_told_that_the_list_changed() {
         assert_eq!(modern.list_all_tools().await.unwrap().len(), count);
     }
     assert_eq!(person.list_changes(), 0, "the subscription gets them");
-    // Nothing else is promised.
+    // No other notifications are promised.
     let mut all = wanted();
     all.prompts_list_changed = Some(true);
     let other = modern.listen(all).await.unwrap();
@@ -259,7 +259,7 @@ async fn clients_are_told_that_the_list_changed() {
     }
     assert_eq!((person.list_changes(), legacy.list_all_tools().await.unwrap().len()), (1, listed + 1));
 
-    // A list that never changes has nothing to subscribe to.
+    // A list that never changes has no notifications to subscribe to.
     let fixed = connect(&self::server(), Era::Modern, Person::new(Does::Declines)).await;
     let declared = fixed.peer_info().expect("who it is").capabilities.tools.clone().expect("tools");
     assert_ne!(declared.list_changed, Some(true));

@@ -1,4 +1,4 @@
-//! Who may come in by HTTP.
+//! HTTP access control.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn router(bearer: bool, sessions: bool) -> Router {
     http_router(Arc::new(Three), HttpOptions { bearer, hosts: vec!["tools.example".to_owned()], origins, sessions }).unwrap()
 }
 
-/// A request of the newer era. Headers of a test replace the usual ones; an empty value leaves one out.
+/// A request of the newer era. `headers` replace the default ones; an empty value removes one.
 fn modern(method: &str, params: Json, headers: &[(&str, &str)]) -> Request<Body> {
     let mut params = params;
     params["_meta"] = json!({
@@ -124,7 +124,7 @@ async fn foreign_hosts_and_pages_are_turned_away() {
             }
         }
     }
-    // Nothing said: this machine's names, and no page at all.
+    // Default options: the names of this computer, and no pages.
     let router = http_router(Arc::new(Three), HttpOptions::default()).unwrap();
     for (headers, expected) in [
         (vec![("host", "localhost:1")], StatusCode::OK),
@@ -136,7 +136,7 @@ async fn foreign_hosts_and_pages_are_turned_away() {
     }
 }
 
-/// What is no JSON, or no message of JSON-RPC, gets the error that JSON-RPC has for it.
+/// Bodies that are not JSON, or not JSON-RPC messages, get the error that JSON-RPC defines.
 #[tokio::test]
 async fn what_cannot_be_read_gets_the_error_of_json_rpc() {
     for sessions in [false, true] {
@@ -159,10 +159,10 @@ async fn what_cannot_be_read_gets_the_error_of_json_rpc() {
             assert_eq!((answer["jsonrpc"].as_str(), &answer["id"]), (Some("2.0"), &Json::Null), "{body}");
             assert_eq!(answer["error"]["code"], expected, "{body}");
         }
-        // A media type has no case.
+        // Media types are case-insensitive.
         let (status, text) = send(&router, list(&[("content-type", "Application/JSON; charset=utf-8")])).await;
         assert_eq!(status, StatusCode::OK, "{text}");
-        // Another kind of body is still none that is taken.
+        // Other media types are still rejected.
         let mut request = list(&[("content-type", "text/plain")]);
         *request.body_mut() = Body::from("not json");
         assert_eq!(send(&router, request).await.0, StatusCode::UNSUPPORTED_MEDIA_TYPE);
@@ -182,7 +182,7 @@ async fn calls_by_http_and_their_limits() {
     assert!(status == StatusCode::BAD_REQUEST && body.contains("-32020"), "{status} {body}");
     let large = json!({"name": "greet", "arguments": {"greeting": "x".repeat(MAX_MESSAGE_BYTES)}});
     assert_eq!(send(&router, modern("tools/call", large, &[])).await.0, StatusCode::PAYLOAD_TOO_LARGE);
-    // A public server keeps nothing for clients of the older era.
+    // A public server stores nothing for clients of the older era.
     let response = router.clone().oneshot(initialize(&[])).await.unwrap();
     assert!(response.status() == StatusCode::OK && response.headers().get("mcp-session-id").is_none());
     let body =

@@ -1,4 +1,4 @@
-//! A node with test USDC on it.
+//! A node with test USDC.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use toolcrib_x402::asset::{self, Token};
 
 use super::{Node, dev};
 
-/// Longest wait for a transaction.
+/// Time limit of a transaction.
 const MINED: Duration = Duration::from_secs(20);
 
-/// A node of a chain with test USDC where the pinned table has it. It ends with the test.
+/// A node with test USDC at the address in the pinned table. It is stopped when the test ends.
 #[derive(Debug)]
 pub struct FundedNode {
     node: Node,
-    /// Where it answers JSON-RPC.
+    /// The URL of its JSON-RPC endpoint.
     pub url: String,
     /// A client of the node.
     pub chain: Chain,
@@ -34,7 +34,7 @@ pub struct FundedNode {
 }
 
 impl FundedNode {
-    /// One of each kind; without anvil only ours, and the test is recorded as skipped.
+    /// One node of each kind. Without anvil there is only ours, and the test is recorded as skipped.
     pub async fn each(chain_id: u64) -> Vec<Self> {
         let mut nodes = Vec::new();
         for node in Node::each(chain_id).await {
@@ -48,15 +48,15 @@ impl FundedNode {
         Self::new(Node::of(devchain)).await
     }
 
-    /// Puts the token on a node.
+    /// Installs the token on a node.
     pub async fn new(node: Node) -> Self {
-        // The node is thrown away, whatever network its number names.
+        // This is a development chain, whatever network its chain id belongs to.
         let chain = node.chain_of(|network| network.is_local = true).await;
         let token = asset::usdc(node.chain_id()).expect("listed");
         if node.chain_id() == LOCAL_CHAIN_ID {
             deploy_test_assets(&chain, &wallet(0)).await.expect("deployed");
         } else {
-            // Code that finds its own address, so that it signs for the domain of the place it is put into.
+            // Code that computes its domain from its own address, so it also works at the address it is copied to.
             let model = super::deploy(&chain, "TestUSDC", &(token.name, token.version).abi_encode_params()).await;
             let code = chain.code(model).await.expect("an answer");
             super::set_code(&chain, token.address, &code).await;
@@ -64,29 +64,29 @@ impl FundedNode {
         Self { url: node.url.clone(), node, chain, token }
     }
 
-    /// Whether it is our own.
+    /// Whether it is our own node.
     pub const fn is_ours(&self) -> bool {
         self.node.is_ours()
     }
 
-    /// A client that knows something else about the network.
+    /// A client with a changed network entry.
     pub async fn chain_of(&self, change: impl FnOnce(&mut Network)) -> Chain {
         self.node.chain_of(change).await
     }
 
-    /// Gives an account tokens.
+    /// Mints tokens for an account.
     pub async fn mint(&self, to: Address, amount: u64) {
         let data = [&keccak256("mint(address,uint256)")[..4], &(to, U256::from(amount)).abi_encode()].concat();
         self.send(&wallet(0), self.token.address, data.into()).await;
     }
 
-    /// Sends and waits; the transaction succeeds.
+    /// Sends a transaction and waits; it must succeed.
     pub async fn send(&self, wallet: &dyn Wallet, to: Address, data: Bytes) -> B256 {
         let call = Call { to, data, value: U256::ZERO };
         self.chain.send(wallet, &call, MINED).await.expect("mined").transaction_hash
     }
 
-    /// What an account has of the token.
+    /// The token balance of an account.
     pub async fn balance(&self, account: Address) -> u64 {
         let data = IEIP3009::balanceOfCall { account }.abi_encode().into();
         let call = BoundedCall { to: self.token.address, data, from: None, gas: None, max_bytes: 32 };
@@ -96,23 +96,23 @@ impl FundedNode {
         }
     }
 
-    /// Transactions that an account has sent.
+    /// The nonce of an account.
     pub async fn count(&self, account: Address) -> u64 {
         self.chain.provider().get_transaction_count(account).await.expect("an answer")
     }
 
-    /// Transactions of an account that wait to be mined.
+    /// Number of pending transactions of an account.
     pub async fn waiting(&self, account: Address) -> u64 {
         let pending = self.chain.provider().get_transaction_count(account).pending().await.expect("an answer");
         pending - self.count(account).await
     }
 
-    /// A request that only development nodes know.
+    /// Sends a request that only development nodes support.
     pub async fn dev(&self, method: &'static str, params: Value) -> Value {
         dev(&self.chain, method, params).await
     }
 
-    /// Stops or starts mining each transaction at once.
+    /// Turns automine on or off.
     pub async fn automine(&self, on: bool) {
         self.dev("evm_setAutomine", json!([on])).await;
     }
@@ -122,7 +122,7 @@ impl FundedNode {
         self.dev("evm_mine", json!([])).await;
     }
 
-    /// Moves the chain's time, and a block shows it.
+    /// Moves the chain's time forward, and mines a block with the new time.
     pub async fn later(&self, seconds: i64) {
         self.dev("evm_increaseTime", json!([seconds])).await;
         self.mine().await;
@@ -133,7 +133,7 @@ impl FundedNode {
         super::deploy(&self.chain, name, arguments).await
     }
 
-    /// The domain that payments in the token are signed for.
+    /// The EIP-712 domain of payments in the token.
     pub fn domain(&self) -> Domain {
         Domain::new(self.token.name, self.token.version, U256::from(self.token.chain), self.token.address)
     }

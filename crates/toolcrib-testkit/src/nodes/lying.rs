@@ -1,4 +1,4 @@
-//! A node that tells the truth about one authorization, or lies about it in one way: for each reader of settlements the same table.
+//! A node that is honest about one authorization, or lies about it in one way. All readers of settlements share this table.
 
 use alloy_primitives::{Address, B256, LogData, U256, keccak256};
 use alloy_sol_types::SolEvent as _;
@@ -10,10 +10,10 @@ use toolcrib_x402::Authorization;
 
 use super::fake::{FakeNode, Reply};
 
-/// The transaction that settles.
+/// The transaction that settles the authorization.
 pub const TRANSACTION: B256 = B256::repeat_byte(0x77);
 
-/// The newest block, and the newest final one. Blocks are two seconds apart.
+/// The newest block. Block time is two seconds.
 pub const NEWEST: u64 = 200;
 /// The newest final block.
 pub const FINAL: u64 = 136;
@@ -21,30 +21,30 @@ pub const FINAL: u64 = 136;
 /// A block in which the nonce was unused.
 pub const FROM: u64 = 10;
 
-/// The block in whose time an authorization is over, and the block of a settlement in good time.
+/// The block in whose time the authorization expires, and the block of a settlement before that.
 pub const END: u64 = 150;
 const PAID: u64 = 50;
 
 /// An account that is neither payer nor recipient, and sends the transaction.
 pub const STRANGER: Address = Address::repeat_byte(0x5e);
 
-/// The authorization that the node is asked about.
+/// The authorization in question.
 #[derive(Clone, Copy, Debug)]
 pub struct Signed {
-    /// The token that it moves.
+    /// The token.
     pub token: Address,
-    /// What was signed.
+    /// The signed authorization.
     pub authorization: Authorization,
 }
 
-/// What a node says.
+/// A node's answers.
 #[derive(Clone, Debug)]
 pub struct Says {
     /// The time of block 0.
     pub start: u64,
-    /// The newest block.
+    /// The number of the newest block.
     pub newest: u64,
-    /// The newest final block, if the node names one.
+    /// The newest final block, if the node returns one.
     pub last_final: Option<u64>,
     /// The first block in which the nonce is used.
     pub used_from: Option<u64>,
@@ -52,42 +52,42 @@ pub struct Says {
     pub logs: Vec<Value>,
     /// The receipt of [`TRANSACTION`].
     pub receipt: Value,
-    /// A transaction that waits for a block.
+    /// A pending transaction.
     pub waiting: Option<B256>,
 }
 
-/// What may be concluded from what a node says.
+/// The correct conclusion from a node's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Paid as signed.
+    /// The signed transfer was executed.
     Settled,
     /// Used for another transfer.
     Elsewhere,
     /// Cancelled by the payer.
     Cancelled,
-    /// Over, and unused.
+    /// Expired unused.
     Expired,
-    /// Nothing yet.
+    /// Not used yet.
     Open,
-    /// Nothing at all: the answers do not fit each other.
+    /// Unknown: the answers contradict each other.
     Unclear,
 }
 
-/// A node, and what its users may conclude.
+/// A node, and the conclusions that its users should reach.
 #[derive(Debug)]
 pub struct Case {
-    /// What the case is called.
+    /// The name of the case.
     pub name: &'static str,
-    /// What the node says.
+    /// The node's answers.
     pub says: Says,
-    /// What may be concluded.
+    /// The correct conclusion.
     pub fate: Fate,
-    /// Whether a report that names [`TRANSACTION`] counts, or why not.
+    /// Whether a report that names [`TRANSACTION`] counts as proof, or the error.
     pub counted: Result<(), Code>,
 }
 
 impl Says {
-    /// The same with a change.
+    /// The same answers with a change.
     pub fn but(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
@@ -133,7 +133,7 @@ impl Says {
     }
 }
 
-/// A node of a chain that says so.
+/// Starts a node with these answers.
 pub async fn node(chain_id: u64, says: Says) -> FakeNode {
     FakeNode::start(chain_id, move |method, params| Reply::Result(says.answer(method, params))).await
 }
@@ -143,7 +143,7 @@ fn hash(block: u64) -> B256 {
 }
 
 impl Signed {
-    /// The time of block 0: the authorization is over in block [`END`].
+    /// The time of block 0: the authorization expires in block [`END`].
     pub fn start(&self) -> u64 {
         self.authorization.valid_before - 2 * END
     }
@@ -164,7 +164,7 @@ impl Signed {
         Transfer { from, to, value: value.get() }.encode_log_data()
     }
 
-    /// The amount that was signed.
+    /// The signed amount.
     pub fn price(&self) -> Amount {
         self.authorization.value
     }
@@ -188,7 +188,7 @@ impl Signed {
         })
     }
 
-    /// Settled as it was signed.
+    /// The authorization was settled as signed.
     pub fn settled(&self, at: u64) -> Says {
         Says {
             used_from: Some(at),
@@ -198,18 +198,18 @@ impl Signed {
         }
     }
 
-    /// Cancelled by the payer.
+    /// The payer cancelled the authorization.
     pub fn cancelled_at(&self, at: u64) -> Says {
         let log = self.log(at, &self.cancelled());
         self.settled(at).but(|says| (says.logs, says.receipt) = (vec![log], Value::Null))
     }
 
-    /// Not used so far.
+    /// The authorization is unused.
     pub fn unused(&self, newest: u64, last_final: Option<u64>) -> Says {
         Says { start: self.start(), newest, last_final, used_from: None, logs: Vec::new(), receipt: Value::Null, waiting: None }
     }
 
-    /// True nodes and lying ones. What they show began after [`FROM`].
+    /// Honest and lying nodes. The authorization's history starts after [`FROM`].
     pub fn cases(&self) -> Vec<Case> {
         let case = |name, says, fate, counted| Case { name, says, fate, counted };
         let not_found = Err(usage::NOT_FOUND);
@@ -261,7 +261,7 @@ impl Signed {
             ("a log of before", |log| log["blockNumber"] = json!("0x5")),
         ];
         for (name, lie) in logs {
-            // Whoever is told the transaction reads its receipt, and no logs.
+            // With a known transaction hash, only its receipt is read, not the logs.
             cases.push(case(name, self.settled(PAID).but(|says| lie(&mut says.logs[0])), Fate::Unclear, Ok(())));
             cases.push(case(name, self.cancelled_at(PAID).but(|says| lie(&mut says.logs[0])), Fate::Unclear, not_found));
         }

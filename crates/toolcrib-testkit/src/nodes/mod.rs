@@ -1,4 +1,4 @@
-//! Nodes: a real one of each kind, and one that answers as it is told.
+//! Nodes: real ones of each kind, and a scripted one.
 
 pub mod fake;
 mod funded;

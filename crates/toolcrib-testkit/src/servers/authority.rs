@@ -3,7 +3,7 @@
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// An authority that nobody else trusts.
+/// An authority that only tests trust.
 #[derive(Debug)]
 pub struct Authority {
     der: CertificateDer<'static>,
@@ -40,7 +40,7 @@ impl Authority {
         })
     }
 
-    /// A certificate with whatever fault `change` gives it.
+    /// A certificate that is modified by `change`.
     pub fn leaf_with(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Leaf {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");

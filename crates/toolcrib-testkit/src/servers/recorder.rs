@@ -1,4 +1,4 @@
-//! A resolver and a connector that write down what they are asked.
+//! A resolver and a connector that record their calls.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::net::TcpStream;
 use toolcrib_fetch::{Connect, Resolve, ResolveError};
 
-/// Knows only what it was told. Clones share what they know and what they have seen.
+/// Knows only what tests configure. Clones share configuration and record.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder(Arc<Mutex<State>>);
 
@@ -31,22 +31,22 @@ enum Route {
 }
 
 impl Recorder {
-    /// A host with the same addresses each time.
+    /// Adds a host with the same addresses each time.
     pub fn host(&self, host: &str, addresses: &[&str]) {
         self.answers(host, vec![Ok(parse(addresses))]);
     }
 
-    /// A host whose answers come one after the other; the last one stays.
+    /// Adds a host with these DNS responses in sequence; the last one repeats.
     pub fn answers(&self, host: &str, answers: Vec<Answer>) {
         self.state().answers.insert(host.to_owned(), answers);
     }
 
-    /// A host that is looked up for ever.
+    /// Adds a host whose lookup never ends.
     pub fn never(&self, host: &str) {
         self.answers(host, Vec::new());
     }
 
-    /// Leads an address to a server on loopback, whatever the port.
+    /// Redirects an address to a server on loopback, whatever the port.
     pub fn route(&self, address: &str, to: SocketAddr) {
         assert!(to.ip().is_loopback());
         self.state().routes.insert(parse(&[address])[0], Route::To(to));
@@ -57,17 +57,17 @@ impl Recorder {
         self.state().routes.insert(parse(&[address])[0], Route::Fail(kind));
     }
 
-    /// Makes connections to an address wait for ever.
+    /// Makes connections to an address wait forever.
     pub fn silent(&self, address: &str) {
         self.state().routes.insert(parse(&[address])[0], Route::Silent);
     }
 
-    /// The names that were looked up.
+    /// The names that were resolved.
     pub fn lookups(&self) -> Vec<String> {
         self.state().lookups.clone()
     }
 
-    /// The addresses that somebody wanted to connect to.
+    /// The addresses that connections were requested to.
     pub fn dialled(&self) -> Vec<SocketAddr> {
         self.state().dialled.clone()
     }
@@ -77,7 +77,7 @@ impl Recorder {
     }
 }
 
-/// Reads addresses.
+/// Parses addresses.
 pub fn parse(addresses: &[&str]) -> Vec<IpAddr> {
     addresses.iter().map(|address| address.parse().expect("an address")).collect()
 }

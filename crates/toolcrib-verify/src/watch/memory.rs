@@ -1,4 +1,4 @@
-//! What a watcher remembers: the last look at each tool.
+//! A watcher's state: the last snapshot of each tool.
 
 use std::collections::BTreeMap;
 
@@ -7,37 +7,37 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes;
 use toolcrib_judge::drift::{Change, Snapshot, drift};
 
-/// The version of the file format that this code writes and reads.
+/// The version of the file format.
 pub const FORMAT: u32 = 1;
 
-/// The last look at each tool.
+/// The last snapshot of each tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory(BTreeMap<ToolRef, Snapshot>);
 
-/// How a look compares with the last one.
+/// How a snapshot compares with the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// There is none to compare with.
+    /// There is no earlier snapshot.
     First,
     /// Nothing changed.
     Same,
-    /// The node lags behind: what it shows is from before the last look, and is no change.
+    /// The node lags behind: the snapshot is older than the last one, so it is not a change.
     Older,
     /// Something changed.
     Changed(Vec<Change>),
 }
 
-/// Why a text is no memory.
+/// Why a file could not be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryFault {
     /// It is not JSON of this shape.
     #[error("{0}")]
     Malformed(#[from] serde_json::Error),
-    /// It was written by another version.
+    /// It has another format version.
     #[error("its format is {0}, but this version reads format {FORMAT}")]
     Format(u32),
-    /// A tool stands there twice.
+    /// It contains a tool twice.
     #[error("it contains the tool {0} twice")]
     Twice(ToolRef),
 }
@@ -50,7 +50,7 @@ struct File<S> {
 }
 
 impl Memory {
-    /// Reads what [`to_json`](Self::to_json) wrote.
+    /// Parses what [`to_json`](Self::to_json) wrote.
     pub fn from_json(bytes: &[u8]) -> Result<Self, MemoryFault> {
         let file: File<Snapshot> = serde_json::from_slice(bytes)?;
         if file.format != FORMAT {
@@ -66,28 +66,28 @@ impl Memory {
         Ok(Self(tools))
     }
 
-    /// The memory as text, the same for the same looks.
+    /// Serialises the snapshots. Equal snapshots give equal text.
     pub fn to_json(&self) -> Result<String, MemoryFault> {
         let file = File { format: FORMAT, tools: self.0.values().collect() };
         Ok(serde_json::to_string_pretty(&file)? + "\n")
     }
 
-    /// The last look at a tool.
+    /// The last snapshot of a tool.
     pub fn get(&self, tool: &ToolRef) -> Option<&Snapshot> {
         self.0.get(tool)
     }
 
-    /// How many tools are remembered.
+    /// Number of tools with a snapshot.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether nothing is remembered.
+    /// Whether there is no snapshot.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Compares a look with the last one.
+    /// Compares a snapshot with the last one.
     pub fn compare(&self, look: &Snapshot) -> Seen {
         let Some(before) = self.0.get(&look.tool) else { return Seen::First };
         let changes = drift(before, look);
@@ -98,7 +98,7 @@ impl Memory {
         }
     }
 
-    /// Remembers a look. What it did not learn stays as it was; a look into the past is forgotten.
+    /// Stores a snapshot. Fields without a value keep their former one; a snapshot older than the stored one is dropped.
     pub fn keep(&mut self, look: Snapshot) {
         match self.compare(&look) {
             Seen::Older => {}

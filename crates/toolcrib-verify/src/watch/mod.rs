@@ -1,10 +1,10 @@
-//! Watching tools: looks at them again and again, and tells what changed.
+//! Watches tools: verifies them repeatedly, and reports changes.
 //!
-//! [`snapshot`] makes of one look what is kept, [`Memory`] compares a look with the last one, and [`Watcher`] looks: at every
-//! tool when the interval is over, and at once at those of which the chain announced a change. What is done about a change,
-//! and where the memory lies, is the caller's affair.
+//! [`snapshot`] extracts from a verification what is stored, [`Memory`] compares it with the last one, and [`Watcher`] verifies: every
+//! tool after each interval, and a tool at once if the chain announces a change. The caller decides what to do about a change,
+//! and where to store the memory.
 //!
-//! A look that our own network spoilt knows nothing and is never taken for a change.
+//! A verification that failed because of the client's own network has unknown results, which never count as a change.
 
 mod memory;
 mod source;
@@ -29,22 +29,22 @@ use toolcrib_judge::{Policy, Report};
 
 use crate::{Depth, Error, Verifier};
 
-/// How often the chain is asked for news between two full looks. Blocks come every two to twelve seconds.
+/// How often to poll the chain for events between two full runs. Blocks come every two to twelve seconds.
 pub const POLL: Duration = Duration::from_secs(5);
 
-/// Tools that are looked at, or asked about, at once: enough to hide the wait, few enough for a public node.
+/// Number of tools verified or polled concurrently: enough to hide latency, few enough for a public node.
 const AT_ONCE: usize = 8;
 
-/// Most blocks that are searched for news. After a longer pause looking is cheaper than searching.
+/// Maximum number of blocks to search for events. After a longer pause, verifying is cheaper than searching.
 const MAX_BLOCKS: u64 = 1_000;
 
-/// Longest endpoint that is kept, in characters. The manifest's own limit is the same.
+/// Maximum length of a stored endpoint in characters. The manifest's own limit is the same.
 const MAX_ENDPOINT_CHARS: usize = 2_048;
 
-/// Longest price list that is kept as text, in bytes. A longer one is kept as its hash.
+/// Maximum size of a price list that is stored as text, in bytes. Of a longer one, the hash is stored.
 const MAX_PRICES_BYTES: usize = 8_192;
 
-/// What one look amounts to. None when no chain was read: there is nothing to compare then.
+/// Returns the snapshot of a verification. `None` if the chain was not read, because there is nothing to compare then.
 pub fn snapshot(evidence: &Evidence, report: &Report) -> Option<Snapshot> {
     let chain = evidence.chain.as_ref()?;
     let read = chain.config.last()?;
@@ -78,35 +78,35 @@ pub fn snapshot(evidence: &Evidence, report: &Report) -> Option<Snapshot> {
     Some(look)
 }
 
-/// One look at one tool.
+/// One verification of one tool.
 #[derive(Debug)]
 pub struct Look {
     /// The tool.
     pub tool: ToolRef,
-    /// What came of it.
+    /// The result.
     pub outcome: Result<Looked, Error>,
 }
 
-/// A look for which the chain could be asked.
+/// A verification for which the chain could be read.
 #[derive(Debug)]
 pub struct Looked {
-    /// The judgement.
+    /// The report.
     pub report: Report,
-    /// What the next look is compared with, once this one is kept: [`Watcher::keep`], when everybody was told.
+    /// The baseline of the next comparison, once it is stored with [`Watcher::keep`] after everyone was notified.
     pub snapshot: Snapshot,
-    /// How it compares with the last look.
+    /// How it compares with the last one.
     pub seen: Seen,
-    /// The manifest is not the pinned one, and no look that said so was kept since the watcher began.
+    /// The manifest is not the pinned one, and this was not reported and stored before since the watcher started.
     pub pin: Option<Change>,
 }
 
 impl Looked {
-    /// Everything that changed and matters: hints, such as a renewed certificate or a fault that was mended, do not.
+    /// The changes that matter, without hints such as a renewed certificate or a fixed error.
     pub fn drift(&self) -> impl Iterator<Item = &Change> {
         self.changes().filter(|change| change.severity > toolcrib_core::finding::Severity::Hint)
     }
 
-    /// Everything that changed.
+    /// All changes.
     pub fn changes(&self) -> impl Iterator<Item = &Change> {
         let changes = match &self.seen {
             Seen::Changed(changes) => changes.as_slice(),
@@ -116,7 +116,7 @@ impl Looked {
     }
 }
 
-/// Looks at tools again and again.
+/// Verifies tools repeatedly.
 #[derive(Debug)]
 pub struct Watcher<S> {
     verifier: Verifier,
@@ -125,34 +125,34 @@ pub struct Watcher<S> {
     memory: Memory,
     interval: Duration,
     poll: Duration,
-    /// When all tools are looked at again. It does not move when one of them makes news: nobody can keep us busy.
+    /// When to verify all tools again. A tool's events do not move it, so that a tool cannot keep the watcher busy.
     due: Instant,
     /// The first block whose events were not searched yet.
     unread: BTreeMap<ToolRef, u64>,
-    /// Tools of which was told that they are not what was pinned.
+    /// Tools that were already reported as different from their pin.
     mispinned: BTreeSet<ToolRef>,
 }
 
 impl<S: WatchSource> Watcher<S> {
-    /// A watcher of `tools` that remembers `memory`.
+    /// A watcher of `tools` that starts from the snapshots in `memory`.
     pub fn new(verifier: Verifier, policy: Policy, tools: Vec<S>, memory: Memory, interval: Duration) -> Self {
         let (unread, mispinned) = (BTreeMap::new(), BTreeSet::new());
         Self { verifier, policy, tools, memory, interval, poll: POLL.min(interval), due: Instant::now(), unread, mispinned }
     }
 
-    /// Asks the chain for news more or less often than every [`POLL`].
+    /// Sets how often to poll the chain for events, by default [`POLL`].
     #[must_use]
     pub const fn polling(mut self, every: Duration) -> Self {
         self.poll = every;
         self
     }
 
-    /// What is remembered now.
+    /// The stored snapshots.
     pub const fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// Looks at every tool.
+    /// Verifies every tool.
     pub async fn all(&mut self) -> Vec<Look> {
         let every: Vec<usize> = (0..self.tools.len()).collect();
         let looks = self.look(&every).await;
@@ -160,7 +160,7 @@ impl<S: WatchSource> Watcher<S> {
         looks
     }
 
-    /// Waits until a look is due or the chain has news, and looks.
+    /// Waits until the interval is over or the chain has events, and verifies.
     pub async fn next(&mut self) -> Vec<Look> {
         loop {
             let left = self.due.saturating_duration_since(Instant::now());
@@ -175,8 +175,8 @@ impl<S: WatchSource> Watcher<S> {
         }
     }
 
-    /// Remembers a look. Until then, the next one is compared with what was there before, so that a change of which nobody
-    /// could be told is found again.
+    /// Stores a verification as the new baseline. Until then, the next one is compared with the old baseline, so that a change whose
+    /// notification failed is found again.
     pub fn keep(&mut self, looked: Looked) {
         if looked.pin.is_some() {
             self.mispinned.insert(looked.snapshot.tool);
@@ -223,7 +223,7 @@ impl<S: WatchSource> Watcher<S> {
         })
     }
 
-    /// Which tools the chain has news of. One that cannot be asked has none: the next full look will tell.
+    /// Returns the tools with events on the chain. A chain that cannot be read counts as one without events: the next full run will tell.
     async fn touched(&mut self) -> Vec<usize> {
         let (unread, memory) = (&self.unread, &self.memory);
         let news: Vec<_> = stream::iter(self.tools.iter().enumerate())
@@ -254,7 +254,7 @@ impl<S: WatchSource> Watcher<S> {
     }
 }
 
-/// What the server answered. What may be the fault of our own network is unknown.
+/// The result of fetching the manifest. A failure that may be caused by the client's own network counts as unknown.
 fn served(exchange: &Exchange, report: &Report) -> Served {
     match (&exchange.failure, report.hash.served) {
         (Some(failure), _) if codes::fetch::is_transient(failure.code) => Served::Unknown,
@@ -264,12 +264,12 @@ fn served(exchange: &Exchange, report: &Report) -> Served {
     }
 }
 
-/// Endpoint and prices of what was served, whether it verifies or not.
+/// Endpoint and prices in the served manifest, whether it verifies or not.
 fn terms(exchange: &Exchange) -> (Option<String>, Option<String>) {
     let document = exchange.complete().and_then(|response| {
         json::read(response.body.as_bytes(), json::Limits { max_bytes: json::MAX_BYTES, max_depth: json::MAX_DEPTH }).document
     });
-    // What has no canonical form says different things to different readers.
+    // Readers interpret a document without a canonical form differently.
     let Some(document) = document.filter(|document| Canonical::of(document).is_some()) else { return (None, None) };
     let endpoint = document.root().get("endpoint").and_then(json::Value::as_str);
     let mut prices = String::new();
@@ -282,7 +282,7 @@ fn terms(exchange: &Exchange) -> (Option<String>, Option<String>) {
     (endpoint.map(|endpoint| endpoint.chars().take(MAX_ENDPOINT_CHARS).collect()), Some(prices))
 }
 
-/// A digest of what a predicate asks for. Lengths stand before what varies, so that no two lists have the same bytes.
+/// A digest of a predicate's requirements. Variable parts have a length prefix, so that two different lists never have the same bytes.
 fn digest(requirements: &Requirements) -> B256 {
     let mut bytes = Vec::new();
     match requirements {

@@ -1,4 +1,4 @@
-//! Where a watcher hears of changes before it looks.
+//! How a watcher learns of changes before it verifies.
 
 use std::future::Future;
 
@@ -9,12 +9,12 @@ use toolcrib_chain::registry::EventFilter;
 
 use crate::{Error, Onchain, ToolSource};
 
-/// A source that can tell cheaply whether something happened.
+/// A source that can tell cheaply whether there were events.
 pub trait WatchSource: ToolSource {
-    /// The newest block.
+    /// The number of the newest block.
     fn head(&self) -> impl Future<Output = Result<u64, Error>> + Send;
 
-    /// Whether the registry announced a change of the tool, or one of `predicates` one of its code, from block `from` to block
+    /// Whether the registry emitted a change of the tool, or one of `predicates` an upgrade, from block `from` to block
     /// `to`, both included.
     fn touched(&self, predicates: &[Address], from: u64, to: u64) -> impl Future<Output = Result<bool, Error>> + Send;
 }

@@ -111,7 +111,7 @@ fn a_look_has_what_was_seen() {
     assert_eq!(snapshot(&url_only, &judge(&url_only, &Policy::default(), NOW)), None, "no chain, no look");
 }
 
-/// What changed between an honest look and one that `change` was done to.
+/// The changes between an honest snapshot and one after `change`.
 fn changed(change: impl FnOnce(&mut Evidence)) -> Vec<Code> {
     let text = manifest("Tides");
     let first = evidence(100, hash(&text), &text);
@@ -221,7 +221,7 @@ fn a_memory_survives_a_file_and_nothing_else_passes_for_one() {
     let twice = format!(r#"{{"format":1,"tools":[{one},{one}]}}"#);
     assert!(matches!(Memory::from_json(twice.as_bytes()), Err(MemoryFault::Twice(_))));
 
-    // A node that lags behind neither makes a change nor takes the memory back.
+    // A lagging node neither causes a change nor reverts the stored snapshot.
     let older = look(&evidence(99, B256::ZERO, &text));
     assert_eq!(memory.compare(&older), Seen::Older);
     let before = memory.clone();
@@ -318,13 +318,13 @@ fn news_wake_the_watcher_and_each_block_is_searched_once() {
         let second = only(watcher.next().await);
         assert_eq!(second.drift().map(|change| change.code).collect::<Vec<_>>(), [codes::drift::HASH_COMMITTED_CHANGED]);
         assert_eq!(*source.searched.lock().unwrap(), [(11, 12)]);
-        // It was not kept, so it is found again, and with it all that happened since.
+        // It was not stored, so it is found again, together with everything since.
         source.head.store(13, Ordering::Relaxed);
         *source.news.lock().unwrap() = true;
         let third = only(watcher.next().await);
         assert_eq!(third.drift().count(), 1);
         watcher.keep(third);
-        // After a long pause looking is cheaper than searching.
+        // After a long pause, verifying is cheaper than searching.
         source.head.store(13 + MAX_BLOCKS + 1, Ordering::Relaxed);
         assert_eq!(only(watcher.next().await).seen, Seen::Same);
         assert_eq!(source.searched.lock().unwrap().last(), Some(&(13, 13)));
@@ -346,7 +346,7 @@ fn the_interval_goes_on_whatever_makes_news() {
                 break;
             }
         }
-        // An outage is told and waits for nobody.
+        // An outage is reported at once.
         *source.down.lock().unwrap() = true;
         assert!(watcher.next().await.remove(0).outcome.is_err());
     });
@@ -374,7 +374,7 @@ fn a_pin_is_told_once_until_it_holds_again() {
     });
 }
 
-/// A row of the recorded history as a look; `None` when the registry could not be read at that time.
+/// A row of the recorded history as a snapshot; `None` if the registry could not be read at that time.
 fn recorded(row: &str) -> Option<Snapshot> {
     let columns: Vec<&str> = row.split('\t').collect();
     let [_, _, chain, id, uri, committed, computed, creator, predicate, status, manifest, endpoint, _] = columns[..] else {
@@ -427,12 +427,12 @@ fn the_recorded_history_of_a_registry_has_its_drift() {
         }
         memory.keep(look);
         if at % 100 == 0 {
-            // The watcher is started anew.
+            // The watcher is restarted.
             memory = Memory::from_json(memory.to_json().unwrap().as_bytes()).unwrap();
         }
     }
     assert_eq!((first, memory.len()), (751, 751));
-    // Counted apart from this code, by comparing the columns of consecutive rows of each tool.
+    // Counted independently of this code, by comparing the columns of consecutive rows of each tool.
     let expected = [
         ("drift.became_unverified", 106),
         ("drift.deregistered", 23),

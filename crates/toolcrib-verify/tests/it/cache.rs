@@ -1,4 +1,4 @@
-//! For how long a verification may be used, and that a failure is never used as a success.
+//! How long a verification is cached, and that a failure is never served as a success.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use toolcrib_testkit::servers::{Script, Server, Step, World, answer, ok, quick};
 const HOST: &str = "tools.example.com";
 const URI: &str = "https://tools.example.com/.well-known/ai-tool/word-count.json";
 
-/// A tool with a server whose answer can be changed.
+/// A tool with a server whose response can be changed.
 struct Scene {
     world: World,
     server: Server,
@@ -64,7 +64,7 @@ impl Scene {
         *self.answer.lock().expect("unpoisoned") = bytes;
     }
 
-    /// How often the manifest was asked for.
+    /// Number of requests for the manifest.
     fn fetches(&self) -> usize {
         self.server.requests().len()
     }
@@ -90,7 +90,7 @@ fn refused(cached: Cached, code: Code) {
     }
 }
 
-/// Gets at these seconds; each must be answered after so many fetches in all.
+/// Gets the tool at these seconds; the second number is the expected total of fetches.
 async fn fetched_at(scene: &Scene, cache: &Cache, times: &[(i64, usize)]) {
     for (seconds, fetches) in times {
         scene.clock.set(*seconds);
@@ -165,7 +165,7 @@ async fn a_server_that_is_down_refuses_after_the_window() {
         assert_eq!(report.verdict, Verdict::Unknown);
         assert!(report.about.is_none() && !report.is_usable());
     }
-    // Not even for a clock that shows a time at which the old one was fresh.
+    // Not even for a clock that shows a time at which the cached success was fresh.
     scene.clock.set(10);
     refused(cache.get(&scene.tool).await.expect("an answer"), codes::fetch::CONNECT_REFUSED);
     scene.world.recorder.route("5.5.5.1", scene.server.address);
@@ -199,7 +199,7 @@ async fn a_failure_takes_the_old_success_away_and_is_not_kept() {
     }
 }
 
-/// The code that a fresh look gives, for bodies with more than one fault.
+/// The code of a fresh verification, for bodies with more than one error.
 async fn first_of(scene: &Scene, cache: &Cache) -> Code {
     match cache.get(&scene.tool).await.expect("an answer") {
         Cached::Refused(report) => report.failed.expect("a reason").code,
@@ -214,7 +214,7 @@ async fn what_the_chain_takes_away_is_gone() {
     fetched_at(&scene, &cache, &[(0, 1)]).await;
     scene.tool.set(ToolState::Deregistered);
     fetched_at(&scene, &cache, &[(300, 1)]).await;
-    // An event tells of it before the window is over.
+    // An event reports it before the window is over.
     cache.forget(&scene.tool.tool());
     refused(cache.get(&scene.tool).await.expect("an answer"), codes::chain::TOOL_DEREGISTERED);
     scene.tool.set(present(DEV_ACCOUNTS[1], URI, hash_of(&scene.body)));
@@ -251,7 +251,7 @@ async fn callers_at_once_share_one_verification() {
     assert!(all.iter().all(|verified| Arc::ptr_eq(verified, &all[0])));
     assert_eq!((scene.fetches(), scene.tool.reads()), (1, 1));
 
-    // Whoever pays shares nothing.
+    // A policy for payments shares nothing.
     let cache = scene.cache(Policy::pay());
     let all = futures_util::future::join_all((0..5).map(|_| cache.get(&scene.tool))).await;
     assert!(all.into_iter().all(|cached| matches!(cached, Ok(Cached::Usable(_)))));
@@ -322,7 +322,7 @@ async fn without_a_chain_there_is_an_error_and_nothing_is_kept() {
     assert_eq!(scene.fetches(), 1, "and the server is not asked before the chain");
 }
 
-/// A source whose chain fails on the second read: the hash did not match, and nobody can tell whether an update was on its way.
+/// A source whose chain fails on the second read: the hash did not match, and it is unknown whether an update was pending.
 #[tokio::test]
 async fn a_second_read_that_fails_is_an_error() {
     struct Flaky(Given, AtomicBool);

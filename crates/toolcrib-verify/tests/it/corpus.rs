@@ -1,6 +1,6 @@
-//! What others registered: hostile registrations reach nobody, and manifests whose hash is onchain get the verdict they deserve.
+//! Recorded registrations: hostile ones cause no connection, and manifests with the committed hash get the correct verdict.
 //!
-//! Nothing of the corpus is ever resolved: a recorder stands in for name servers and the network.
+//! No name in the corpus is ever resolved: a recorder replaces DNS and the network.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ async fn verify(world: &World, row: &Hostile) -> Report {
     report
 }
 
-/// A row whose URI has the right form; the others are refused before anybody is asked.
+/// The host of a row whose URI is well formed; other rows are rejected before any request.
 fn host_of(row: &Hostile) -> Option<String> {
     WellKnown::parse(&row.uri).ok().map(|uri| uri.url().host().to_owned())
 }
@@ -46,7 +46,7 @@ async fn hostile_registrations_reach_nobody() {
     assert!(rows.len() >= 50, "{} rows", rows.len());
     let well_formed = rows.iter().filter(|row| host_of(row).is_some()).count();
 
-    // Name servers know nothing.
+    // DNS knows no name.
     let world = World::new();
     for row in &rows {
         let before = world.recorder.lookups().len();
@@ -60,7 +60,7 @@ async fn hostile_registrations_reach_nobody() {
     }
     assert_eq!(world.recorder.dialled(), [], "nobody is called");
 
-    // Name servers lead to the reader's own network.
+    // DNS leads to the client's own network.
     for inside in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"] {
         let world = World::new();
         for row in &rows {
@@ -78,8 +78,8 @@ async fn hostile_registrations_reach_nobody() {
     eprintln!("{} hostile registrations, {well_formed} of which may be looked up: nobody was called", rows.len());
 }
 
-/// Serves a manifest made of what was written down about each, hash and creator right: neither the endpoint nor a schema of it is
-/// ever called, and what it says about itself does not harm a terminal.
+/// Serves manifests rebuilt from the recorded data, with the right hash and creator: neither their endpoints nor their schemas are
+/// ever called, and their texts do no harm to a terminal.
 // req: SSRF-001, VERIFY-008, HARDEN-013
 #[tokio::test]
 async fn hostile_text_prints_harmlessly() {
@@ -97,7 +97,7 @@ async fn hostile_text_prints_harmlessly() {
         });
         for raw in [row.row.to_string(), manifest.to_string()] {
             let world = World::new();
-            // Those that could not be anywhere stand in one place.
+            // Rows without a usable host share one.
             let (host, uri) = match host_of(&row) {
                 Some(host) => (host, row.uri.as_str()),
                 None => ("stand-in.example.com".to_owned(), "https://stand-in.example.com/.well-known/ai-tool/probe.json"),
@@ -121,7 +121,7 @@ async fn hostile_text_prints_harmlessly() {
     assert!(served >= 100, "{served}");
 }
 
-/// Inputs as the index lists them, made a schema again.
+/// Rebuilds a schema from the index's list of inputs.
 fn inputs(listed: &Json) -> Json {
     let names = listed.as_array().into_iter().flatten().filter_map(|input| input["name"].as_str().or_else(|| input.as_str()));
     let properties: serde_json::Map<String, Json> = names.map(|name| (name.to_owned(), json!({"type": "string"}))).collect();
@@ -147,7 +147,7 @@ async fn manifests_whose_hash_is_onchain() {
                 assert_eq!(live.verified.is_some(), live.report.is_usable(), "{}", row.file);
                 live.report
             }
-            // Registered where no manifest may be: nobody is asked, and even the right bytes would not help.
+            // Registered at a URL where no manifest may be: no request is made, and even the right bytes would not help.
             Err(_) => {
                 let mut evidence = verifier(&world).gather(&tool, Depth::Full).await.expect("the chain answers");
                 assert!(evidence.manifest.is_none() && world.recorder.lookups().is_empty(), "{}", row.file);

@@ -1,4 +1,4 @@
-//! The cache, and what others registered.
+//! The cache, and recorded registrations.
 #![expect(clippy::print_stderr, reason = "tests print what they counted")]
 
 mod cache;

@@ -1,4 +1,4 @@
-//! Registrations that only another client than ours can make.
+//! Registrations that only other clients than ours can make.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ async fn a_uri_that_is_no_text_reaches_nobody() {
     let report = judge(&evidence, &Policy::default(), NOW);
     let failed = report.failed.expect("a reason");
     assert_eq!((report.verdict, failed.step), (Verdict::Refused, Step::MetadataUri), "{:?}", report.findings);
-    // Nor does it hide the registrations of others.
+    // It does not hide other registrations either.
     let pages: Vec<_> = ledger.registry.events(0, 1_000, EventFilter::default()).try_collect().await.expect("readable");
     assert_eq!(pages.iter().map(|page| page.events.len()).sum::<usize>(), 1);
     assert!(world.recorder.lookups().is_empty() && world.recorder.dialled().is_empty());

@@ -1,4 +1,4 @@
-//! Rows of the corpus, and a report as people see it.
+//! Rows of the corpus, and rendered reports.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,12 @@ use serde_json::Value as Json;
 use toolcrib_core::text::escape_for_display;
 use toolcrib_judge::Report;
 
-/// The tools in the corpus.
+/// The folder of recorded tools in the corpus.
 pub(crate) fn folder() -> Option<PathBuf> {
     toolcrib_testkit::corpus("erc8257")
 }
 
-/// A registration that somebody meant no good with, or only tried something with.
+/// A registration by an attacker or a tester.
 #[derive(Clone, Debug)]
 pub(crate) struct Hostile {
     pub(crate) chain: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Hostile {
     pub(crate) creator: Address,
     pub(crate) uri: String,
     pub(crate) hash: B256,
-    /// Everything that was written down about it.
+    /// Everything that was recorded about it.
     pub(crate) row: Json,
 }
 
@@ -78,7 +78,7 @@ impl Gold {
     }
 }
 
-/// A report as people see it: foreign text escaped, everything else as it is.
+/// Renders a report as users see it: untrusted text escaped, everything else unchanged.
 pub(crate) fn printed(report: &Report) -> String {
     let mut lines = vec![format!("{:?} {:?}", report.verdict, report.tool)];
     lines.extend(report.metadata_uri.iter().map(ToString::to_string));
@@ -91,7 +91,7 @@ pub(crate) fn printed(report: &Report) -> String {
     lines.join("\n")
 }
 
-/// Nothing that a terminal would obey or hide.
+/// Checks that a text has no characters that a terminal executes or hides.
 #[track_caller]
 pub(crate) fn check_harmless(text: &str, what: &str) {
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{what}: {text:?}");

@@ -1,4 +1,4 @@
-//! Tools whose configuration is given, without a chain.
+//! Tools with a given configuration, without a chain.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,10 +9,10 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_judge::evidence::{ChainReads, ConfigRead, ToolConfig, ToolState};
 use toolcrib_verify::ToolSource;
 
-/// A registry that nobody has.
+/// A registry that does not exist.
 pub(crate) const REGISTRY: Address = Address::repeat_byte(0x26);
 
-/// A tool with a configuration that was written down.
+/// A tool with a given configuration.
 #[derive(Debug)]
 pub(crate) struct Given {
     tool: ToolRef,

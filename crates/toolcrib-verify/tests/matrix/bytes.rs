@@ -1,4 +1,4 @@
-//! The bytes of the manifest: strict JSON, NFC, lower case, and the size of everything.
+//! The bytes of the manifest: strict JSON, NFC, lower case, and size limits.
 
 use serde_json::json;
 use toolcrib_core::codes::{Code, caip, json as j, manifest as m};
@@ -100,7 +100,7 @@ fn not_canonical() -> Vec<Row> {
     ]
 }
 
-/// A manifest of exactly so many bytes, made longer by `filler`.
+/// A manifest of exactly `size` bytes, padded with `filler`.
 fn filled(bytes: &[u8], size: usize, filler: &str) -> Vec<u8> {
     let head = b"{\"vendor.example/x\": \"";
     let room = size - head.len() - b"\", ".len() - (bytes.len() - 1);
@@ -108,7 +108,7 @@ fn filled(bytes: &[u8], size: usize, filler: &str) -> Vec<u8> {
     [head, filler.repeat(room / filler.len()).as_bytes(), " ".repeat(rest).as_bytes(), b"\", ", &bytes[1..]].concat()
 }
 
-// The host takes another length in the end, so what fills is counted when the row is settled.
+// The host's length changes when the row is settled, so the padding is computed then.
 // req: HARDEN-001, HARDEN-002
 fn large() -> Vec<Row> {
     let max = json::MAX_BYTES;

@@ -1,4 +1,4 @@
-//! What a manifest says: limits of its lists and schemas, freshness, and rules that make it unusable although it verifies.
+//! Contents of a manifest: limits of its lists and schemas, freshness, and rules that make it unusable although it verifies.
 
 use serde_json::{Value as Json, json};
 use toolcrib_core::codes::{fetch, schema, tool, verify};
@@ -59,7 +59,7 @@ fn limits() -> Vec<Row> {
         Row::new("257 requirements").with("access", access(257, 1)).flawed(tool::ACCESS_COUNT),
         Row::new("4,096 bytes of data").with("access", access(1, 4_096)),
         Row::new("4,097 bytes of data").with("access", access(1, 4_097)).flawed(tool::DATA_LENGTH),
-        // Each within its own limit, and together beyond that of the file.
+        // Each is within its own limit, but all together exceed that of the file.
         Row::new("256 requirements of 4,096 bytes").with("access", access(256, 4_096)).refused(
             1,
             Step::Fetch,
@@ -72,7 +72,7 @@ fn deep(levels: usize) -> Json {
     (1..levels).fold(json!({"type": "string"}), |inner, _| json!({"type": "object", "properties": {"a": inner}}))
 }
 
-/// A schema of so many nodes, itself included.
+/// A schema with this number of nodes, including itself.
 fn wide(nodes: usize) -> Json {
     let properties: serde_json::Map<String, Json> = (1..nodes).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
     json!({"type": "object", "properties": properties})
@@ -113,7 +113,7 @@ fn schemas() -> Vec<Row> {
     ]
 }
 
-/// Ten references to the next of thirty definitions each.
+/// Thirty definitions, each with ten references to the next ("billion laughs").
 fn laughs() -> Json {
     let ten = |next: usize| json!({"allOf": vec![json!({"$ref": format!("#/$defs/d{next}")}); 10]});
     let mut defs: serde_json::Map<String, Json> = (0..29).map(|n| (format!("d{n}"), ten(n + 1))).collect();

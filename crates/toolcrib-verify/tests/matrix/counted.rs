@@ -9,7 +9,7 @@ use toolcrib_verify::{Error, Onchain, ToolSource};
 
 use toolcrib_testkit::registry::RegistryChain;
 
-/// A tool on the chain whose reads are counted, and before which something can happen.
+/// A tool on the chain that counts reads, and can change before each one.
 pub(crate) struct Counted<'a> {
     inner: Onchain,
     reads: AtomicUsize,
@@ -21,7 +21,7 @@ impl<'a> Counted<'a> {
         Self { inner: Onchain::new(ledger.registry.clone(), id), reads: AtomicUsize::new(0), before: Box::new(before) }
     }
 
-    /// How often the configuration was read.
+    /// Number of reads of the configuration.
     pub(crate) fn reads(&self) -> usize {
         self.reads.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! Where names lead: every range that is not public, answers that mix or change, and hosts that do not answer.
+//! Resolved addresses: every range that is not public, responses that mix ranges or change, and hosts that do not respond.
 
 use toolcrib_core::codes::{fetch as f, verify};
 use toolcrib_fetch::{MAX_ADDRESSES, MAX_ATTEMPTS, ResolveError};
@@ -6,7 +6,7 @@ use toolcrib_judge::Step;
 
 use crate::row::{Dead, Row};
 
-/// An address of every range that is refused, and those that carry an IPv4 address in another form.
+/// An address of every refused range, and addresses that embed an IPv4 address in another form.
 const REFUSED: &[&str] = &[
     "0.0.0.0",
     "0.255.255.255",
@@ -87,7 +87,7 @@ fn answers() -> Vec<Row> {
         Row::new("private hidden behind many public ones")
             .dns(&[many(MAX_ADDRESSES - 1), vec!["169.254.169.254"]].concat())
             .refused(2, Step::Egress, f::MIXED_ADDRESSES),
-        // The first answer counts for the whole verification; the second belongs to the next one.
+        // The first DNS response counts for the whole verification; the second belongs to the next one.
         Row::new("rebinding to loopback").lookups(vec![Ok(vec!["ADDR"]), Ok(vec!["127.0.0.1"])]).then(
             2,
             Step::Egress,

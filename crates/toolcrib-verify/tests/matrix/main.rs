@@ -1,9 +1,9 @@
-//! The matrix: hostile and honest tools, each registered on a real chain and served over real TLS, with the check, the step and the
-//! code that must follow.
+//! The matrix: hostile and honest tools, each registered on a real chain and served over real TLS, with the expected check, step and
+//! code.
 //!
-//! One test in a binary of its own, because memory is counted for the whole process: row after row, except those that run into a
-//! limit of time, which run together and must stay below the limit of one even so. Chain and servers run in the same process, so
-//! what they hold counts as well.
+//! It is one test in its own binary, because memory is counted for the whole process. Rows run in sequence, except those that reach a
+//! timeout, which run concurrently and must stay below the limit of one even so. Chain and servers run in the same process, so
+//! their memory counts as well.
 #![expect(clippy::print_stderr, reason = "the numbers are part of the outcome")]
 
 mod bytes;
@@ -39,13 +39,13 @@ use toolcrib_verify::{Depth, Verifier};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// Most memory over what was there before the verification: a megabyte of the smallest values takes 18.
+/// Maximum memory above the level before the verification: a megabyte of the smallest values takes 18.
 const MAX_MEMORY: usize = 20 * 1024 * 1024;
 
-/// For a busy machine, on top of the limits.
+/// Extra time for a busy machine, on top of the limits.
 const GRACE: Duration = Duration::from_millis(1_500);
 
-/// Requirements of the five groups that no verification can show, and who shows them.
+/// Requirements of the five groups that a verification cannot test, and what tests them.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("URL-001", "serving manifests"),
     ("URL-003", "serving manifests"),
@@ -69,11 +69,11 @@ struct Bench {
     network: World,
     ledger: RegistryChain,
     verifier: Verifier,
-    /// The same with the development world of this machine.
+    /// A verifier with the development environment of this computer.
     dev: Verifier,
     /// For hosts `r<number>.example.com`.
     leaf: Leaf,
-    /// The code of the predicate, which rows replace.
+    /// The predicate's original code, which rows replace.
     predicate_code: Bytes,
 }
 
@@ -100,7 +100,7 @@ impl Bench {
         }
     }
 
-    /// The second contract of the chain: a predicate that denies everybody, until a row replaces its code.
+    /// The second contract of the chain: a predicate that denies every account, until a row replaces its code.
     fn predicate(&self) -> Address {
         self.ledger.devchain.deployed()[1]
     }
@@ -155,7 +155,7 @@ impl Bench {
         Ready { row, id, server }
     }
 
-    /// Gathers and judges. The evidence is what was gathered.
+    /// Gathers evidence and judges it.
     async fn run(&self, ready: &Ready) -> (Evidence, Report, usize) {
         let Ready { row, id, .. } = ready;
         let registry = &self.ledger.registry;
@@ -181,8 +181,8 @@ impl Bench {
         (evidence, report, source.reads())
     }
 
-    /// Runs a row and notes whatever is not as it should be.
-    /// Gives the memory it held, of rows that run alone.
+    /// Runs a row and appends deviations to `wrong`.
+    /// Returns its memory, for rows that run alone.
     async fn check(&self, ready: &Ready, expect: Expect, measured: bool, wrong: &mut Vec<String>) -> usize {
         let row = &ready.row;
         let again = row.again == Some(expect);
@@ -216,7 +216,7 @@ impl Bench {
         if !measured {
             return 0;
         }
-        // Who was asked, which only rows that run alone can tell.
+        // Lookups and connections, which are known only for rows that run alone.
         let (lookups, dialled) = (recorder.lookups().len() - lookups, &recorder.dialled()[dialled..]);
         let early = !row.fetched && matches!(expect, Expect::Refused(_, Step::Registration | Step::MetadataUri, _));
         let dials = match expect {
@@ -248,7 +248,7 @@ impl Bench {
     }
 }
 
-/// In what a report is not what it should be.
+/// The deviations of a report from the expectation.
 fn faults(row: &Row, expect: Expect, report: &Report) -> Vec<String> {
     let mut faults = Vec::new();
     let mut unless = |holds: bool, what: &dyn Fn() -> String| {
@@ -276,7 +276,7 @@ fn faults(row: &Row, expect: Expect, report: &Report) -> Vec<String> {
             unless(failed == Some((check, step, code)), &said);
             unless(!report.verified && !report.is_usable() && report.about.is_none(), &said);
             unless(report.findings.first().is_some_and(|finding| finding.code == code), &|| "the reason comes first".to_owned());
-            // VERIFY-010: a failure never reads as open access to something that may be used.
+            // VERIFY-010: a failure never reads as open access to a usable tool.
             let unclear = codes::fetch::is_transient(code);
             unless(report.verdict == if unclear { Verdict::Unknown } else { Verdict::Refused }, &|| {
                 format!("{:?}", report.verdict)
@@ -357,7 +357,7 @@ fn kind(expect: Expect) -> String {
     }
 }
 
-/// Every requirement of the five groups is named above a row, unless somebody else shows it.
+/// Every requirement of the five groups is named above a row, or listed in [`ELSEWHERE`].
 #[test]
 fn every_requirement_has_a_row() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! What the chain says: squatters, removals, wrong hashes, updates on their way, and predicates.
+//! Chain data: squatters, deregistered tools, wrong hashes, pending updates, and predicates.
 
 use alloy_primitives::{B256, U256};
 use serde_json::json;
@@ -105,7 +105,7 @@ fn creators() -> Vec<Row> {
     ]
 }
 
-/// Code that returns these bytes to every call: a short loader, and the bytes behind it.
+/// Code that returns these bytes from every call: a short loader, followed by the bytes.
 fn returns(bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).expect("short").to_be_bytes();
     // PUSH4 length, DUP1, PUSH1 14, PUSH1 0, CODECOPY, PUSH1 0, RETURN
@@ -116,12 +116,12 @@ fn words(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| U256::from(*value).to_be_bytes::<32>()).collect()
 }
 
-/// A text as a contract returns it.
+/// The ABI encoding of a string of this length.
 fn text(length: usize) -> Vec<u8> {
     [words(&[32, length as u64]), vec![b'x'; length.next_multiple_of(32)]].concat()
 }
 
-// The verdict is about the manifest; what is odd about the predicate stands beside it.
+// The verdict is about the manifest; problems of the predicate are separate findings.
 // req: HARDEN-014, HARDEN-015, HARDEN-016, HARDEN-017
 fn predicates() -> Vec<Row> {
     let behind = |name: &str, code: Vec<u8>| Row::new(&format!("predicate: {name}")).predicate(code);

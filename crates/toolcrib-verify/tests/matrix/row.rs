@@ -1,4 +1,4 @@
-//! A row of the matrix: what is registered, what the network and the server do, and what must come of it.
+//! A row of the matrix: the registration, the behaviour of network and server, and the expected result.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use toolcrib_judge::Step as Failing;
 use toolcrib_testkit::registry;
 use toolcrib_testkit::servers::{Authority, Leaf, Script, Step, answer, ok, quick};
 
-/// The host of a row in texts that are given to it; `ADDR` is the public address that its server is reached at.
+/// Placeholder for the host of a row; `ADDR` is the placeholder for its server's public address.
 const HOST: &str = "HOST";
 
-/// One case.
+/// One test case.
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) host: String,
     pub(crate) address: String,
     pub(crate) uri: String,
     pub(crate) body: Vec<u8>,
-    /// What the bytes become once the host is known.
+    /// Changes the bytes once the host is known.
     settled: Option<Change>,
-    /// The committed hash, when it is not that of the body.
+    /// The committed hash, if it is not that of the body.
     pub(crate) committed: Option<B256>,
-    /// Committed to the manifest as it was before the server changed it.
+    /// Whether the hash is that of the manifest before the server changed it.
     to_honest: bool,
     pub(crate) account: usize,
     pub(crate) life: Life,
@@ -44,28 +44,28 @@ pub(crate) struct Row {
     pub(crate) window: Option<u64>,
     pub(crate) reads: Option<usize>,
     pub(crate) dials: Option<usize>,
-    /// Connections of the second verification.
+    /// Number of connections of the second verification.
     pub(crate) dials_again: usize,
-    /// Refused for something that came up after the fetch.
+    /// Whether the refusal comes after the fetch.
     pub(crate) fetched: bool,
 }
 
-/// Changes the bytes of a row.
+/// A function that changes the bytes of a row.
 type Change = Box<dyn FnOnce(Vec<u8>) -> Vec<u8>>;
 
-/// Makes the server of a row.
+/// A function that creates the server of a row.
 pub(crate) type Make = Box<dyn FnOnce(&Place<'_>) -> Script>;
 
-/// What a server is made from.
+/// The arguments for creating a server.
 pub(crate) struct Place<'a> {
     pub(crate) authority: &'a Authority,
-    /// A good certificate for the row's host.
+    /// A valid certificate for the row's host.
     pub(crate) leaf: &'a Leaf,
     pub(crate) host: &'a str,
     pub(crate) body: &'a [u8],
 }
 
-/// What became of the registration.
+/// What happens to the registration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
     Registered,
@@ -76,23 +76,23 @@ pub(crate) enum Life {
 /// What happens between the first and the second read of the configuration.
 pub(crate) enum Between {
     Nothing,
-    /// Before each read another hash.
+    /// Another hash before each read.
     AlwaysAnotherHash,
-    /// The creator commits to what is served.
+    /// The creator commits to the served manifest.
     Commits,
-    /// The creator commits to what is served, and moves.
+    /// The creator commits to the served manifest, and changes the URI.
     Moves(String),
-    /// The creator removes the tool.
+    /// The creator deregisters the tool.
     Removes,
 }
 
-/// What the resolver knows about the host.
+/// DNS responses for the host.
 pub(crate) enum Dns {
-    /// Answers one after the other, the last one stays.
+    /// These responses in sequence; the last one repeats.
     Answers(Vec<Result<Vec<String>, ResolveError>>),
-    /// There is no such name.
+    /// The name does not exist.
     Nothing,
-    /// No answer ever comes.
+    /// No response at all.
     Never,
 }
 
@@ -104,19 +104,19 @@ pub(crate) enum Dead {
     Silent,
 }
 
-/// What must come of it.
+/// The expected result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
-    /// All four checks pass and every rule is kept.
+    /// All four checks and every rule pass.
     Verified,
-    /// All four checks pass and a rule is broken: not usable.
+    /// All four checks pass, but a rule is violated, so that the tool is not usable.
     Flawed(Code),
     /// Check number, step and code of the reason.
     Refused(Option<u8>, Failing, Code),
 }
 
 impl Row {
-    /// An honest tool at a host of its own. The rest spoils it.
+    /// An honest tool at its own host. The other methods break it.
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -149,7 +149,7 @@ impl Row {
         }
     }
 
-    /// Puts host and address into every text.
+    /// Replaces the placeholders of host and address in every text.
     pub(crate) fn settle(&mut self, number: usize) {
         if self.host.is_empty() {
             self.host = format!("r{number}.example.com");
@@ -179,60 +179,60 @@ impl Row {
         }
     }
 
-    /// Under a host of its choice.
+    /// Sets the host.
     pub(crate) fn host(mut self, host: &str) -> Self {
         self.host = host.to_owned();
         self
     }
 
-    /// Registered with this URI, byte for byte.
+    /// Registers this URI, byte for byte.
     pub(crate) fn uri(mut self, uri: &str) -> Self {
         self.uri = uri.to_owned();
         self
     }
 
-    /// With a field of the manifest changed.
+    /// Changes a field of the manifest.
     pub(crate) fn with(self, key: &str, value: Json) -> Self {
         self.manifest(|manifest| manifest[key] = value)
     }
 
-    /// Without a field of the manifest.
+    /// Removes a field of the manifest.
     pub(crate) fn without(self, key: &str) -> Self {
         self.manifest(|manifest| drop(manifest.as_object_mut().expect("an object").shift_remove(key)))
     }
 
-    /// With a changed manifest.
+    /// Changes the manifest.
     pub(crate) fn manifest(self, change: impl FnOnce(&mut Json)) -> Self {
         let mut manifest = serde_json::from_slice(&self.body).expect("still a manifest");
         change(&mut manifest);
         self.body(manifest.to_string())
     }
 
-    /// Serving these bytes, to which it is committed if they have a hash.
+    /// Serves these bytes, and commits to them if they have a hash.
     pub(crate) fn body(mut self, body: impl AsRef<[u8]>) -> Self {
         self.body = body.as_ref().to_vec();
         self
     }
 
-    /// Serving what is made of the honest bytes.
+    /// Serves changed bytes, and commits to them if they have a hash.
     pub(crate) fn bytes(self, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Self {
         let body = change(self.body.clone());
         self.body(body)
     }
 
-    /// Committed to something else.
+    /// Commits to another hash.
     pub(crate) fn committed(mut self, hash: B256) -> Self {
         self.committed = Some(hash);
         self
     }
 
-    /// Committed to the honest manifest, whatever is served.
+    /// Commits to the honest manifest, whatever is served.
     pub(crate) const fn committed_to_honest(mut self) -> Self {
         self.to_honest = true;
         self
     }
 
-    /// Serving what is made of the honest bytes when the host is known.
+    /// Changes the served bytes when the host is known.
     pub(crate) fn settled_bytes(mut self, change: impl FnOnce(Vec<u8>) -> Vec<u8> + 'static) -> Self {
         self.settled = Some(Box::new(change));
         self
@@ -248,7 +248,7 @@ impl Row {
         self
     }
 
-    /// Behind a predicate whose code becomes this after the registration.
+    /// Uses a predicate whose code is replaced after the registration.
     pub(crate) fn predicate(mut self, code: Vec<u8>) -> Self {
         self.predicate = Some(code);
         self
@@ -259,7 +259,7 @@ impl Row {
         self
     }
 
-    /// Whose host has these addresses.
+    /// Sets the host's addresses.
     pub(crate) fn dns(self, addresses: &[&str]) -> Self {
         self.lookups(vec![Ok(addresses.to_vec())])
     }
@@ -285,18 +285,18 @@ impl Row {
         self
     }
 
-    /// A server with a good certificate that reads the request and goes on with these steps.
+    /// Uses a server with a valid certificate that reads the request and continues with these steps.
     pub(crate) fn steps(self, steps: impl FnOnce(&Place<'_>) -> Vec<Step> + 'static) -> Self {
         self.script(|place| Script::tls(place.leaf, [vec![Step::ReadRequest], steps(place)].concat()))
     }
 
-    /// A server that answers with these bytes.
+    /// Uses a server that responds with these bytes.
     pub(crate) fn sends(self, bytes: impl AsRef<[u8]>) -> Self {
         let bytes = bytes.as_ref().to_vec();
         self.steps(move |_| vec![Step::Send(bytes)])
     }
 
-    /// A server that answers with another status and an honest body.
+    /// Uses a server that responds with another status and an honest body.
     pub(crate) fn status(self, status: &'static str, headers: &'static str) -> Self {
         self.steps(move |place| vec![Step::send(answer(status, headers, place.body))])
     }
@@ -306,13 +306,13 @@ impl Row {
         self
     }
 
-    /// In the development world of this machine.
+    /// Uses the development environment of this computer.
     pub(crate) fn dev(mut self) -> Self {
         self.dev = true;
         self
     }
 
-    /// Ends by running into a limit of time, so these are shorter than usual.
+    /// Expects a timeout, so it uses shorter limits than usual.
     pub(crate) fn waits(mut self) -> Self {
         self.waits = true;
         self.limits = quick();
@@ -324,7 +324,7 @@ impl Row {
         self
     }
 
-    /// Refused before the four checks.
+    /// Expects a refusal before the four checks.
     pub(crate) fn gone(mut self, step: Failing, code: Code) -> Self {
         self.expect = Expect::Refused(None, step, code);
         self
@@ -335,49 +335,49 @@ impl Row {
         self
     }
 
-    /// Verified a second time with another outcome.
+    /// Verifies a second time, with another expected result.
     pub(crate) fn then(mut self, check: u8, step: Failing, code: Code) -> Self {
         self.again = Some(Expect::Refused(Some(check), step, code));
         self
     }
 
-    /// Refused for something that came up after the fetch.
+    /// Expects the refusal after the fetch.
     pub(crate) fn after_fetch(mut self) -> Self {
         self.fetched = true;
         self
     }
 
-    /// With this finding among all.
+    /// Expects this finding among all.
     pub(crate) fn finds(mut self, code: Code) -> Self {
         self.codes.push(code);
         self
     }
 
-    /// The first finding says so.
+    /// Expects this text in the first finding.
     pub(crate) fn says(mut self, text: &str) -> Self {
         self.says = Some(text.to_owned());
         self
     }
 
-    /// The answer holds for so many seconds.
+    /// Expects a freshness window of this many seconds.
     pub(crate) fn window(mut self, seconds: u64) -> Self {
         self.window = Some(seconds);
         self
     }
 
-    /// The configuration is read so many times; once unless told.
+    /// Expects this number of configuration reads; the default is one.
     pub(crate) fn reads(mut self, reads: usize) -> Self {
         self.reads = Some(reads);
         self
     }
 
-    /// So many connections are asked for; one unless told.
+    /// Expects this number of connections; the default is one.
     pub(crate) fn dials(mut self, dials: usize) -> Self {
         self.dials = Some(dials);
         self
     }
 
-    /// The longest it may take.
+    /// The time limit.
     pub(crate) const fn within(&self) -> Duration {
         self.limits.total
     }

@@ -1,4 +1,4 @@
-//! TLS, HTTP and time: every way in which a server can misbehave before there is a manifest to look at.
+//! TLS, HTTP and time: every way in which a server can misbehave before a manifest is parsed.
 
 use toolcrib_core::codes::{Code, fetch as f, verify};
 use toolcrib_core::json;
@@ -8,10 +8,10 @@ use toolcrib_judge::Step as Failing;
 use crate::row::{Place, Row};
 use toolcrib_testkit::servers::{Authority, Leaf, Script, Step, answer, ok, quick};
 
-/// TLS 1.2 alone.
+/// TLS 1.2 only.
 const TLS12: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS12];
 
-/// Sixteen pages of a body without end.
+/// One piece of an endless body: sixteen pages.
 const PIECE: usize = 65_536;
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -27,7 +27,7 @@ fn head(text: &str, then: Step) -> Vec<Step> {
     vec![Step::send(text), then]
 }
 
-/// Bytes in chunks of `size`.
+/// A body in chunks of `size`.
 fn chunked(body: &[u8], size: usize) -> Vec<u8> {
     let mut bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     for chunk in body.chunks(size) {
@@ -86,7 +86,7 @@ fn statuses() -> Vec<Row> {
         bad("500 with an endless page", f::SERVER_ERROR)
             .steps(|_| head("HTTP/1.1 500 Oops\r\n\r\n", Step::Endless(vec![b'x'; PIECE]))),
     ];
-    // Each with an honest body, to the same host, and to where nobody should go.
+    // Each with an honest body, redirecting to the same host and to forbidden addresses.
     for status in [300_u16, 301, 302, 303, 304, 305, 307, 308] {
         for (place, location) in [("same host", "/.well-known/ai-tool/word-count.json"), ("loopback", "http://127.0.0.1:8545/")] {
             rows.push(bad(&format!("{status} to {place}"), f::REDIRECT).steps(move |given| {
@@ -103,7 +103,7 @@ fn sizes() -> Vec<Row> {
     vec![
         bad("one byte too many announced", f::LENGTH_TOO_LARGE)
             .steps(move |_| head(&format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", max + 1), Step::Hold)),
-        // Nothing of the body is read: what the server gets rid of is what fits the buffers of two sockets.
+        // The body is not read: the server can send only what fits into the buffers of two sockets.
         bad("2,000,000 bytes announced", f::LENGTH_TOO_LARGE)
             .steps(|_| head("HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n", Step::Hold)),
         bad("absurd length announced", f::LENGTH_TOO_LARGE)
@@ -201,7 +201,7 @@ fn ends() -> Vec<Row> {
         bad("closed in the head", f::CLOSED_EARLY).sends("HTTP/1.1 200 OK\r\nContent-"),
         bad("closed after the handshake", f::CLOSED_EARLY).script(|place| Script::tls(place.leaf, vec![])),
         bad("cut in the body", f::TRUNCATED).steps(|_| head("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", Step::Cut)),
-        // Whole, but without the closing message of TLS: somebody in between could have cut it.
+        // Complete, but without TLS close_notify: an attacker on the path could have truncated it.
         bad("cut where the end is the end of the body", f::TRUNCATED)
             .steps(|place| vec![Step::send(["HTTP/1.1 200 OK\r\n\r\n".as_bytes(), place.body].concat()), Step::Cut]),
         slow("silence after the request", f::READ_TIMEOUT).steps(|_| vec![Step::Hold]),
@@ -251,7 +251,7 @@ fn certificates() -> Vec<Row> {
 
 // req: VERIFY-007
 fn handshakes() -> Vec<Row> {
-    // A record of type 21 (alert), fatal; 70 is protocol_version, 40 handshake_failure.
+    // A fatal alert (record type 21); 70 is protocol_version, 40 handshake_failure.
     let alert = |description: u8| Script::plain(vec![Step::ReadSome, Step::Send(vec![21, 3, 3, 0, 2, 2, description])]);
     // A ServerHello that chooses TLS 1.1 with a cipher suite of its time.
     let tls11 = [&[22, 3, 2, 0, 42, 2, 0, 0, 38, 3, 2][..], &[7; 32], &[0, 0, 0x2f, 0]].concat();

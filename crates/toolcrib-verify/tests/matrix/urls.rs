@@ -85,7 +85,7 @@ fn refused_uris() -> Vec<Row> {
     .map(|(name, uri, code)| Row::new(name).uri(uri).refused(2, Step::MetadataUri, code))
     .chain([
         Row::new("slug of 65 characters").uri(&uri_of(&"x".repeat(65))).refused(2, Step::MetadataUri, url::SLUG_LENGTH),
-        // The longest text that the registry takes.
+        // The maximum length in the registry.
         Row::new("URI of 2,048 bytes")
             .host("long.example.com")
             .uri(&format!("https://long.example.com/.well-known/ai-tool/{}.json", "x".repeat(2_048 - 50)))
@@ -142,7 +142,7 @@ fn malformed_uris() -> Vec<Row> {
         with_host("space", "HOST .example.com", url::WHITESPACE.title()),
         with_host("tab", "HO\tST", url::WHITESPACE.title()),
         with_host("line feed", "HOST\n", url::WHITESPACE.title()),
-        // A registry's text is read without NUL, which databases do not take: U+FFFD stands for it, as for what is not UTF-8.
+        // NUL in a registry's text is replaced by U+FFFD, because databases do not accept it; so is invalid UTF-8.
         with_host("NUL", "HOST\0", url::HOST_NOT_ASCII.title()).refused(2, Step::MetadataUri, url::METADATA_NOT_ACE),
         with_host("escape sequence", "HOST\u{1b}[2J", url::CONTROL.title()),
     ];

@@ -14,7 +14,7 @@ use super::super::PROVENANCE_EXTENSION;
 use super::super::urls::Schemes;
 use super::{Job, MAX_CAPABILITIES, MAX_PROTOCOLS, MAX_VERSION};
 
-/// The fields that become part of the draft, or that are reported by themselves.
+/// The fields that are copied to the draft, or that have their own findings.
 const KNOWN: &[&str] = &[
     "name",
     "description",
@@ -53,7 +53,7 @@ pub(super) fn import(root: Object<'_>, job: &mut Job<'_>) -> Result<(), &'static
     Ok(())
 }
 
-/// The documentation, or else the site of the provider.
+/// The documentation URL, or else the provider's website.
 fn website(root: Object<'_>, job: &mut Job<'_>) {
     job.content.website = job.url(root, "documentationUrl", Schemes::Https);
     let Some(provider) = root.get("provider") else { return };
@@ -77,7 +77,7 @@ fn interfaces(root: Object<'_>, auth: Option<&str>, job: &mut Job<'_>) {
             let version = job.limited(interface, "protocolVersion", MAX_VERSION);
             add(entry, interface, version, auth, job);
         }
-        // Cards for readers of both versions have both; the newer part is the richer one.
+        // Cards for readers of both versions have both; use the newer part, which has more.
         for key in ["url", "preferredTransport", "additionalInterfaces", "protocolVersion"] {
             if let Some(value) = root.get(key) {
                 job.dropped(value, "the field belongs to version 0.3; the interfaces of version 1.0 are used");
@@ -115,7 +115,7 @@ fn add(value: Value<'_>, interface: Object<'_>, version: Option<String>, auth: O
     }
 }
 
-/// The word for the only security scheme of the card.
+/// The authentication word for the card's only security scheme.
 fn auth(root: Object<'_>, job: &mut Job<'_>) -> Option<String> {
     let value = root.get("securitySchemes")?;
     let schemes = value.as_object()?;
@@ -131,7 +131,7 @@ fn auth(root: Object<'_>, job: &mut Job<'_>) -> Option<String> {
     word.map(str::to_owned)
 }
 
-/// The word of .agt for a scheme of version 1.0 (`{"httpAuthSecurityScheme": {…}}`) or 0.3 (`{"type": "http", …}`).
+/// The `.agt` word for a scheme of version 1.0 (`{"httpAuthSecurityScheme": {…}}`) or 0.3 (`{"type": "http", …}`).
 fn scheme_word(scheme: Object<'_>) -> Option<&'static str> {
     let http = |scheme: Object<'_>| match scheme.get("scheme")?.as_str()?.to_ascii_lowercase().as_str() {
         "bearer" => Some("bearer"),
@@ -196,7 +196,7 @@ fn skills(root: Object<'_>, job: &mut Job<'_>) {
     }
 }
 
-/// Flags and extensions. An extension that names another manifest is worth a warning.
+/// Checks flags and extensions. An extension that names another manifest is worth a warning.
 fn capabilities(root: Object<'_>, job: &mut Job<'_>) {
     let Some(value) = root.get("capabilities") else { return };
     let is_empty = value.as_object().is_some_and(Object::is_empty);

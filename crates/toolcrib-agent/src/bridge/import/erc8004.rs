@@ -1,4 +1,4 @@
-//! Reading ERC-8004 registration files: `services`, or `endpoints` as earlier drafts call them.
+//! Reading ERC-8004 registration files: `services`, or `endpoints` in earlier drafts.
 
 use toolcrib_core::agent::DraftProtocol;
 use toolcrib_core::agent::vocabulary::is_id;
@@ -11,10 +11,10 @@ use super::super::erc8004::TYPE;
 use super::super::urls::Schemes;
 use super::{Job, MAX_PROTOCOLS, MAX_VERSION};
 
-/// Most services that are looked at: names, wallets and addresses stand beside endpoints.
+/// Maximum number of services that are read: they include names, wallets and addresses besides endpoints.
 const MAX_SERVICES: usize = 4 * MAX_PROTOCOLS;
 
-/// The fields that become part of the draft, or that are reported by themselves.
+/// The fields that are copied to the draft, or that have their own findings.
 const KNOWN: &[&str] = &["type", "name", "description", "image", "services", "endpoints", "active"];
 
 pub(super) fn import(root: Object<'_>, job: &mut Job<'_>) -> Result<(), &'static str> {
@@ -28,7 +28,7 @@ pub(super) fn import(root: Object<'_>, job: &mut Job<'_>) -> Result<(), &'static
     }
     job.identity(root);
     job.content.icon = job.url(root, "image", Schemes::Https);
-    // The present name first; a file for readers of both has both.
+    // Prefer the current name; a file for readers of both versions has both.
     let key = if root.get("services").is_some() { "services" } else { "endpoints" };
     if key == "services"
         && let Some(value) = root.get("endpoints")
@@ -93,7 +93,7 @@ fn service(entry: Value<'_>, service: Object<'_>, job: &mut Job<'_>) {
     };
     let version = job.limited(service, "version", MAX_VERSION);
     let Some(endpoint) = job.url(service, "endpoint", Schemes::HttpsOrWss) else { return };
-    // What a service says beyond these, such as skills and tools, has no place.
+    // A service's other fields, such as skills and tools, have no place in a manifest.
     if service.iter().any(|(key, _)| !matches!(key, "name" | "endpoint" | "version")) {
         job.dropped(entry, "a manifest has no place for further fields of a service");
     }

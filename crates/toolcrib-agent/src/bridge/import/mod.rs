@@ -1,7 +1,7 @@
 //! Imports: an unsigned draft of a manifest from an A2A Agent Card or an ERC-8004 registration file.
 //!
-//! The document is untrusted: it is read strictly within fixed limits, its URLs are taken only if they may be published, and its texts are cut
-//! to the limits of the specification. What it claims is copied, not verified. The name, the owner and the time come from the caller.
+//! The document is untrusted: it is parsed strictly with fixed limits, its URLs are used only if they may be published, and its texts are
+//! truncated to the limits of the specification. Its claims are copied, not verified. Name, owner and time come from the caller.
 
 mod a2a;
 mod erc8004;
@@ -21,19 +21,19 @@ use toolcrib_core::text::code_points;
 use super::text;
 use super::urls::{Schemes, publishable};
 
-/// Most bytes of a document to import. Real cards and registration files have a few kilobytes; this is what a manifest may have.
+/// Maximum size of an imported document. Real cards and registration files have a few kilobytes; this is the limit of manifests.
 pub const MAX_BYTES: usize = toolcrib_core::agent::MAX_BYTES;
 
-/// Most protocols of a draft. An agent has a handful; a longer draft cannot be reviewed before it is signed.
+/// Maximum number of protocols in a draft. An agent has a handful; a longer draft cannot be reviewed before it is signed.
 pub const MAX_PROTOCOLS: usize = 64;
 
-/// Most capabilities of a draft, for the same reason.
+/// Maximum number of capabilities in a draft, for the same reason.
 pub const MAX_CAPABILITIES: usize = 1_000;
 
-/// Longest version of a protocol, in code points: a word.
+/// Maximum length of a protocol version in code points: a word.
 const MAX_VERSION: usize = 64;
 
-/// A format that is imported.
+/// An import format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ImportFormat {
@@ -44,7 +44,7 @@ pub enum ImportFormat {
 }
 
 impl ImportFormat {
-    /// The id that users type.
+    /// The id on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::A2a => "a2a",
@@ -52,7 +52,7 @@ impl ImportFormat {
         }
     }
 
-    /// The format of a document, told from the fields that only one of them has.
+    /// Detects the format of a document by the fields that only one of them has.
     fn detect(root: Object<'_>) -> Option<Self> {
         let has = |key: &str| root.get(key).is_some();
         if root.get("type").and_then(Value::as_str) == Some(super::erc8004::TYPE) {
@@ -84,29 +84,29 @@ impl FromStr for ImportFormat {
     }
 }
 
-/// What an import needs beside the document.
+/// Options of an import.
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
-    /// The name that the manifest is for.
+    /// The name of the agent.
     pub domain: AgtDomain,
-    /// The wallet that holds the name and will sign.
+    /// The wallet that owns the name and will sign.
     pub owner: Address,
-    /// The time of the draft.
+    /// The creation time of the draft.
     pub created_at: UnixTime,
-    /// The format of the document; detected unless given.
+    /// The format of the document; detected if not given.
     pub format: Option<ImportFormat>,
 }
 
-/// A draft that was made from another document.
+/// A draft made from another document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// The draft, as indented JSON: to complete, to check and to sign.
+    /// The draft as indented JSON, to complete, check and sign.
     pub draft: String,
     /// The format of the document.
     pub format: ImportFormat,
-    /// What was left out, shortened or filled in. The pointers are those of the imported document.
+    /// What was left out, truncated or filled in. The pointers refer to the imported document.
     pub findings: Vec<Finding>,
-    /// What a check of the draft finds, apart from the missing signature. The pointers are those of the draft.
+    /// The findings of linting the draft, except the missing signature. The pointers refer to the draft.
     pub draft_findings: Vec<Finding>,
 }
 
@@ -114,14 +114,14 @@ pub struct Imported {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot import the document: {}", reason.message)]
 pub struct ImportError {
-    /// Why.
+    /// The reason.
     pub reason: Box<Finding>,
-    /// What else was found before, for example by the JSON reader.
+    /// Other findings before it, for example of the JSON parser.
     pub findings: Vec<Finding>,
 }
 
 impl ImportError {
-    /// The code of this error.
+    /// Returns the code of this error.
     pub fn code(&self) -> Code {
         self.reason.code
     }
@@ -159,7 +159,7 @@ pub fn import(bytes: &[u8], options: &ImportOptions) -> Result<Imported, ImportE
     Ok(Imported { draft, format, findings: job.findings.into_sorted(), draft_findings })
 }
 
-/// An import at work.
+/// An import in progress.
 struct Job<'j> {
     options: &'j ImportOptions,
     content: DraftContent,
@@ -171,7 +171,7 @@ impl Job<'_> {
         self.findings.push(finding);
     }
 
-    /// Notes something about a value. Its place is worked out only if the finding is kept: that is a walk over its siblings.
+    /// Adds a finding about a value. The value's pointer is computed only if the finding is kept, because that walks over its siblings.
     fn about(&mut self, value: Value<'_>, finding: Finding) {
         let finding = if self.findings.is_full() { finding } else { finding.at(value) };
         self.findings.push(finding);
@@ -181,7 +181,7 @@ impl Job<'_> {
         self.about(value, Finding::new(code::BRIDGE_DROPPED).message(message));
     }
 
-    /// The text of a member, without spaces around it; `None` if there is none, or if it is empty or no string.
+    /// The trimmed text of a member; `None` if it is missing, empty or not a string.
     fn text<'d>(&mut self, object: Object<'d>, key: &str) -> Option<(Value<'d>, &'d str)> {
         let value = object.get(key)?;
         match value.as_str().map(str::trim) {
@@ -197,7 +197,7 @@ impl Job<'_> {
         }
     }
 
-    /// The text of a member, cut to `max` code points.
+    /// The text of a member, truncated to `max` code points.
     fn limited(&mut self, object: Object<'_>, key: &str, max: usize) -> Option<String> {
         let (value, text) = self.text(object, key)?;
         let Some(cut) = text::cut_chars(text, max) else { return Some(text.to_owned()) };
@@ -218,13 +218,13 @@ impl Job<'_> {
         }
     }
 
-    /// Name and description, which both formats call the same.
+    /// Copies name and description, which have the same keys in both formats.
     fn identity(&mut self, root: Object<'_>) {
         self.content.name = self.limited(root, "name", MAX_NAME);
         self.content.description = self.limited(root, "description", MAX_DESCRIPTION);
     }
 
-    /// The elements of a list, up to `max`.
+    /// The elements of a list, at most `max`.
     fn entries<'d>(&mut self, object: Object<'d>, key: &str, max: usize) -> impl Iterator<Item = Value<'d>> + use<'d> {
         let value = object.get(key);
         let list = value.and_then(Value::as_array);
@@ -243,7 +243,7 @@ impl Job<'_> {
         list.into_iter().flat_map(json::Array::iter).take(max)
     }
 
-    /// Adds a protocol unless the draft has it, or too many.
+    /// Adds a protocol unless the draft already has it, or has too many.
     fn add_protocol(&mut self, value: Value<'_>, protocol: DraftProtocol) {
         let is_known = |other: &DraftProtocol| other.id == protocol.id && other.endpoint == protocol.endpoint;
         if self.content.protocols.iter().any(is_known) {
@@ -255,7 +255,7 @@ impl Job<'_> {
         }
     }
 
-    /// Notes the members of the document that a manifest has no place for.
+    /// Adds findings for members of the document that a manifest has no place for.
     fn drop_fields(&mut self, root: Object<'_>, known: &[&str]) {
         for (_, value) in root.iter().filter(|(key, _)| !known.contains(key)) {
             if self.findings.is_full() {

@@ -57,7 +57,7 @@ fn every_field_of_a_card() {
             (code::BRIDGE_DROPPED, "/pricing"),
         ]
     );
-    // The fields that version 1.0 took away.
+    // The fields that version 1.0 removed.
     for gone in ["url", "preferredTransport", "protocolVersion", "additionalInterfaces", "security"] {
         assert!(card.get(gone).is_none(), "{gone}");
     }
@@ -84,7 +84,7 @@ fn whether_the_endpoint_is_a_card_is_never_guessed() {
             Err(error) => assert!(!is_usable && error.code() == code::BRIDGE_OPTION, "{error}"),
         }
     }
-    // The binding is an assumption that is said.
+    // The default binding is reported as an assumption.
     let (card, findings) = exported_json(&manifest, Format::A2a, &ExportOptions { a2a_binding: None, ..options() });
     assert_eq!(card["supportedInterfaces"][0]["protocolBinding"], "JSONRPC");
     assert!(findings.iter().any(|finding| finding.code == code::BRIDGE_FILLED && finding.message.contains("JSONRPC")));

@@ -58,10 +58,10 @@ fn tools_are_matched_by_origin_and_path() {
     let places: Vec<_> = report.endpoints[1].tools.iter().map(|tool| tool.place).collect();
     assert_eq!(places, [Place::Same, Place::Below, Place::SameOrigin, Place::SameOrigin]);
     assert_eq!(report.endpoints[1].tools[1].endpoint, "https://agent.example.com/api/v1/research?x=1");
-    // A WebSocket endpoint is no https endpoint.
+    // A WebSocket endpoint is not an https endpoint.
     assert!(report.endpoints[2].tools.is_empty());
     assert!(report.findings.is_empty(), "{:?}", report.findings);
-    // Another creator on the same origin alone is not odd: hosts are shared.
+    // Another creator on the same origin alone is not suspicious: hosts are shared.
     let neighbour = [tool("https://agent.example.com/other", Address::repeat_byte(7), Verdict::Verified)];
     assert!(cross_check(&agent(), Verdict::Verified, &neighbour).findings.is_empty());
     let below = [tool("https://agent.example.com/api/v1/x", Address::repeat_byte(7), Verdict::Verified)];

@@ -121,7 +121,7 @@ fn cards_of_version_0_3() {
     );
     assert_eq!(draft["capabilities"][0]["description"].as_str().unwrap().chars().count(), 200);
     assert_eq!(codes_at(&imported.findings, "/skills/0/description")[0].code, code::BRIDGE_SHORTENED);
-    // A card for readers of both versions: the newer part counts.
+    // A card for readers of both versions: the newer part is used.
     let mut both = card;
     both["supportedInterfaces"] =
         json!([{"url": "https://new.example.com/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]);
@@ -271,7 +271,7 @@ fn hostile_documents_are_refused_or_bounded() {
     for pointer in ["/supportedInterfaces", "/skills"] {
         assert_eq!(codes_at(&imported.findings, pointer)[0].code, code::BRIDGE_DROPPED);
     }
-    // Thousands of bad values give a bounded list of findings.
+    // Thousands of invalid values give a bounded list of findings.
     let bad: Vec<_> = (0..5_000).map(|_| json!(1)).collect();
     let (_, imported) = self::imported(&json!({"url": "https://a.example.com", "skills": bad}));
     assert!(imported.findings.len() <= 257, "{}", imported.findings.len());
@@ -297,7 +297,7 @@ fn formats_can_be_named() {
     assert!("aid".parse::<ImportFormat>().is_err());
     let card = json!({"url": "https://agent.example.com/", "skills": []}).to_string();
     let wrong = ImportOptions { format: Some(ImportFormat::Erc8004), ..import_options() };
-    // What is named is read as named, and here there is nothing to read.
+    // A given format is not detected again, and nothing in this document has that format.
     let imported = import(card.as_bytes(), &wrong).unwrap();
     assert!(!imported.draft.contains("agent.example.com"));
     let wrong = ImportOptions { format: Some(ImportFormat::A2a), ..import_options() };

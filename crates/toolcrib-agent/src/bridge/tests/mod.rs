@@ -18,7 +18,7 @@ use super::*;
 const OWNER: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 const CID: &str = "bafkreigerz3nhhy7zonh55srsphplgwzr7ai2lctakkvqvalxxlfuikvk4";
 
-/// A conformant manifest. Members of `extra` replace or, if `null`, remove those of the full one.
+/// A conformant manifest. Members of `extra` replace those of the full one, or remove them if `null`.
 fn manifest(extra: Json) -> AgentManifest {
     let mut fields = json!({
         "agt": "1.0",
@@ -55,7 +55,7 @@ fn manifest(extra: Json) -> AgentManifest {
     }
 }
 
-/// Options with everything that some format requires.
+/// Options that satisfy every format.
 fn options() -> ExportOptions {
     ExportOptions {
         cid: Some(CidText::parse(CID).unwrap()),

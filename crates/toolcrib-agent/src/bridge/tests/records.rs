@@ -42,7 +42,7 @@ fn a_name_has_one_endpoint_for_each_protocol() {
     let mcp: Vec<_> = records.iter().filter(|(key, _)| key == "agent-endpoint[mcp]").collect();
     assert_eq!(mcp.len(), 1);
     assert_eq!(mcp[0].1, "https://agent.example.com/one");
-    // A custom protocol cannot take the place of the website.
+    // A custom protocol cannot replace the website.
     assert_eq!(records.iter().find(|(key, _)| key == "agent-endpoint[web]").unwrap().1, "https://agent.example.com/about");
     for index in 1..=3 {
         assert!(findings.iter().any(|finding| finding.pointer == format!("/protocols/{index}/endpoint")), "{index}");
@@ -127,7 +127,7 @@ fn limits_of_aid_records() {
     assert!(lines[0].contains("p=grpc") && !lines[0].contains(";d="), "{lines:?}");
     assert!(noted(&findings).contains(&(code::BRIDGE_DROPPED, "/protocols/0")), "{findings:?}");
     assert!(noted(&findings).contains(&(code::BRIDGE_ENDPOINT, "/website")), "{findings:?}");
-    // Long records are split, and never inside the presentation of a byte.
+    // Long records are split, but never inside an escape sequence.
     let long = format!("https://agent.example.com/{}", "p".repeat(400));
     let (lines, _) = zone(json!({"protocols": [{"id": "mcp", "endpoint": long}]}), &options());
     assert!(lines[0].contains("\" \""), "{lines:?}");
@@ -159,7 +159,7 @@ fn protocols_and_authentication_of_aid() {
     );
 }
 
-/// Splits a line as a resolver and a client of AID do: the character-strings, then the values.
+/// Parses a line like a resolver and an AID client: the character-strings, then the values.
 fn values(line: &str) -> Vec<(String, String)> {
     let mut bytes = Vec::new();
     let quoted = line.split_once(" IN TXT ").unwrap().1;

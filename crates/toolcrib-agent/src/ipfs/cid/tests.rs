@@ -1,7 +1,7 @@
 use super::*;
 use crate::ipfs::multibase::encode_base32;
 
-/// 41 bytes, whose CIDs other implementations made.
+/// 41 bytes, whose CIDs were computed by other implementations.
 const FILE: &[u8] = br#"{"agt":"1.0","domain":"exampleagent.agt"}"#;
 const RAW: &str = "bafkreigerz3nhhy7zonh55srsphplgwzr7ai2lctakkvqvalxxlfuikvk4";
 
@@ -91,7 +91,7 @@ fn refused_texts_have_a_named_reason() {
         assert_eq!(error.code(), code, "{given}: {error}");
         assert!(error.to_string().contains(said), "{given}: {error}");
     }
-    // Two characters for the last bits: only one has zeros behind the digest.
+    // Two characters for the last bits: only one has zero bits after the digest.
     let stray = format!("{}5", &RAW[..RAW.len() - 1]);
     assert_eq!(Cid::parse(&stray), Err(CidError::NotCanonical));
 }
@@ -105,7 +105,7 @@ fn nothing_follows_a_cid() {
     for length in 0..bytes.len() - 1 {
         assert_eq!(Cid::from_bytes(&bytes[..length]), Err(CidError::CutOff), "{length}");
     }
-    // Numbers that are longer than they need to be.
+    // Numbers with a non-minimal encoding.
     let long = [&[0x81, 0x00][..], &bytes[1..bytes.len() - 1]].concat();
     assert_eq!(Cid::from_bytes(&long), Err(CidError::CutOff));
 }

@@ -1,8 +1,8 @@
 //! The file below a CID, block by block, without I/O.
 //!
-//! [`Walk`] says which block it wants, takes its bytes, checks the hash before it reads anything else, and ends with the content or a
-//! refusal. Sizes are promised from the top: each node says what its links hold, and each block must hold exactly that. So a file that is
-//! too large is refused at its root, and no block can add what the root does not announce.
+//! [`Walk`] returns the CID of the next block, takes its bytes, checks the hash before anything else, and ends with the content or an
+//! error. Sizes are announced from the top: each node states the sizes of its links, and each block must have exactly that size. So a file
+//! that is too large is rejected at its root, and no block can add content that the root does not announce.
 
 mod node;
 
@@ -12,19 +12,19 @@ use self::node::{Kind, Message, Node};
 pub(super) use self::node::{NewLink, encode_leaf, encode_root};
 use super::cid::{Cid, CidError, Codec};
 
-/// Largest content by default: what every reader must accept (.agt 1.0, Security Considerations).
+/// Default maximum size of content: what every reader must accept (.agt 1.0, Security Considerations).
 pub const DEFAULT_CONTENT_BYTES: usize = 65_536;
 
-/// Largest content that can be allowed: the largest manifest that Toolcrib reads, and one chunk of every importer.
+/// Upper bound of the maximum size of content: the largest manifest that Toolcrib reads, and one chunk of every importer.
 pub const MAX_CONTENT_BYTES: usize = 262_144;
 
-/// Most levels of links below the root. Importers need one for 45 MB.
+/// Maximum number of levels of links below the root. Importers need one for 45 MB.
 pub const MAX_DEPTH: usize = 8;
 
-/// Most blocks of a file, each counted as often as it is linked. The largest content in chunks of 4 KiB.
+/// Maximum number of blocks of a file, counted once per link: the largest content in chunks of 4 KiB.
 pub const MAX_BLOCKS: usize = 64;
 
-/// Largest block. IPFS nodes exchange none that is larger.
+/// Maximum size of a block. IPFS nodes do not exchange larger ones.
 pub const MAX_BLOCK_BYTES: usize = 2 * 1024 * 1024;
 
 /// The limits of a walk. Depth, blocks and block size are fixed.
@@ -34,12 +34,12 @@ pub struct WalkLimits {
 }
 
 impl WalkLimits {
-    /// Allows this much content, and at most [`MAX_CONTENT_BYTES`].
+    /// Sets the maximum size of content, at most [`MAX_CONTENT_BYTES`].
     pub const fn with_content(bytes: usize) -> Self {
         Self { content: if bytes < MAX_CONTENT_BYTES { bytes } else { MAX_CONTENT_BYTES } }
     }
 
-    /// The largest content in bytes.
+    /// The maximum size of content in bytes.
     pub const fn content(self) -> usize {
         self.content
     }
@@ -55,9 +55,9 @@ impl Default for WalkLimits {
 #[derive(Clone, Debug)]
 pub struct Walk {
     limits: WalkLimits,
-    /// Blocks that are still wanted, the next one last.
+    /// Blocks that are still missing, the next one last.
     pending: Vec<Pending>,
-    /// Blocks that were taken or are pending.
+    /// Number of supplied and pending blocks.
     blocks: usize,
     content: Vec<u8>,
 }
@@ -66,22 +66,22 @@ pub struct Walk {
 struct Pending {
     cid: Cid,
     depth: usize,
-    /// The content that it must hold; `None` for the root.
+    /// The announced size of its content; `None` for the root.
     promised: Option<u64>,
 }
 
 impl Walk {
-    /// Begins at a root.
+    /// Starts at a root.
     pub fn new(root: Cid, limits: WalkLimits) -> Self {
         Self { limits, pending: vec![Pending { cid: root, depth: 0, promised: None }], blocks: 1, content: Vec::new() }
     }
 
-    /// The block that is wanted next; `None` when the content is whole.
+    /// The CID of the next block; `None` when the content is complete.
     pub fn wanted(&self) -> Option<&Cid> {
         self.pending.last().map(|pending| &pending.cid)
     }
 
-    /// Takes the wanted block. After [`WalkError::Mismatch`] the same block is still wanted, and other bytes may be tried.
+    /// Supplies the wanted block. After [`WalkError::Mismatch`] the same block is still wanted, and other bytes may be tried.
     pub fn supply(&mut self, block: &[u8]) -> Result<(), WalkError> {
         let Some(Pending { cid, .. }) = self.pending.last() else { return Ok(()) };
         if !cid.matches(block) {
@@ -98,12 +98,12 @@ impl Walk {
         Ok(())
     }
 
-    /// The content; `None` while blocks are wanted.
+    /// The content; `None` while blocks are missing.
     pub fn finish(self) -> Option<Vec<u8>> {
         self.pending.is_empty().then_some(self.content)
     }
 
-    /// Takes a node that is a file or a part of one.
+    /// Handles a node that is a file or a part of one.
     fn take_node(&mut self, node: &Node<'_>, depth: usize, promised: Option<u64>) -> Result<(), DagError> {
         let message = Message::parse(node.data)?;
         match message.kind {
@@ -145,7 +145,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Appends what a block itself holds; `total` is that and what its links promise.
+    /// Appends a block's own content; `total` is its size plus the announced sizes of its links.
     fn take_content(&mut self, own: &[u8], total: u64, promised: Option<u64>) -> Result<(), DagError> {
         if let Some(expected) = promised.filter(|expected| *expected != total) {
             return Err(DagError::SizeMismatch { expected, got: total });
@@ -159,16 +159,16 @@ impl Walk {
     }
 }
 
-/// Why a block was not taken.
+/// Why a block was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WalkError {
-    /// The bytes do not have the hash of the block: the source is wrong, not the content.
+    /// The bytes do not match the hash of the block: the source is at fault, not the content.
     #[error("the bytes do not have the hash of the block {block}")]
     Mismatch {
-        /// The block that was wanted.
+        /// The CID of the wanted block.
         block: Cid,
     },
-    /// The block is genuine, and the content cannot be used. Every honest source has the same.
+    /// The block is genuine, but the content cannot be used. Every honest source has the same block.
     #[error(transparent)]
     Refused(#[from] DagError),
 }
@@ -177,41 +177,41 @@ pub enum WalkError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DagError {
-    /// A folder, a symbolic link, or something else that is not a file.
+    /// It is a folder, a symbolic link, or something else than a file.
     #[error("the CID names {kind}, not a file")]
     NotAFile {
         /// What it is.
         kind: &'static str,
     },
-    /// A node that no importer writes.
+    /// A node differs from what importers write.
     #[error("{reason}")]
     Malformed {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A link whose CID is not accepted.
+    /// A link has an unsupported CID.
     #[error("a link of the file has a CID that is not accepted: {0}")]
     Link(#[from] CidError),
-    /// A size that is not true.
+    /// A size is wrong.
     #[error("a node of the file promises {expected} bytes, and there are {got}")]
     SizeMismatch {
-        /// What is promised.
+        /// The announced size.
         expected: u64,
-        /// What is there.
+        /// The actual size.
         got: u64,
     },
-    /// More content than allowed.
+    /// The content exceeds the limit.
     #[error("the content has {size} bytes or more, above the limit of {limit}")]
     TooLarge {
-        /// Bytes that are announced.
+        /// The announced size in bytes.
         size: u64,
         /// The limit.
         limit: usize,
     },
-    /// A block that is larger than IPFS exchanges.
+    /// A block is larger than the maximum in IPFS.
     #[error("a block has {size} bytes, above the limit of {MAX_BLOCK_BYTES}")]
     BlockTooLarge {
-        /// Its bytes.
+        /// Its size in bytes.
         size: usize,
     },
     /// More blocks than allowed.
@@ -223,7 +223,7 @@ pub enum DagError {
 }
 
 impl DagError {
-    /// The code of a finding about it.
+    /// The code of a finding about this error.
     pub const fn code(&self) -> Code {
         match self {
             Self::NotAFile { .. } => codes::agent::CONTENT_NOT_A_FILE,

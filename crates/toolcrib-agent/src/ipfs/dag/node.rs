@@ -1,7 +1,7 @@
-//! Nodes of dag-pb and the `UnixFS` message inside, read strictly and written as every importer writes them.
+//! Nodes of dag-pb and the `UnixFS` message inside, parsed strictly and written like every importer writes them.
 //!
-//! A node is hashed as bytes, so a second spelling of the same file has another CID. Spellings that no importer writes are refused:
-//! they are where readers disagree about what a file holds.
+//! The hash covers a node's bytes, so another encoding of the same file has another CID. Encodings that no importer writes are rejected,
+//! because implementations interpret them differently.
 
 use super::DagError;
 use crate::ipfs::{Cid, varint};
@@ -9,14 +9,14 @@ use crate::ipfs::{Cid, varint};
 /// A dag-pb node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node<'a> {
-    /// The CIDs of the links, in binary form.
+    /// The CIDs of the links in binary form.
     pub(super) links: Vec<&'a [u8]>,
     /// The message of the node.
     pub(super) data: &'a [u8],
 }
 
 impl<'a> Node<'a> {
-    /// Reads a node: links first, then the data, as the specification of dag-pb orders them.
+    /// Parses a node: links first, then the data, as the dag-pb specification requires.
     pub(super) fn parse(block: &'a [u8]) -> Result<Self, DagError> {
         let mut rest = block;
         let (mut links, mut data) = (Vec::new(), None);
@@ -33,8 +33,8 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Reads a link: its CID, then its name and size, each at most once. Names are for folders. Sizes count encoded bytes below the link, which
-/// nothing here relies on.
+/// Parses a link: its CID, then its name and size, each at most once. Names are for folders. Sizes are the encoded bytes below the link and
+/// are not used here.
 fn parse_link(bytes: &[u8]) -> Result<&[u8], DagError> {
     let mut rest = bytes;
     let mut cid = None;
@@ -54,10 +54,10 @@ fn parse_link(bytes: &[u8]) -> Result<&[u8], DagError> {
     cid.ok_or(DagError::Malformed { reason: "a link has no CID" })
 }
 
-/// What a `UnixFS` message describes.
+/// The type of a `UnixFS` message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A leaf of a file, as some importers mark it.
+    /// A leaf of a file, as written by some importers.
     Raw,
     Directory,
     File,
@@ -79,7 +79,7 @@ impl Kind {
         })
     }
 
-    /// The word in a refusal.
+    /// The name in an error.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Raw | Self::File => "a file",
@@ -95,16 +95,16 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message<'a> {
     pub(super) kind: Kind,
-    /// Content that the node itself holds.
+    /// The node's own content.
     pub(super) data: &'a [u8],
-    /// The size of the file below this node, if the message says it.
+    /// The size of the file below this node, if the message has it.
     pub(super) file_size: Option<u64>,
-    /// The sizes of what the links hold, in their order.
+    /// The sizes of the links' contents, in the order of the links.
     pub(super) block_sizes: Vec<u64>,
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message. Fields come in the order of their numbers, each once but for the sizes of blocks.
+    /// Parses a message. Fields are in the order of their numbers, each once except the sizes of blocks.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, DagError> {
         let mut rest = bytes;
         let mut kind = None;
@@ -141,7 +141,7 @@ enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Takes a protobuf field off the front of `bytes`: its number and value. Fixed-width fields do not occur at these levels.
+/// Parses and removes a protobuf field at the start of `bytes`: its number and value. Fixed-width fields do not occur here.
 fn field<'a>(bytes: &mut &'a [u8]) -> Result<(u64, Value<'a>), DagError> {
     let mut take = || {
         let tag = varint::take(bytes)?;
@@ -163,13 +163,13 @@ fn malformed<T>(reason: &'static str) -> Result<T, DagError> {
 #[derive(Clone, Debug)]
 pub(in crate::ipfs) struct NewLink<'a> {
     pub(in crate::ipfs) cid: &'a Cid,
-    /// Bytes of content below it.
+    /// Size of the content below it.
     pub(in crate::ipfs) content: u64,
-    /// Bytes of blocks below it.
+    /// Size of the blocks below it.
     pub(in crate::ipfs) encoded: u64,
 }
 
-/// Encodes a node that holds its content itself. Importers write the size even if it is zero, and no data field then.
+/// Encodes a node with its own content. Importers write a size of zero too, and then no data field.
 pub(in crate::ipfs) fn encode_leaf(is_raw: bool, content: &[u8]) -> Vec<u8> {
     let mut message = vec![0x08, if is_raw { 0 } else { 2 }];
     if !content.is_empty() {
@@ -189,7 +189,7 @@ pub(in crate::ipfs) fn encode_root(links: &[NewLink<'_>]) -> Vec<u8> {
     for link in links {
         let mut encoded = Vec::new();
         push_bytes(0x0a, &link.cid.to_bytes(), &mut encoded);
-        // The name is written although it is empty.
+        // The name field is written although it is empty.
         push_bytes(0x12, b"", &mut encoded);
         push_number(0x18, link.encoded, &mut encoded);
         push_bytes(0x12, &encoded, &mut node);

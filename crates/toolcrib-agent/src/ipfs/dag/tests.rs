@@ -5,7 +5,7 @@ use crate::ipfs::hash::HashFunction;
 use crate::ipfs::pack::{Block, Layout, Packed, pack};
 use crate::ipfs::varint;
 
-/// Walks over blocks that are all at hand.
+/// Walks over blocks that are all available.
 fn walk(root: &Cid, blocks: &HashMap<Cid, Vec<u8>>, limits: WalkLimits) -> Result<Vec<u8>, WalkError> {
     let mut walk = Walk::new(root.clone(), limits);
     while let Some(wanted) = walk.wanted() {
@@ -35,7 +35,7 @@ fn node(bytes: Vec<u8>) -> Block {
     Block::new(Codec::DagPb, HashFunction::Sha2_256, bytes)
 }
 
-/// A field of protobuf: a number below an even wire type, bytes otherwise.
+/// A protobuf field: a number for an even wire type, bytes otherwise.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![number << 3 | 2];
     varint::push(bytes.len() as u64, &mut out);
@@ -48,7 +48,7 @@ fn number(field: u8, value: u64) -> Vec<u8> {
     out
 }
 
-/// A node over links with a message of these pieces.
+/// A node over links, with a message of these fields.
 fn over(links: &[&Block], message: &[Vec<u8>]) -> Block {
     let mut bytes = Vec::new();
     for link in links {
@@ -58,7 +58,7 @@ fn over(links: &[&Block], message: &[Vec<u8>]) -> Block {
     node(bytes)
 }
 
-/// A file node whose sizes are true, over these leaves.
+/// A file node with correct sizes over these leaves.
 fn file_over(links: &[&Block], sizes: &[u64]) -> Block {
     let mut message = vec![number(1, 2), number(3, sizes.iter().sum())];
     message.extend(sizes.iter().map(|size| number(4, *size)));
@@ -92,7 +92,7 @@ fn wrong_bytes_are_not_read() {
         }
     }
     assert_eq!(walk.supply(&genuine[1..]), Err(WalkError::Mismatch { block: packed.root().clone() }));
-    // The right bytes are still welcome, and bytes after the end change nothing.
+    // The right bytes are still accepted, and bytes after the end change nothing.
     assert_eq!(walk.supply(genuine), Ok(()));
     assert_eq!(walk.supply(b"more"), Ok(()));
     assert_eq!(walk.finish().as_deref(), Some(&b"content"[..]));
@@ -114,7 +114,7 @@ fn content_up_to_the_limit() {
             assert_eq!(walk(more.root(), &blocks(&more), limits), Err(error.into()), "{layout:?}");
         }
     }
-    // The root alone is enough to refuse a large file.
+    // The root alone is enough to reject a large file.
     let large = pack(&vec![0; 10 << 20], Layout::RawLeaves, HashFunction::Sha2_256).unwrap();
     let mut walk = Walk::new(large.root().clone(), WalkLimits::default());
     let error = walk.supply(&large.blocks()[0].bytes).unwrap_err();
@@ -124,7 +124,7 @@ fn content_up_to_the_limit() {
 #[test]
 fn leaves_come_in_the_order_of_the_content() {
     let leaves: Vec<Block> = (0..10_u8).map(|at| raw(&[at; 3])).collect();
-    // A tree with content of its own in the middle: 0 1 | "own" 2 3 | 4..9, the last of them repeated.
+    // A tree with a node that has its own content: 0 1 | "own" 2 3 | 4..9, the last of them repeated.
     let inner = over(&[&leaves[2], &leaves[3]], &[number(1, 2), field(2, b"own"), number(3, 9), number(4, 3), number(4, 3)]);
     let tail: Vec<&Block> = leaves[4..].iter().chain([&leaves[9]]).collect();
     let links: Vec<&Block> = [&leaves[0], &leaves[1], &inner].into_iter().chain(tail).collect();
@@ -173,7 +173,7 @@ fn what_is_not_a_file() {
         let root = file_over(&[&block], &[4]);
         assert_eq!(refused(&root, &[block]).code(), codes::agent::CONTENT_NOT_A_FILE);
     }
-    // An empty folder, as IPFS knows it.
+    // The well-known empty folder.
     let empty = node(vec![0x0a, 0x02, 0x08, 0x01]);
     assert_eq!(empty.cid.to_string(), "bafybeiczsscdsbs7ffqz55asqdf3smv6klcw3gofszvwlyarci47bgf354");
     assert_eq!(refused(&empty, &[]).code(), codes::agent::CONTENT_NOT_A_FILE);
@@ -183,10 +183,10 @@ fn what_is_not_a_file() {
 fn sizes_that_are_not_true() {
     let leaf = raw(b"hello");
     for (links, sizes) in [
-        // The root lies about its child, in both directions.
+        // The root states a wrong size of its child, too small or too large.
         (vec![&leaf], vec![number(3, 4), number(4, 4)]),
         (vec![&leaf], vec![number(3, 6), number(4, 6)]),
-        // The file size is not that of its parts.
+        // The file size is not the sum of its parts.
         (vec![&leaf], vec![number(3, 50), number(4, 5)]),
         (vec![], vec![number(3, 50)]),
     ] {
@@ -194,18 +194,18 @@ fn sizes_that_are_not_true() {
         let root = over(&links, &message);
         assert_eq!(refused(&root, std::slice::from_ref(&leaf)).code(), codes::agent::CONTENT_SIZE_MISMATCH);
     }
-    // A child that is a node says another size than its parent.
+    // A child node states another size than its parent.
     let child = file_over(&[&leaf], &[5]);
     assert_eq!(refused(&file_over(&[&child], &[7]), &[child]), DagError::SizeMismatch { expected: 7, got: 5 });
-    // Sizes that do not fit into a number.
+    // Sizes that overflow.
     let root = over(&[&leaf, &leaf, &leaf], &[number(1, 2), number(4, (1 << 63) - 1), number(4, (1 << 63) - 1), number(4, 5)]);
     assert_eq!(refused(&root, &[]).code(), codes::agent::CONTENT_TOO_LARGE);
-    // As many sizes as links.
+    // There must be as many sizes as links.
     for sizes in [vec![], vec![number(4, 5), number(4, 5)]] {
         let root = over(&[&leaf], &[vec![number(1, 2)], sizes].concat());
         assert_eq!(refused(&root, &[]).code(), codes::agent::CONTENT_MALFORMED);
     }
-    // Without a file size the parts count.
+    // Without a file size, the sum of the parts is used.
     let root = over(&[&leaf], &[number(1, 2), number(4, 5)]);
     let all = [&root, &leaf].map(|block| (block.cid.clone(), block.bytes.clone())).into();
     assert_eq!(walk(&root.cid, &all, WalkLimits::default()).as_deref(), Ok(&b"hello"[..]));
@@ -234,7 +234,7 @@ fn depth_and_count_are_limited() {
     assert_eq!(walk(&root.cid, &all, WalkLimits::default()).map(|content| content.len()), Ok(MAX_BLOCKS - 1));
     assert_eq!(refused(&wide(MAX_BLOCKS), std::slice::from_ref(&leaf)), DagError::TooManyBlocks);
     assert_eq!(refused(&wide(40_000), std::slice::from_ref(&leaf)), DagError::TooManyBlocks);
-    // Empty blocks count as well: a tree of them would never end otherwise.
+    // Empty blocks count too: otherwise a tree of them would never end.
     let empty = node(encode_leaf(false, b""));
     let mut level = empty.clone();
     let mut all = vec![empty];
@@ -292,7 +292,7 @@ fn malformed_nodes() {
         let error = refused(&node(bytes), std::slice::from_ref(&leaf));
         assert_eq!(error.code(), codes::agent::CONTENT_MALFORMED, "{name}: {error}");
     }
-    // Mode and time of a file are passed over.
+    // A file's mode and time are ignored.
     let dated = node(of(&[number(1, 2), field(2, b"x"), number(3, 1), number(7, 0o644), field(8, &[0x08, 0x01])]));
     let all = HashMap::from([(dated.cid.clone(), dated.bytes.clone())]);
     assert_eq!(walk(&dated.cid, &all, WalkLimits::default()).as_deref(), Ok(&b"x"[..]));

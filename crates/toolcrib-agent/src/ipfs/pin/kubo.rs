@@ -1,4 +1,4 @@
-//! The RPC of Kubo and of the nodes and services that speak it.
+//! The RPC API of Kubo and of compatible nodes and services.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::ipfs::cid::{Cid, Codec};
 use crate::ipfs::hash::HashFunction;
 use crate::ipfs::pack::Packed;
 
-/// A node with the RPC of Kubo, such as `http://127.0.0.1:5001`.
+/// A node with Kubo's RPC API, such as `http://127.0.0.1:5001`.
 #[derive(Clone, Debug)]
 pub struct Kubo {
     client: Configured,
@@ -20,12 +20,12 @@ pub struct Kubo {
 }
 
 impl Kubo {
-    /// Uses the node at `url`, with a bearer token if it asks for one.
+    /// Uses the node at `url`, with a bearer token if it requires one.
     pub fn new(client: Configured, url: ConfiguredUrl, token: Option<&str>) -> Result<Self, PinError> {
         Ok(Self { client, url, headers: bearer(token)?, time_limit: REQUEST_TIME })
     }
 
-    /// Waits this long for each answer instead of half a minute.
+    /// Sets the time limit of each request; the default is 30 seconds.
     #[must_use]
     pub const fn time_limit(mut self, time: Duration) -> Self {
         self.time_limit = time;
@@ -62,7 +62,7 @@ impl Kubo {
         Ok(self.pinned(packed.root()))
     }
 
-    /// Calls a command with an optional file, and reads the answer as lines of JSON.
+    /// Calls a command with an optional file, and parses the response as lines of JSON.
     async fn call(&self, command: &str, query: &[(&str, String)], file: Option<(&str, &[u8])>) -> Result<Vec<Value>, PinError> {
         let segments: Vec<String> = ["api", "v0"].into_iter().chain(command.split('/')).map(str::to_owned).collect();
         let url = self.url.below(&segments, query)?;
@@ -88,7 +88,7 @@ impl Kubo {
     }
 }
 
-/// A form with one file: its content type and body. The boundary is the hash of the file, which the file cannot hold.
+/// A multipart form with one file: its content type and body. The boundary is the hash of the file, which the file cannot contain.
 fn multipart(name: &str, bytes: &[u8]) -> (String, Vec<u8>) {
     let boundary = Cid::of(Codec::Raw, HashFunction::Sha2_256, bytes).to_string();
     let head = format!(

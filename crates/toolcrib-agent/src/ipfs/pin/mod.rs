@@ -1,10 +1,10 @@
-//! Publishing: handing a packed file to a service that keeps it on IPFS.
+//! Publishing: sending a packed file to a service that keeps it on IPFS.
 //!
-//! [`Kubo`] speaks the RPC of IPFS nodes, which takes the blocks. [`PinningService`] speaks the IPFS Pinning Service API, which takes a CID
-//! and finds the blocks itself, so a node must serve them already. Both answer with a CID, and nothing counts as published unless it is ours.
+//! [`Kubo`] uses the RPC API of IPFS nodes, which takes the blocks. [`PinningService`] uses the IPFS Pinning Service API, which takes a CID
+//! and finds the blocks itself, so a node must serve them already. Both return a CID, and publishing succeeds only if it is ours.
 //!
-//! Services are URLs of the user's settings. Tokens are kept as [`Headers`], whose values are never printed, and the bodies of answers are
-//! never repeated in an error: a service may send back what it was sent.
+//! Services are URLs from the user's settings. Tokens are stored in [`Headers`], whose values are never printed, and the bodies of
+//! responses are never repeated in errors: a service may echo what it was sent.
 
 mod kubo;
 mod service;
@@ -20,31 +20,31 @@ pub use self::kubo::Kubo;
 pub use self::service::{PinningService, PollLimits};
 use super::cid::Cid;
 
-/// Largest answer that is read. Those of all services are below 4 KiB.
+/// Maximum size of a response. Those of all known services are below 4 KiB.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// Longest time for one request. Services write to disk before they answer.
+/// Time limit of one request. Services write to disk before they respond.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
 
-/// A file that a service keeps.
+/// A published file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pinned {
     /// The origin of the service.
     pub service: String,
-    /// The CID that it keeps: the one that was asked for.
+    /// The CID that it pinned: the requested one.
     pub cid: Cid,
-    /// The id under which the service knows the request, if it gave one. Untrusted text.
+    /// The service's request id, if any. Untrusted text.
     pub request: Option<String>,
 }
 
-/// Why a file is not known to be published.
+/// Why a file could not be published, or its state is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PinError {
-    /// A URL or token that cannot be used.
+    /// An invalid URL or token.
     #[error(transparent)]
     Setting(#[from] toolcrib_fetch::Error),
-    /// No answer.
+    /// No response.
     #[error("{service} did not answer: {detail}")]
     Unreachable {
         /// The origin of the service.
@@ -54,7 +54,7 @@ pub enum PinError {
         /// What happened.
         detail: String,
     },
-    /// The service does not know the token, or it may not publish.
+    /// The service rejected the token, or the token may not publish.
     #[error("{service} refuses the token (status {status})")]
     Denied {
         /// The origin of the service.
@@ -62,7 +62,7 @@ pub enum PinError {
         /// 401 or 403.
         status: u16,
     },
-    /// An error status.
+    /// The service responded with an error status.
     #[error("{service} answered with status {status}")]
     Status {
         /// The origin of the service.
@@ -70,7 +70,7 @@ pub enum PinError {
         /// The status.
         status: u16,
     },
-    /// An answer that the API does not have.
+    /// The response violates the API.
     #[error("{service} gave an answer that cannot be read: {reason}")]
     Malformed {
         /// The origin of the service.
@@ -78,17 +78,17 @@ pub enum PinError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// The service kept something else.
+    /// The service pinned another CID.
     #[error("{service} answered with the CID {got}, not {expected}")]
     OtherCid {
         /// The origin of the service.
         service: String,
         /// Our CID.
         expected: Cid,
-        /// Theirs.
+        /// The service's CID.
         got: Cid,
     },
-    /// The service says that it could not keep the file.
+    /// The service reports that it could not pin the file.
     #[error("{service} could not pin {cid}")]
     Failed {
         /// The origin of the service.
@@ -103,13 +103,13 @@ pub enum PinError {
         service: String,
         /// Our CID.
         cid: Cid,
-        /// How long it was waited for.
+        /// The time waited.
         seconds: u64,
     },
 }
 
 impl PinError {
-    /// The code of the vocabulary.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         match self {
             Self::Setting(error) => error.code(),
@@ -132,7 +132,7 @@ fn bearer(token: Option<&str>) -> Result<Headers, PinError> {
     })
 }
 
-/// The limits of one request, which ends at the latest when `left` has passed.
+/// The limits of one request, whose time is at most `left`.
 fn limits(left: Duration) -> Limits {
     let mut limits = Limits::default();
     limits.idle = REQUEST_TIME;
@@ -141,7 +141,7 @@ fn limits(left: Duration) -> Limits {
     limits
 }
 
-/// The answer of a service with a status of success.
+/// The response of a service, if its status is a success.
 fn answer<'e>(service: &str, exchange: &'e Exchange) -> Result<&'e Response, PinError> {
     let service = service.to_owned();
     match (&exchange.response, &exchange.failure) {
@@ -155,7 +155,7 @@ fn answer<'e>(service: &str, exchange: &'e Exchange) -> Result<&'e Response, Pin
     }
 }
 
-/// Checks that a text of an answer is our CID, in either version.
+/// Checks that a text in a response is our CID, in either version.
 fn same_cid(service: &str, expected: &Cid, text: Option<&Value>) -> Result<(), PinError> {
     let malformed = |reason| PinError::Malformed { service: service.to_owned(), reason };
     let text = text.and_then(Value::as_str).ok_or_else(|| malformed("it has no CID"))?;

@@ -9,20 +9,20 @@ use toolcrib_fetch::{Configured, ConfiguredUrl, Headers};
 use super::{PinError, Pinned, answer, bearer, limits, same_cid};
 use crate::ipfs::cid::Cid;
 
-/// Longest id of a request that is taken. The services in use have ids of 36 characters.
+/// Maximum length of a request id. Current services use 36 characters.
 const MAX_REQUEST_BYTES: usize = 256;
 
-/// Longest name of a pin (the API allows 255 characters).
+/// Maximum length of a pin's name (the API allows 255 characters).
 const MAX_NAME_CHARS: usize = 255;
 
-/// How long a service is waited for.
+/// Polling intervals and the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PollLimits {
-    /// The first pause between two questions. Each further one is twice as long.
+    /// The first pause between two requests. It doubles each time.
     pub first: Duration,
     /// The longest pause.
     pub longest: Duration,
-    /// Longest time for everything.
+    /// Time limit of everything.
     pub total: Duration,
 }
 
@@ -48,7 +48,7 @@ impl PinningService {
         Ok(Self { client, url, headers: bearer(Some(token))?, limits })
     }
 
-    /// Asks the service to pin a CID, and waits until it has done so or gives up. `name` is shown in the service's lists.
+    /// Requests pinning of a CID, and waits until it succeeds or the time limit is reached. `name` appears in the service's list of pins.
     pub async fn pin(&self, cid: &Cid, name: &str) -> Result<Pinned, PinError> {
         let end = Instant::now() + self.limits.total;
         let name: String = name.chars().take(MAX_NAME_CHARS).collect();
@@ -57,7 +57,7 @@ impl PinningService {
         let url = self.url.join("pins");
         let exchange = self.client.post(&url, &headers, body.as_bytes(), limits(self.limits.total)).await;
         let (mut state, request) = self.read(cid, answer(&self.url.origin(), &exchange)?.body.as_bytes())?;
-        // An id that goes up is refused, and every byte that means something in a URL is encoded.
+        // Ids with `..` are rejected, and all reserved bytes are percent-encoded.
         let status = self.url.below(&["pins".to_owned(), request.clone()], &[]);
         let status = status.map_err(|_| self.malformed("it has no usable request id"))?;
         let mut pause = self.limits.first;
@@ -87,14 +87,14 @@ impl PinningService {
                     }
                     state = next;
                 }
-                // The request was accepted: a service that is busy now may answer the next question.
+                // The request was accepted: a service that is busy now may respond to the next poll.
                 Err(PinError::Unreachable { .. } | PinError::Status { status: 429 | 500..=599, .. }) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Reads a `PinStatus`: the state, and the id of the request.
+    /// Parses a `PinStatus`: the state, and the request id.
     fn read(&self, cid: &Cid, body: &[u8]) -> Result<(State, String), PinError> {
         let status: Value = serde_json::from_slice(body).map_err(|_| self.malformed("it is not JSON"))?;
         same_cid(&self.url.origin(), cid, status.pointer("/pin/cid"))?;
@@ -117,7 +117,7 @@ impl PinningService {
     }
 }
 
-/// How far a service is with a pin.
+/// The state of a pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Waiting,

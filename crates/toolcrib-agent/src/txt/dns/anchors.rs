@@ -1,4 +1,4 @@
-//! DNSSEC trust anchors: public keys of zones that an operator trusts.
+//! DNSSEC trust anchors: public keys of zones that the operator trusts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,14 +8,14 @@ use hickory_proto::dnssec::{Algorithm, PublicKeyBuf, TrustAnchors};
 use hickory_proto::rr::{LowerName, Name};
 use toolcrib_core::codes::{self, Code};
 
-/// Most anchors. A zone has two during a change of keys.
+/// Maximum number of anchors. A zone has two during a key rollover.
 const MAX_ANCHORS: usize = 32;
 
-/// Longest key in base64. RSA keys of 4096 bits have 700 characters.
+/// Maximum length of a key in base64. RSA keys of 4096 bits have 700 characters.
 const MAX_KEY_CHARS: usize = 2_048;
 
-/// The trust anchors of the settings. There are none by default: `.agt` is not in the public root of DNS, so that the keys of the root say
-/// nothing about it.
+/// The configured trust anchors. There are none by default: `.agt` is not in the public DNS root, so the root's keys do not
+/// cover it.
 #[derive(Clone, Default)]
 pub struct Anchors {
     zones: Vec<Name>,
@@ -26,14 +26,14 @@ pub struct Anchors {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the trust anchors is not a DNSKEY record: {reason}")]
 pub struct AnchorError {
-    /// The line, counted from 1.
+    /// The line number, from 1.
     pub line: usize,
     /// What is wrong with it.
     pub reason: &'static str,
 }
 
 impl AnchorError {
-    /// The code of this error.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         codes::agent::DNSSEC_ANCHOR
     }
@@ -45,7 +45,7 @@ impl Anchors {
         self.zones.is_empty()
     }
 
-    /// Whether an anchor is for a zone that the name is in.
+    /// Whether an anchor is for a zone that contains the name.
     pub(super) fn cover(&self, name: &Name) -> bool {
         self.zones.iter().any(|zone| zone.zone_of(name))
     }
@@ -58,7 +58,7 @@ impl Anchors {
 impl FromStr for Anchors {
     type Err = AnchorError;
 
-    /// Reads DNSKEY records, one on each line, as `dig DNSKEY` and zone files have them: `agt. 3600 IN DNSKEY 257 3 13 <base64>`.
+    /// Parses DNSKEY records, one per line, in the format of `dig DNSKEY` and zone files: `agt. 3600 IN DNSKEY 257 3 13 <base64>`.
     /// Empty lines and comments (`;`, `#`) are skipped.
     fn from_str(text: &str) -> Result<Self, AnchorError> {
         let mut zones = Vec::new();
@@ -85,7 +85,7 @@ fn parse_line(line: &str) -> Result<(Name, PublicKeyBuf), &'static str> {
     let mut zone = words.next().and_then(|name| Name::from_ascii(name).ok()).ok_or("it begins with the name of a zone")?;
     zone.set_fqdn(true);
     let mut word = words.next();
-    // Time to live and class may stand between the name and the type.
+    // TTL and class are optional, between the name and the type.
     for _ in 0..2 {
         word = match word {
             Some(text) if text.eq_ignore_ascii_case("IN") || text.parse::<u32>().is_ok() => words.next(),

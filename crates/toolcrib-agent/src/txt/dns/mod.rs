@@ -1,8 +1,8 @@
-//! TXT records from DNS: over UDP with TCP, over TLS, and over HTTPS, with DNSSEC where a trust anchor is set.
+//! TXT records from DNS: over UDP with TCP, over TLS, and over HTTPS, with DNSSEC if a trust anchor is set.
 //!
-//! There is no cache, no hosts file and no search domain: a look-up is one question to the servers of the settings, and its answer is
-//! evidence. `hickory-net` speaks the protocols and validates signatures; which server is asked, when an answer counts and how aliases are
-//! followed is decided here.
+//! There is no cache, no hosts file and no search domain: a lookup is one query to the configured servers, and its response is
+//! evidence. `hickory-net` implements the protocols and validates signatures; this module decides which server is asked, which responses
+//! are accepted and how aliases are followed.
 
 mod anchors;
 mod reading;
@@ -40,27 +40,27 @@ use reading::{Fault, Reading};
 use server::{Host, Transport};
 use upstream::Upstream;
 
-/// Longest wait for one answer of one server. Resolvers that have to ask others take up to two seconds.
+/// Time limit of one query to one server. Recursive resolvers take up to two seconds.
 pub const QUERY_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Rounds over all servers.
+/// Number of rounds over all servers.
 pub const ATTEMPTS: usize = 2;
 
-/// Longest look-up: all rounds, aliases and the questions of validation together.
+/// Time limit of a lookup, including all rounds, aliases and validation queries.
 pub const LOOKUP_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// Most addresses of a server that is given by its name.
+/// Maximum number of addresses of a server that is configured by name.
 const MAX_HOST_ADDRESSES: usize = 2;
 
-/// How much DNSSEC is asked for.
+/// Which responses DNSSEC must secure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DnssecPolicy {
-    /// Answers are not validated.
+    /// Responses are not validated.
     Off,
-    /// Answers about names below a trust anchor are validated, and bogus ones have failed. Others are unchecked.
+    /// Responses below a trust anchor are validated, and bogus ones are failures. Others are unchecked.
     #[default]
     Prefer,
-    /// Only answers with signatures that lead to a trust anchor count.
+    /// Only responses with a chain of signatures to a trust anchor are accepted.
     Require,
 }
 
@@ -87,23 +87,23 @@ impl fmt::Display for DnssecPolicy {
     }
 }
 
-/// Which servers are asked, and how.
+/// The servers, and how they are queried.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DnsSettings {
-    /// The servers in order of preference. None: those of the operating system.
+    /// The servers in order of preference. If empty, those of the operating system.
     pub servers: Vec<DnsServer>,
-    /// How much DNSSEC is asked for.
+    /// Which responses DNSSEC must secure.
     pub dnssec: DnssecPolicy,
     /// The trust anchors.
     pub anchors: Anchors,
-    /// Certificate authorities that are trusted beside the bundled ones.
+    /// Certificate authorities that are trusted in addition to the bundled ones.
     pub authorities: Vec<CertificateDer<'static>>,
-    /// Longest wait for one answer of one server.
+    /// Time limit of one query to one server.
     pub query_timeout: Duration,
-    /// Rounds over all servers.
+    /// Number of rounds over all servers.
     pub attempts: usize,
-    /// Longest look-up.
+    /// Time limit of a lookup.
     pub lookup_timeout: Duration,
 }
 
@@ -130,7 +130,7 @@ pub struct DnsSource {
 }
 
 impl DnsSource {
-    /// A source with these settings. Fails for an authority that is not a certificate.
+    /// Creates a source with these settings. Fails for an authority that is not a certificate.
     pub fn new(settings: DnsSettings) -> Result<Self, SettingError> {
         let shown: Vec<_> = settings.servers.iter().map(ToString::to_string).collect();
         let name = if shown.is_empty() { "dns".to_owned() } else { format!("dns:{}", shown.join(",")) };
@@ -170,7 +170,7 @@ impl DnsSource {
         }
     }
 
-    /// The servers with their addresses, looked up where a setting has a name only.
+    /// The servers with their addresses, resolved if a setting has only a name.
     async fn upstream(&self) -> Result<Upstream, TxtLookup> {
         let given = if self.settings.servers.is_empty() {
             system::servers().map_err(|reason| failed(codes::agent::DNS_UNREACHABLE, &reason))?
@@ -216,7 +216,7 @@ impl TxtSource for DnsSource {
     }
 }
 
-/// Asks for a name and for the names that it is an alias of. `anchors` are those that the handle validates with.
+/// Queries a name and the names that it is an alias of. `anchors` are those that the handle validates with.
 async fn walk(handle: &impl DnsHandle, name: Name, anchors: Option<&Anchors>) -> (TxtLookup, Dnssec) {
     let mut aliases = 0;
     let mut states = Vec::new();
@@ -236,7 +236,7 @@ async fn walk(handle: &impl DnsHandle, name: Name, anchors: Option<&Anchors>) ->
         match reading::read(&response, &asked, &mut aliases) {
             Ok(Reading::Records(found)) => break records(found),
             Ok(Reading::NoRecords) => break TxtLookup::NoRecords,
-            // The name that was asked for first exists if it is an alias.
+            // The requested name exists if it is an alias.
             Ok(Reading::NotFound) if aliases > 0 => break TxtLookup::NoRecords,
             Ok(Reading::NotFound) => break TxtLookup::NotFound,
             Ok(Reading::Alias(target)) => asked = target,
@@ -250,12 +250,12 @@ async fn walk(handle: &impl DnsHandle, name: Name, anchors: Option<&Anchors>) ->
 async fn query(handle: &impl DnsHandle, name: &Name, validate: bool) -> Result<DnsResponse, NetError> {
     let mut options = DnsRequestOptions::default();
     options.edns_set_dnssec_ok = validate;
-    // A forged answer has to have the letters of the name in the same case.
+    // A forged response must have the letters of the name in the same case.
     options.case_randomization = true;
     handle.lookup(Query::query(name.clone(), RecordType::TXT), options).first_answer().await
 }
 
-/// A failure of the transport or of the server. None of them says anything about the name.
+/// Describes a failure of the transport or of the server. No failure says anything about the name.
 fn describe(error: &NetError) -> (TxtLookup, Dnssec) {
     let code = match error {
         NetError::Timeout => codes::agent::DNS_TIMEOUT,
@@ -273,7 +273,7 @@ fn describe(error: &NetError) -> (TxtLookup, Dnssec) {
     (failed(code, &error.to_string()), Dnssec::Unchecked)
 }
 
-/// TLS with the bundled roots and the authorities of the settings, on the cryptography that the rest of the workspace uses.
+/// TLS with the bundled roots and the configured authorities, with the same crypto provider as the rest of the workspace.
 fn tls_config(authorities: &[CertificateDer<'static>]) -> Result<ClientConfig, SettingError> {
     let mut roots = RootCertStore::empty();
     roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());

@@ -1,4 +1,4 @@
-//! What one DNS message says about the TXT records of a name.
+//! Interprets one DNS message about the TXT records of a name.
 
 use hickory_proto::dnssec::Proof;
 use hickory_proto::op::{Message, ResponseCode};
@@ -8,15 +8,15 @@ use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 use super::Anchors;
 use crate::evidence::Dnssec;
 
-/// Most aliases (CNAME) that one name may lead through, over all messages.
+/// Maximum number of aliases (CNAME) of one name, over all messages.
 pub(super) use toolcrib_core::agent::txt::answers::MAX_ALIASES;
 
-/// What a message says.
+/// The contents of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// The records, each with its character-strings joined.
     Records(Vec<Vec<u8>>),
-    /// The name that was asked for is an alias of this one, of which the message has no TXT records.
+    /// The name is an alias of this one, whose TXT records are not in the message.
     Alias(Name),
     /// The name exists and has no TXT records.
     NoRecords,
@@ -24,16 +24,16 @@ pub(super) enum Reading {
     NotFound,
 }
 
-/// Why nothing is taken from a message.
+/// Why a message is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It breaks the rules of DNS.
+    /// It violates the DNS protocol.
     Malformed(&'static str),
-    /// Too many aliases.
+    /// It has too many aliases.
     Aliases,
 }
 
-/// Reads a message about `name`. `aliases` counts those that were followed before, and goes on counting.
+/// Interprets a message about `name`. `aliases` is the number of aliases followed before, and is increased.
 pub(super) fn read(message: &Message, name: &Name, aliases: &mut usize) -> Result<Reading, Fault> {
     if message.answers.iter().any(|record| record.dns_class != DNSClass::IN) {
         return Err(Fault::Malformed("a record has another class than IN"));
@@ -60,13 +60,13 @@ pub(super) fn read(message: &Message, name: &Name, aliases: &mut usize) -> Resul
         (false, false) => Err(Fault::Malformed("the name does not exist, and has records")),
         (true, true) if is_alias => Ok(Reading::Alias(last.clone())),
         (true, true) => Ok(Reading::NoRecords),
-        // The response code is about the last name; the one that was asked for exists.
+        // The response code is about the last name; the requested one exists.
         (true, false) if is_alias => Ok(Reading::NoRecords),
         (true, false) => Ok(Reading::NotFound),
     }
 }
 
-/// What DNSSEC says about a message about `name` that was validated. Records outside of all anchors are unchecked.
+/// The DNSSEC status of a validated message about `name`. Records outside of all anchors are unchecked.
 pub(super) fn proof(message: &Message, name: &Name, anchors: &Anchors) -> Dnssec {
     let mut last = name;
     let mut used: Vec<&Record> = Vec::new();
@@ -85,7 +85,7 @@ pub(super) fn proof(message: &Message, name: &Name, anchors: &Anchors) -> Dnssec
     weakest(states)
 }
 
-/// The weakest of several states: one bogus record spoils an answer, one that is unchecked leaves it unchecked.
+/// The weakest of several states: one bogus record makes the response bogus, and one unchecked record makes it unchecked.
 pub(super) fn weakest(states: impl IntoIterator<Item = Dnssec>) -> Dnssec {
     let rank = |state: &Dnssec| match state {
         Dnssec::Bogus => 0,
@@ -96,7 +96,7 @@ pub(super) fn weakest(states: impl IntoIterator<Item = Dnssec>) -> Dnssec {
     states.into_iter().min_by_key(rank).unwrap_or(Dnssec::Unchecked)
 }
 
-/// A negative answer is secure if a signed record proves it; the validator has refused those that lack a proof they need.
+/// A negative response is secure if a signed record proves it; the validator has rejected those without a required proof.
 fn negative(message: &Message, name: &Name, anchors: &Anchors) -> Dnssec {
     if !anchors.cover(name) {
         return Dnssec::Unchecked;
@@ -115,7 +115,7 @@ const fn state(proof: Proof) -> Dnssec {
     match proof {
         Proof::Secure => Dnssec::Secure,
         Proof::Insecure => Dnssec::Insecure,
-        // Below an anchor every record has to be proven one way or the other.
+        // Below an anchor every record must be proven secure or insecure.
         Proof::Bogus | Proof::Indeterminate => Dnssec::Bogus,
     }
 }

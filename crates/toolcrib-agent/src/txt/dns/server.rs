@@ -1,4 +1,4 @@
-//! Name servers as settings write them.
+//! Name servers in settings.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -6,13 +6,13 @@ use std::str::FromStr;
 
 use crate::txt::SettingError;
 
-/// Longest text of a server.
+/// Maximum length of a server's text.
 const MAX_SERVER_BYTES: usize = 512;
 
-/// A name server out of the settings.
+/// A configured name server.
 ///
-/// `udp://192.0.2.1:53` (TCP after a cut answer), `tcp://192.0.2.1`, `tls://dns.example@192.0.2.1:853`,
-/// `https://dns.example@192.0.2.1/dns-query`. Without `@` and an address, the operating system looks up the address of the host.
+/// `udp://192.0.2.1:53` (TCP after a truncated response), `tcp://192.0.2.1`, `tls://dns.example@192.0.2.1:853`,
+/// `https://dns.example@192.0.2.1/dns-query`. Without `@` and an address, the operating system resolves the host.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DnsServer {
     pub(super) transport: Transport,
@@ -20,23 +20,23 @@ pub struct DnsServer {
     pub(super) port: u16,
 }
 
-/// How a server is spoken to.
+/// The transport to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Udp,
     Tcp,
-    /// The name that the certificate must have.
+    /// The name in the certificate.
     Tls {
         name: String,
     },
-    /// The name that the certificate must have, and the path of the requests.
+    /// The name in the certificate, and the path of requests.
     Https {
         name: String,
         path: String,
     },
 }
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Host {
     Address(IpAddr),
@@ -44,12 +44,12 @@ pub(super) enum Host {
 }
 
 impl DnsServer {
-    /// A server that is asked over UDP, and over TCP when its answer was cut.
+    /// A server for UDP, and for TCP if a response is truncated.
     pub const fn udp(address: SocketAddr) -> Self {
         Self { transport: Transport::Udp, host: Host::Address(address.ip()), port: address.port() }
     }
 
-    /// A server that is asked over TCP.
+    /// A server for TCP.
     pub const fn tcp(address: SocketAddr) -> Self {
         Self { transport: Transport::Tcp, host: Host::Address(address.ip()), port: address.port() }
     }
@@ -107,7 +107,7 @@ impl FromStr for DnsServer {
     }
 }
 
-/// Host and port; `None` for a port that is no number or zero.
+/// Splits host and port; `None` for a port that is not a number or is zero.
 fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     // An IPv6 address without brackets has no port.
     if text.parse::<IpAddr>().is_ok() {
@@ -134,12 +134,12 @@ fn parse_host(text: &str) -> Option<Host> {
         (1..=63).contains(&label.len()) && label.bytes().all(inside) && !label.starts_with('-') && !label.ends_with('-')
     };
     let is_name = text.len() <= 253 && text.split('.').all(is_label);
-    // A name of digits and dots alone is an address with a mistake.
+    // A name that consists of digits and dots is an invalid address.
     let has_letter = text.bytes().any(|byte| byte.is_ascii_alphabetic());
     (is_name && has_letter).then(|| Host::Name(text.to_ascii_lowercase()))
 }
 
-/// Without the path: personal resolvers have a key there.
+/// Writes the server without its path: personal resolvers have a key there.
 impl fmt::Display for DnsServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, name, usual_port) = match &self.transport {

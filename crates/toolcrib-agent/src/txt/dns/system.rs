@@ -1,4 +1,4 @@
-//! The name servers of this machine.
+//! The operating system's name servers.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -7,16 +7,16 @@ use std::path::Path;
 
 use super::DnsServer;
 
-/// Where Unix systems list their name servers.
+/// The file with the name servers on Unix systems.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Most bytes of that file that are read. Real ones have a few hundred.
+/// Maximum number of bytes read from that file. Real ones have a few hundred.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// Most servers that are asked: what the C library takes.
+/// Maximum number of servers: the limit of the C library.
 const MAX_SERVERS: usize = 3;
 
-/// Reads the servers of the operating system. Without any, this machine itself is asked, as the C library does.
+/// Reads the servers of the operating system. Without any, localhost is used, as in the C library.
 pub(super) fn servers() -> Result<Vec<DnsServer>, String> {
     read(Path::new(RESOLV_CONF))
 }
@@ -36,7 +36,7 @@ fn parse(text: &str) -> Vec<DnsServer> {
         .lines()
         .filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
-            // Addresses with a zone (`fe80::1%eth0`) belong to an interface and are passed over.
+            // Addresses with a zone (`fe80::1%eth0`) belong to an interface and are skipped.
             (words.next()? == "nameserver").then(|| words.next()?.parse::<IpAddr>().ok()).flatten()
         })
         .take(MAX_SERVERS)

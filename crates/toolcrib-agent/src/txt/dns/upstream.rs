@@ -1,4 +1,4 @@
-//! Asking name servers: one query at a time, with every answer checked against its question.
+//! Queries name servers: one query at a time, with every response checked against its query.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -20,10 +20,10 @@ use tokio::sync::Mutex;
 
 use super::server::Transport;
 
-/// A connection to a server, which carries any number of queries.
+/// A connection to a server, for any number of queries.
 type Connection = DnsExchange<TokioRuntimeProvider>;
 
-/// The servers of one look-up, which are asked in their order. Cheap to clone.
+/// The servers of one lookup, in order. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Upstream {
     inner: Arc<Inner>,
@@ -34,14 +34,14 @@ struct Inner {
     tls: Arc<ClientConfig>,
     timeout: Duration,
     attempts: usize,
-    /// Owns the tasks behind the connections: they end with the look-up.
+    /// Owns the tasks of the connections: they end with the lookup.
     provider: TokioRuntimeProvider,
 }
 
 struct Server {
     transport: Transport,
     address: SocketAddr,
-    /// Validation asks several questions: a connection is kept for them.
+    /// Validation makes several queries: the connection is kept for them.
     connection: Mutex<Option<Connection>>,
 }
 
@@ -58,7 +58,7 @@ impl Upstream {
         Self { inner: Arc::new(Inner { servers, tls, timeout, attempts, provider }) }
     }
 
-    /// The first usable answer of any server. What counts as one: the right question, and a response code that is about the name.
+    /// The first usable response of any server. A response is usable if it has the right question and a response code about the name.
     async fn ask(&self, request: DnsRequest) -> Result<DnsResponse, NetError> {
         let mut reason = None;
         for _ in 0..self.inner.attempts.max(1) {
@@ -70,7 +70,7 @@ impl Upstream {
                     },
                     Err(error) => error,
                 };
-                // An answer says more than silence, and the first one is that of the preferred server.
+                // An error response says more than none, and the first one is from the preferred server.
                 let is_better = match &reason {
                     None | Some(NetError::Timeout | NetError::Io(_)) => true,
                     Some(_) => false,
@@ -94,7 +94,7 @@ impl Inner {
             .with_max_retries(1)
             .exchange();
         match exchange.send(request.clone()).first_answer().await {
-            // The sender of a forged datagram does not know how the letters of the name were written; TCP cannot be forged that way.
+            // The sender of a forged datagram does not know the case of the letters in the name; TCP cannot be forged that way.
             Err(NetError::QueryCaseMismatch) => self.ask_stream(server, &Transport::Tcp, request).await,
             Ok(response) if response.metadata.truncation => self.ask_stream(server, &Transport::Tcp, request).await,
             other => other,
@@ -139,7 +139,7 @@ impl Inner {
     }
 }
 
-/// Whether a response answers the request and is about the name, not about the server.
+/// Whether a response has the right question and is about the name, not about the server.
 fn usable(request: &DnsRequest, response: &DnsResponse) -> Result<(), NetError> {
     if response.metadata.truncation {
         return Err(NetError::Truncated);
@@ -149,7 +149,7 @@ fn usable(request: &DnsRequest, response: &DnsResponse) -> Result<(), NetError> 
     }
     match response.metadata.response_code {
         ResponseCode::NoError | ResponseCode::NXDomain => {}
-        // Servers leave out the question of a request that they could not read.
+        // Servers leave out the question of a request that they could not parse.
         code => return Err(DnsError::ResponseCode(code).into()),
     }
     if request.queries != response.queries {

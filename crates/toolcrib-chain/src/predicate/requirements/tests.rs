@@ -83,7 +83,7 @@ fn lies_about_lengths_and_offsets_are_malformed_or_over_the_limit() {
     check(&[word(64), word(0), word(1), word(32), kind(0), huge, word(96), word(0)], Fault::Malformed);
     // A label that is not UTF-8.
     check(&[word(64), word(0), word(1), word(32), kind(0), word(96), word(96), word(2), huge], Fault::Malformed);
-    // Offsets may point at the same bytes; that costs no more than an honest answer of the largest size.
+    // Offsets may point to the same bytes; that costs no more than the largest honest answer.
     let shared =
         [&[word(64), word(0), word(2), word(64), word(64)][..], &[kind(0), word(96), word(96), word(1), [b'x'; 32]]].concat();
     assert_eq!(decode(&shared.concat()).map(|(_, entries)| entries.len()), Ok(2));
@@ -121,7 +121,7 @@ fn known_kinds_are_decoded_to_the_last_byte() {
     check("accessProof()", &a.abi_encode(), &Meaning::AccessProof { verifier: a });
     check("merkleAllowlist()", &key.abi_encode(), &Meaning::Merkle { root: key });
     check("denyAll()", &[], &Meaning::DenyAll);
-    // Every kind of the table is decoded; none falls through.
+    // Every kind of the table is decoded.
     for kind in RequirementKind::ALL {
         assert_ne!(Meaning::of(kind.id(), &[0xee; 7]), Meaning::Unknown, "{kind:?}");
     }
@@ -158,7 +158,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_panic_or_grow(mut bytes in proptest::collection::vec(any::<u8>(), 0..600), small in proptest::collection::vec((0_usize..18, 0_u8..=255), 0..18)) {
-        // Words that look like small offsets and lengths get further than random ones.
+        // Words like small offsets and lengths get further than random ones.
         for (at, value) in small {
             if let Some(word) = bytes.get_mut(at * 32..at * 32 + 32) {
                 word.fill(0);
