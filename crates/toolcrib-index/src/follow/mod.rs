@@ -1,14 +1,14 @@
-//! Following a registry: backfill, live head, reorganisations, one process at a time.
+//! Follows a registry: backfill, chain head, reorganisations; one process at a time.
 //!
-//! A [`Follower`] reads a chain by explicit block numbers below a head that it has seen, and writes in two stages: `execute` takes events in,
-//! `unwind` takes them back. Each is one transaction with everything that depends on it, so a crash at any moment leaves an index that is
-//! right for its checkpoint. Old blocks are read in large ranges, several at a time; near the head every header is read, and its parent, its
-//! hash in the logs and its bloom must fit. How a registry's rows follow from its events is in `fold`.
+//! A [`Follower`] reads a chain by explicit block numbers below a head that it has seen, and writes in two stages: `execute` applies
+//! events, `unwind` rolls them back. Each is one transaction with everything that depends on it, so a crash at any moment leaves an index
+//! that is correct for its checkpoint. Old blocks are read in large ranges, several at a time; near the head every header is read, and its
+//! parent hash, the block hash of its logs and its bloom filter must match. `fold` derives a registry's rows from its events.
 //!
-//! Nodes leave logs out. `completeness` says how that shows, `reread` asks again, `audit` decides what follows from it, `compare` compares rows with
-//! the registry's state, and `repair` adds what was missing below the checkpoint.
+//! Nodes omit logs. `completeness` detects that, `reread` asks again, `audit` decides what to do, `compare` compares rows with the
+//! registry's state, and `repair` adds logs missing below the checkpoint.
 //!
-//! Nothing here fetches a manifest or judges a tool: changed tools go into the feed, and looks follow from it.
+//! Nothing here fetches a manifest or verifies a tool: changed tools go into the feed, which enqueues verifications.
 
 use std::collections::{HashSet, VecDeque};
 use std::future::Future;
@@ -59,112 +59,114 @@ use source::{Fetched, Source, merge};
 use state::{Marks, State};
 use unwind::{Ancestor, unwind};
 
-/// Blocks behind the head whose headers are all read. Deeper reorganisations are found by the hashes of ranges and events.
+/// The number of blocks behind the head whose headers are all read. Deeper reorganisations are detected by the hashes of ranges and
+/// events.
 const WINDOW: u64 = 128;
 
-/// Blocks that are taken in at once near the head.
+/// The maximum number of blocks applied at once near the head.
 const LIVE_BLOCKS: u64 = 64;
 
-/// Blocks below the checkpoint whose logs are asked for again with every new block: nodes are known to give them late.
+/// The number of blocks below the checkpoint whose logs are read again with every new block: nodes may return them late.
 const REREAD: u64 = 8;
 
-/// Pages that are read ahead of the one that is being written. One being decoded and one on the wire keep a writer busy.
+/// Pages that are read ahead of the one being written. One that is decoded and one in transfer keep a writer busy.
 const PAGES_AHEAD: usize = 3;
 
-/// Blocks after which the code of the registry is looked at again.
+/// The number of blocks after which the registry's code is checked again.
 const CODE_EVERY: i64 = 1_000;
 
-/// Steps after which it is said again that a node is behind: ten minutes on public chains.
+/// The number of steps after which it is logged again that a node is behind: ten minutes on public chains.
 const SAY_BEHIND: u64 = 300;
 
-/// Time between two notes of the newest block's time. Listings live for minutes at least.
+/// The time between two records of the chain head's time. Listings are valid for minutes at least.
 const NOTE_EVERY: Duration = Duration::from_secs(30);
 
 /// The longest pause after errors.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How often a transaction that others got in the way of is tried.
+/// How often a transaction is tried that conflicts with others.
 const ATTEMPTS: u32 = 5;
 
-/// How a follower is doing. For metrics.
+/// The progress of a follower, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Whether this follower is the one that writes.
+    /// Whether this follower holds the lease.
     pub leads: bool,
-    /// The last block whose events are in the index.
+    /// The last indexed block.
     pub checkpoint: i64,
-    /// The newest block.
+    /// The chain head.
     pub head: u64,
-    /// The last block that is never taken back.
+    /// The last finalized block, which is never rolled back.
     pub finalized: i64,
-    /// Events that were taken in.
+    /// Events that were applied.
     pub events: u64,
-    /// Ranges that were taken in.
+    /// Ranges that were applied.
     pub ranges: u64,
     /// Reorganisations.
     pub reorganisations: u64,
-    /// Ranges that a node found too large.
+    /// Ranges that a node rejected as too large.
     pub refusals: u64,
-    /// Logs that nodes sent without being asked.
+    /// Logs that nodes sent without a request for them.
     pub strays: u64,
-    /// Logs that bear the name of an event and do not fit it.
+    /// Logs with the topic of an event and invalid data.
     pub malformed: u64,
-    /// Logs that a node left out of an answer and that another answer had.
+    /// Logs that a node omitted from one response and that another response had.
     pub missed: u64,
-    /// Logs that came twice or out of order.
+    /// Logs that were repeated or out of order.
     pub repeats: u64,
-    /// Whether logs are missing that no node gives.
+    /// Whether logs are missing that no node returns.
     pub incomplete: bool,
-    /// Blocks whose headers promised events that no node gave and no node could rule out.
+    /// Blocks whose headers match events that no node returned and no node could rule out.
     pub doubtful: u64,
     /// Tools that were compared with the registry's state.
     pub audited: u64,
-    /// Tools that are not what the registry says.
+    /// Tools that differ from the registry.
     pub wrong_tools: u64,
-    /// The block before which a rescan is done.
+    /// The block before which a rescan is finished.
     pub rescanned: u64,
-    /// How often the head was below the checkpoint: the node was behind.
+    /// How often the head was below the checkpoint because the node was behind.
     pub behind: u64,
-    /// Errors that were waited out.
+    /// Temporary errors.
     pub errors: u64,
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// Another follows this registry.
+    /// Another process has the lease.
     Waiting,
-    /// There is nothing new, and what is there is still true.
+    /// There is nothing new, and the indexed blocks are still on the chain.
     Idle,
-    /// Events were taken in, or it was found that there are none.
+    /// A range was applied, with or without events.
     Advanced,
-    /// Events were taken back.
+    /// Events were rolled back.
     Unwound,
 }
 
-/// Follows one registry. Any number of them, in any number of processes, may follow the same one: one leads, the others wait.
+/// Follows one registry. Any number of followers, in any number of processes, may follow the same one: one holds the lease, the others are
+/// on standby.
 pub struct Follower {
     index: Index,
     source: Source,
     options: FollowOptions,
     registry: Option<RegistryId>,
     lease: Option<Lease>,
-    /// `None` when the database must be asked again.
+    /// `None` when it must be read from the database again.
     state: Option<State>,
     pace: Pace,
     /// When the lease was last renewed by a transaction.
     renewed: Instant,
-    /// When it was made.
+    /// When it was created.
     since: Instant,
-    /// Whether the indexes that readers need are there.
+    /// Whether the indexes that readers need exist.
     is_prepared: bool,
-    /// The checkpoint at which the registry's code was last looked at.
+    /// The checkpoint at which the registry's code was last checked.
     code_at: Option<i64>,
     marks: Option<Marks>,
     audit: Audit,
-    /// When the time of the newest block was last noted.
+    /// When the time of the chain head was last recorded.
     noted: Option<Instant>,
     progress: watch::Sender<Progress>,
 }
@@ -176,7 +178,7 @@ impl std::fmt::Debug for Follower {
 }
 
 impl Follower {
-    /// A follower of the registry at an address. Nothing happens until it is told to run.
+    /// Creates a follower of the registry at an address. It does nothing until it runs.
     pub fn new(index: Index, chain: Chain, registry: Address, options: FollowOptions) -> Self {
         let pace = Pace::new(options.first_range, options.largest_range);
         let audit = Audit::new(&options);
@@ -199,12 +201,12 @@ impl Follower {
         }
     }
 
-    /// How it is doing.
+    /// Returns its progress.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
     }
 
-    /// Follows until `shutdown`, and gives the lease back. Ends with an error when something is wrong that does not pass.
+    /// Follows until `shutdown`, and releases the lease. Returns on a permanent error.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let result = {
             let following = pin!(self.follow());
@@ -223,7 +225,7 @@ impl Follower {
     async fn follow(&mut self) -> Result<(), Error> {
         let mut pause = self.options.poll;
         loop {
-            // Boxed: with what is nested in it, an optimising compiler finds its layout too deep.
+            // Boxed: otherwise an optimising compiler rejects the layout of the nested futures as too deep.
             match Box::pin(self.step()).await {
                 Ok(Step::Advanced | Step::Unwound) => pause = self.options.poll,
                 Ok(Step::Idle | Step::Waiting) => {
@@ -242,7 +244,7 @@ impl Follower {
         }
     }
 
-    /// Follows until the events of block `block` are in the index and true. For tests and measurements; passing errors are waited out.
+    /// Follows until block `block` is indexed and still on the chain. For tests and benchmarks; temporary errors are retried.
     pub async fn catch_up_to(&mut self, block: u64) -> Result<(), Error> {
         loop {
             match Box::pin(self.step_to(block)).await {
@@ -258,7 +260,7 @@ impl Follower {
         }
     }
 
-    /// One look at the chain, and everything that follows from it.
+    /// Checks the chain once, and does everything that follows from it.
     pub async fn step(&mut self) -> Result<Step, Error> {
         self.step_to(u64::MAX).await
     }
@@ -270,7 +272,7 @@ impl Follower {
         let Some(lease) = self.lease.clone() else { return Ok(Step::Waiting) };
         let database = self.index.database().clone();
         let third = Duration::from_secs(u64::try_from(self.options.lease_seconds).unwrap_or_default()) / 3;
-        // Nodes may take longer to answer than others believe in us without a word.
+        // A node may take longer to respond than the lease lasts without a renewal.
         let renewing = async {
             loop {
                 tokio::time::sleep(third).await;
@@ -295,7 +297,7 @@ impl Follower {
             result => result,
         };
         if let Err(error) = &result {
-            // Whether the last transaction took effect may not be known; the database knows.
+            // It may be unknown whether the last transaction was committed; the database knows.
             self.state = None;
             if matches!(error, Error::LeaseLost) {
                 self.lease = None;
@@ -305,7 +307,7 @@ impl Follower {
         result
     }
 
-    /// Takes the lease, unless it is held already.
+    /// Acquires the lease, unless this follower holds it already.
     async fn lead(&mut self) -> Result<bool, Error> {
         let registry = self.registry_id().await?;
         if self.lease.is_none() {
@@ -352,7 +354,7 @@ impl Follower {
                 if ancestor.number < state.checkpoint {
                     return self.take_back(ancestor).await;
                 }
-                // The hash was not known, and what is stored below is true.
+                // The hash was not known, and the blocks stored below are on the chain.
                 self.state.as_mut().ok_or(Error::LeaseLost)?.checkpoint_hash = ancestor.hash;
             }
         }
@@ -368,7 +370,7 @@ impl Follower {
             _ => {
                 self.prepare_reading().await?;
                 let step = self.live(end, marks).await?;
-                // On chains that are never still this is the only time for it.
+                // On chains that produce blocks without pause this is the only time for it.
                 if step == Step::Advanced && self.state()?.next() > end {
                     self.look_back().await?;
                 }
@@ -378,7 +380,7 @@ impl Follower {
         Ok(Step::Advanced)
     }
 
-    /// What the chain says about itself, asked for once for each head.
+    /// Returns head and last final block of the chain, read once for each head.
     async fn look(&mut self, head: &Header) -> Result<Marks, Error> {
         if let Some(marks) = self.marks.filter(|marks| marks.head == head.number) {
             return Ok(marks);
@@ -396,7 +398,7 @@ impl Follower {
         Ok(marks)
     }
 
-    /// Notes the time of the newest block now and then: mass expiry of listings needs its agreement.
+    /// Records the time of the chain head now and then: mass expiry of listings requires it.
     async fn note_time(&mut self, head: &Header) -> Result<(), Error> {
         if self.noted.is_some_and(|at| at.elapsed() < NOTE_EVERY) {
             return Ok(());
@@ -407,7 +409,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Reads large ranges up to `end`, several ahead of the one that is being written.
+    /// Reads large ranges up to `end`, several ahead of the one being written.
     async fn backfill(&mut self, end: u64, marks: Marks) -> Result<(), Error> {
         let mut queue: VecDeque<Slot> = VecDeque::from([Slot::Planned { from: self.state()?.next(), to: end }]);
         while !queue.is_empty() {
@@ -459,7 +461,7 @@ impl Follower {
         Ok(Task { to, handle })
     }
 
-    /// Makes a page ready to be taken in: upgrades of predicates that became known meanwhile, times, and the hashes to remember.
+    /// Prepares a page to be applied: upgrades of predicates that became known meanwhile, times, and the hashes to keep.
     async fn assemble(&mut self, fetched: Fetched, marks: Marks) -> Result<Batch, Error> {
         let Fetched { from, to, mut page, asked, last, first, refusals, findings } = fetched;
         self.take_note(findings, Where::Past).await?;
@@ -472,7 +474,7 @@ impl Follower {
         }
         let mut known = state.predicates.clone();
         known.learn(&page.logs);
-        // Pages before this one may have named some since it was asked for.
+        // Earlier pages may have named predicates since this one was requested.
         let unasked: Vec<Address> = known.all().iter().filter(|predicate| !asked.has(predicate)).copied().collect();
         if !unasked.is_empty() {
             let more = self.source.upgrades(from, to, &unasked).await?;
@@ -499,7 +501,7 @@ impl Follower {
         Ok(Batch { to, hash: last.hash, logs: page.logs, blocks, marks })
     }
 
-    /// Takes in the next blocks near the head: with every header, whose parent must be the one before.
+    /// Applies the next blocks near the head, with every header; each header's parent must be the one before.
     async fn live(&mut self, end: u64, marks: Marks) -> Result<Step, Error> {
         let state = self.state()?.clone();
         let from = state.next();
@@ -516,7 +518,7 @@ impl Follower {
         let predicates = state.predicates.all();
         let (to, mut page, refusals) = self.source.logs(again, to, predicates).await?;
         if to < from {
-            // The blocks that are known already were too much together. Without them, then.
+            // The range including earlier blocks was too large. Retry without them.
             return self.live_alone(from, marks).await;
         }
         headers.truncate((to - from + 1) as usize);
@@ -524,13 +526,13 @@ impl Follower {
         self.take_note(findings, Where::Tip).await?;
         let old = page.logs.partition_point(|log| log.block < from);
         let mut fresh = LogPage { logs: page.logs.split_off(old), ..LogPage::default() };
-        // Logs of another fork would look like logs that are missing.
+        // Logs of another fork would look like missing logs.
         check_hashes(&headers, &fresh.logs)?;
         let Some(last) = headers.last() else { return Err(Error::Inconsistent { what: "the RPC node returned no block" }) };
         self.check_numbers(from, to, &mut fresh).await?;
         self.check_count(from, to, last.hash, &mut fresh).await?;
         page.logs.append(&mut fresh.logs);
-        // What was missing below may have been added, and may have named predicates.
+        // Missing logs below may have been added, and may have named predicates.
         let mut known = self.state()?.predicates.clone();
         known.learn(&page.logs);
         let unasked: Vec<Address> = known.all().iter().filter(|predicate| !state.predicates.has(predicate)).copied().collect();
@@ -544,7 +546,7 @@ impl Follower {
         let (old, mut new): (Vec<ChainLog>, Vec<ChainLog>) = page.logs.into_iter().partition(|log| log.block < from);
         check_hashes(&headers, &new)?;
         let compared = self.compare_again(again, from, &old).await?;
-        // What is stored was on a chain that these blocks continue, if they still are the chain.
+        // The stored blocks were on a chain that these blocks continue, if these are still on the chain.
         if compared.withheld > 0 && self.source.block(last.number).await?.hash == last.hash {
             self.caught(compared.withheld, Where::Tip).await?;
         }
@@ -567,7 +569,7 @@ impl Follower {
         Ok(Step::Advanced)
     }
 
-    /// One block near the head, without looking back.
+    /// Applies one block near the head, without reading earlier blocks again.
     async fn live_alone(&mut self, block: u64, marks: Marks) -> Result<Step, Error> {
         let care = Care { headers: 1, ..Care::default() };
         let fetched = self.source.fetch(block, block, self.state()?.predicates.clone(), -1, care).await?;
@@ -576,7 +578,7 @@ impl Follower {
         Ok(Step::Advanced)
     }
 
-    /// Compares the logs of blocks below the checkpoint, from `from` to the one before `end`, with those that are in the index. Another process
+    /// Compares the logs of blocks below the checkpoint, from `from` to the one before `end`, with those in the index. Another process
     /// that has the lease meanwhile may have written blocks from `end` on.
     async fn compare_again(&mut self, from: u64, end: u64, old: &[ChainLog]) -> Result<Compared, Error> {
         const STORED: &str =
@@ -609,7 +611,7 @@ impl Follower {
         Ok(compared)
     }
 
-    /// The head is below the checkpoint: the node is behind, or the chain was taken back.
+    /// Handles a head below the checkpoint: the node is behind, or the chain was rewound.
     async fn shorter(&mut self, head: &Header) -> Result<Step, Error> {
         let number = signed(head.number)?;
         let ancestor = self.ancestor(number).await?;
@@ -631,7 +633,7 @@ impl Follower {
         Ok(Step::Idle)
     }
 
-    /// Blocks whose hashes are kept, up to a number, in order.
+    /// Returns the blocks with stored hashes up to a number, in order.
     async fn candidates(&mut self, up_to: i64) -> Result<Vec<(i64, B256)>, Error> {
         const WINDOW: &str = "SELECT number, hash FROM index_block WHERE registry = $1 AND number <= $2 ORDER BY number";
         let values = [Value::Integer(self.registry_id().await?.0), Value::Integer(up_to)];
@@ -650,10 +652,10 @@ impl Follower {
         Ok(candidates)
     }
 
-    /// The last block that is kept and still part of the chain.
+    /// Returns the last stored block that is still on the chain.
     async fn ancestor(&mut self, up_to: i64) -> Result<Ancestor, Error> {
         let candidates = self.candidates(up_to).await?;
-        // If a block is true, so is everything below it.
+        // If a block is on the chain, so are all below it.
         let (mut low, mut high) = (0, candidates.len());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -668,7 +670,7 @@ impl Follower {
             let (number, hash) = candidates[low - 1];
             return Ok(Ancestor { number, hash: Some(hash) });
         }
-        // Beyond the window events remember their blocks. Each step back is twice the one before.
+        // Below the window events have the hashes of their blocks. Each step back is twice the one before.
         const EVENT: &str = "SELECT block_number, block_hash FROM index_event WHERE registry = $1 AND block_number <= $2
             ORDER BY block_number DESC, log_index DESC LIMIT 1";
         let mut below = candidates.first().map_or(up_to, |(number, _)| number - 1);
@@ -693,7 +695,7 @@ impl Follower {
         Ok(self.source.block(number).await?.hash == hash)
     }
 
-    /// Takes back everything after a block.
+    /// Rolls back everything after a block.
     async fn take_back(&mut self, ancestor: Ancestor) -> Result<Step, Error> {
         let registry = self.registry_id().await?;
         tracing::warn!(registry = registry.0, from = self.state()?.checkpoint, to = ancestor.number, "chain reorg, rolling back");
@@ -722,7 +724,7 @@ impl Follower {
         Ok(transaction)
     }
 
-    /// Takes a batch in.
+    /// Applies and commits a batch.
     async fn commit(&mut self, batch: Batch) -> Result<(), Error> {
         let mut attempt = 0;
         let executed = loop {
@@ -760,7 +762,7 @@ impl Follower {
         Ok(executed)
     }
 
-    /// Keeps what the chain says about itself, and the lease, when there is nothing else to write.
+    /// Stores head and last final block, and renews the lease, when there is nothing else to write.
     async fn mark(&mut self, marks: Marks) -> Result<(), Error> {
         const MARK: &str = "UPDATE index_registry SET head = $2, finalized = $3 WHERE id = $1";
         let registry = self.registry.ok_or(Error::LeaseLost)?;
@@ -779,7 +781,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Compares the registry's code with what it was.
+    /// Compares the registry's code with the stored hash.
     async fn look_at_code(&mut self, checkpoint: i64) -> Result<(), Error> {
         const CODE: &str = "SELECT code_hash FROM index_registry WHERE id = $1";
         const FIRST: &str = "UPDATE index_registry SET code_hash = $2 WHERE id = $1 AND code_hash IS NULL";
@@ -813,12 +815,12 @@ impl Follower {
     }
 
     fn state(&self) -> Result<&State, Error> {
-        // Every path loads it first; a follower that has none does not lead.
+        // Every path loads it first; a follower without it does not hold the lease.
         self.state.as_ref().ok_or(Error::LeaseLost)
     }
 }
 
-/// Checks that logs are of the blocks whose headers were read, which are consecutive.
+/// Checks that logs belong to the blocks whose headers were read, which are consecutive.
 fn check_hashes(headers: &[Header], logs: &[ChainLog]) -> Result<(), Error> {
     let first = headers.first().map_or(0, |header| header.number);
     let is_of = |log: &ChainLog| {
@@ -831,14 +833,14 @@ fn check_hashes(headers: &[Header], logs: &[ChainLog]) -> Result<(), Error> {
     Err(Error::Inconsistent { what: "a log belongs to another block than the header" })
 }
 
-/// How logs of blocks below the checkpoint differ from those that are in the index.
+/// How logs of blocks below the checkpoint differ from those in the index.
 #[derive(Debug, Default)]
 struct Compared {
     /// The first block with a log that is not in the index.
     first_late: Option<u64>,
-    /// How many such logs there are.
+    /// The number of such logs.
     late: u64,
-    /// Logs that are in the index and did not come back.
+    /// Logs that are in the index and were not returned this time.
     withheld: u64,
 }
 
@@ -848,7 +850,7 @@ enum Slot {
     Running(Task),
 }
 
-/// A range that is being read. Dropped, it is given up.
+/// A range that is being read. Dropping it aborts the task.
 struct Task {
     to: u64,
     handle: JoinHandle<Result<Fetched, Error>>,
