@@ -191,7 +191,8 @@ impl Follower {
         }
     }
 
-    /// Whether blocks below are worth being read again for this id: they can be many, and an answer that was wrong a moment ago still is.
+    /// Whether to read blocks below again for this id: they can be many, and a response that was wrong a moment ago is probably still
+    /// wrong.
     fn may_reread(&mut self, id: U256) -> bool {
         let is_early = |(last, at): &(U256, Instant)| *last == id && at.elapsed() < self.options.rescan_pause;
         if self.audit.reread.as_ref().is_some_and(is_early) {
