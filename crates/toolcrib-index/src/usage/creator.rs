@@ -10,7 +10,8 @@ use super::count::Call;
 use crate::Error;
 use crate::model::ToolKey;
 
-/// Most other tools that the feed names at a doubling. The tools of larger creators get the new number when they change.
+/// The maximum number of other tools that one doubling announces in the feed. The tools of larger creators get the new number when they
+/// change.
 const MAX_ANNOUNCED: i64 = 10_000;
 
 /// The payer may be the recipient of another tool of the creator: such a payment does not count.
@@ -26,12 +27,12 @@ const OTHERS: &str = "SELECT o.registry, o.tool FROM index_tool t JOIN index_too
     WHERE t.registry = $1 AND t.tool = $2 AND o.listed = $3 AND NOT (o.registry = $1 AND o.tool = $2)
     ORDER BY o.registry, o.tool LIMIT $4";
 
-/// How often a number was doubled since one: 0 for 0, 1 for 1, 2 from 2 on, 3 from 4 on.
+/// Returns how often the count has doubled since one: 0 for 0, 1 for 1, 2 from 2 on, 3 from 4 on.
 pub(crate) const fn doublings(count: u64) -> u32 {
     u64::BITS - count.leading_zeros()
 }
 
-/// Counts the payer of a call for the creator of its tool. Gives the other tools that this makes worth more.
+/// Counts the payer of a call for the creator of its tool. Returns the other tools whose creator signal rises.
 pub(super) async fn count(transaction: &mut Transaction, call: &Call) -> Result<Vec<ToolKey>, Error> {
     let tool = call.key.id_bytes();
     let (registry, tool) = (Value::Integer(call.key.registry.0), Value::Bytes(&tool));
