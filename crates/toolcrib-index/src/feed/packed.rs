@@ -1,4 +1,4 @@
-//! The packed form of changes: they are written and read together, so many changes share a row.
+//! The packed form of changes: they are written and read together, and many of them share a row.
 
 use alloy_primitives::U256;
 

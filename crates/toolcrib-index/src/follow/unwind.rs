@@ -1,5 +1,5 @@
 //! The stage that rolls events back after a reorganisation: orphaned events are deleted, and their tools are folded again from the
-//! remaining events. Deep reorganisations are rolled back in steps, each of which leaves the index as it was at an earlier block.
+//! remaining events. Deep reorganisations are rolled back in steps; each step leaves the index as it was at an earlier block.
 
 use alloy_primitives::{Address, B256};
 use toolcrib_core::clock::UnixTime;

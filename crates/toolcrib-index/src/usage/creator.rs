@@ -1,8 +1,8 @@
-//! Accounts that paid any tool of a creator: what search knows of a creator's other work.
+//! Accounts that paid any tool of a creator: the creator signal of search ranking.
 //!
-//! Registrations and updates cost a creator nothing but gas, so that only payments count: each account once for all tools of a creator,
-//! and never the creator or a recipient of one of those tools. Search reads the number with each tool. So that a payment does not index
-//! thousands of tools again, it counts by doublings, and the other tools are announced when one is reached.
+//! Registrations and updates cost a creator nothing but gas, so only payments count: each account once for all tools of a creator, and
+//! never the creator or a recipient of one of those tools. Search reads the number with each tool. So that a payment does not reindex
+//! thousands of tools, the number counts in doublings, and the feed announces the other tools when one is reached.
 
 use toolcrib_store::database::{Transaction, Value};
 

@@ -18,7 +18,7 @@ use crate::{Error, Index};
 /// Concurrent downloads of files.
 const FILES_AT_ONCE: usize = 8;
 
-/// The timeout of a download. Building from the database takes minutes for a million tools, so a slower download is no gain.
+/// The timeout of a download. Building from the database takes minutes for a million tools, so a slower download saves nothing.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// The timeout for the manifest: the process cannot serve requests meanwhile.
