@@ -1,4 +1,4 @@
-//! Answers, and the one shape of those that refuse.
+//! Responses, and the common body of error responses.
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -12,32 +12,32 @@ use toolcrib_core::text::escape_for_display;
 
 use crate::inert;
 
-/// Longest piece of a request that an answer repeats, in characters.
+/// The maximum length of a piece of a request that a response repeats, in characters.
 const MAX_ECHO_CHARS: usize = 80;
 
-/// When to try again after an object could not be read: a new verification of its tool takes seconds.
+/// `Retry-After` in seconds when an object could not be read: a new verification of its tool takes seconds.
 const OBJECT_RETRY_SECONDS: u64 = 30;
 
-/// When to try again while the disk takes no writes: an operator has to make room first.
+/// `Retry-After` in seconds while the disk is full: an operator has to free space first.
 const DISK_RETRY_SECONDS: u64 = 30;
 
-/// Most details of one refusal: a caller mends a few at a time.
+/// The maximum number of details in one error response: a caller fixes a few at a time.
 const MAX_DETAILS: usize = 20;
 
-/// Seconds after which a search that is not ready is asked again. Words of a few thousand tools take one second, those of a million a
-/// minute; clients that wait longer than needed would see an outage that is over.
+/// `Retry-After` in seconds while search is not ready. Indexing a few thousand tools takes one second, a million a minute; clients that
+/// wait longer than needed would see an outage that is over.
 const NOT_READY_SECONDS: u64 = 5;
 
-/// Why a request is not served.
+/// Why a request is rejected.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) details: Vec<Detail>,
     /// Seconds for `Retry-After`.
     pub(crate) retry_after: Option<u64>,
-    /// From which change the feed goes on, for readers that have to begin again.
+    /// The change at which the feed continues, for readers that have to start again.
     pub(crate) cursor: Option<i64>,
-    /// What went wrong behind it, if it is no fault of the request.
+    /// The underlying error, if the request is not at fault.
     pub(crate) cause: Option<Code>,
 }
 
@@ -76,7 +76,7 @@ impl Refusal {
         Self { status, details: vec![detail(code, None, code.title().to_owned())], retry_after: None, cursor: None, cause: None }
     }
 
-    /// A parameter that cannot be read.
+    /// An invalid parameter.
     pub(crate) fn parameter(name: &str, message: impl Into<String>) -> Self {
         let message = format!("{name}: {}", message.into());
         let detail = detail(codes::directory::PARAMETER, Some(name.to_owned()), message);
@@ -101,13 +101,13 @@ impl Refusal {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::directory::BUSY).retry_after(2)
     }
 
-    /// A cursor of the feed after which nothing can be told; `last` is the number of the last change. The reader has to begin again.
+    /// A cursor of the feed that is not valid any more or not yet; `last` is the number of the last change. The reader has to start again.
     pub(crate) fn reset(code: Code, last: i64) -> Self {
         let detail = detail(code, Some("cursor".to_owned()), code.title().to_owned());
         Self { status: StatusCode::GONE, details: vec![detail], retry_after: None, cursor: Some(last), cause: None }
     }
 
-    /// What was found in a body.
+    /// The findings in a body.
     pub(crate) fn findings(findings: &[Finding]) -> Self {
         let details = findings.iter().take(MAX_DETAILS).map(|finding| {
             let message = if finding.message.is_empty() { finding.code.title().to_owned() } else { echo(&finding.message) };
@@ -139,7 +139,7 @@ fn detail(code: Code, parameter: Option<String>, message: String) -> Detail {
     Detail { code: code.id(), parameter, message, hint: code.info().hint }
 }
 
-/// A piece of a request, short and inert, to be repeated.
+/// Returns a piece of a request, truncated and escaped, to be repeated in a response.
 pub(crate) fn echo(text: &str) -> String {
     let short: String = text.chars().take(MAX_ECHO_CHARS).collect();
     escape_for_display(&short)
@@ -163,15 +163,15 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The code of an answer that refuses, for logs and counts.
+/// The code of an error response, for logs and metrics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ErrorCode(pub(crate) &'static str);
 
-/// What went wrong behind an answer that refuses.
+/// The underlying error of an error response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cause(pub(crate) Code);
 
-/// What the index could not tell is never the caller's fault, but for a cursor. Its text stays here.
+/// Errors of the index are never the caller's fault, except for a cursor. Their text is not sent.
 impl From<toolcrib_index::Error> for Refusal {
     fn from(error: toolcrib_index::Error) -> Self {
         match &error {
@@ -179,7 +179,7 @@ impl From<toolcrib_index::Error> for Refusal {
             toolcrib_index::Error::NotReady => {
                 return Self::new(StatusCode::SERVICE_UNAVAILABLE, codes::index::NOT_READY).retry_after(NOT_READY_SECONDS);
             }
-            // What is lost was asked for again. The text has a key of the store, which callers must not see.
+            // A verification of the lost object was enqueued. The text has a key of the store, which callers must not see.
             toolcrib_index::Error::Objects(error) => {
                 tracing::warn!(code = %error.code(), error = %escape_for_display(&error.to_string()), "an object could not be read");
                 return Self::new(StatusCode::SERVICE_UNAVAILABLE, error.code()).retry_after(OBJECT_RETRY_SECONDS);
@@ -211,15 +211,15 @@ impl From<toolcrib_store::Error> for Refusal {
     }
 }
 
-/// What handlers give.
+/// The result of a handler.
 pub(crate) type Answer = Result<Response, Refusal>;
 
-/// An answer in JSON.
+/// Creates a JSON response.
 pub(crate) fn json<T: Serialize + ?Sized>(status: StatusCode, value: &T) -> Response {
     body(status, "application/json", inert::to_vec(value))
 }
 
-/// An answer with a body.
+/// Creates a response with a body.
 pub(crate) fn body(status: StatusCode, kind: &'static str, bytes: impl Into<Body>) -> Response {
     let mut response = HttpResponse::new(bytes.into());
     *response.status_mut() = status;
@@ -227,7 +227,7 @@ pub(crate) fn body(status: StatusCode, kind: &'static str, bytes: impl Into<Body
     response
 }
 
-/// Says for how many seconds others may keep an answer.
+/// Sets how long caches may keep a response.
 pub(crate) fn fresh_for(mut response: Response, value: &'static str) -> Response {
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(value));
     response

@@ -1,10 +1,10 @@
-//! Rendered answers, kept until what they show changes.
+//! A cache of rendered responses, valid until the data behind them changes.
 //!
-//! An answer is a function of its address, its form and a version. The version of a list is the number of the last change of the feed;
-//! that of a tool is the number of the last change of that tool, read from a table of fixed size into which tools are hashed: two tools in
-//! one place cost a needless rendering and nothing else. Old versions are never asked for again and make room.
+//! A response is a function of its path and query, its form and a version. The version of a list is the number of the last change of the
+//! feed; that of a tool is the number of the tool's last change, read from a fixed-size table into which tools are hashed: a collision
+//! only costs an unnecessary rendering. Old versions are never requested again and are evicted.
 //!
-//! Versions are read before the database is, so what is kept under a version is at least as new.
+//! Versions are read before the database is, so a response cached under a version is at least as new.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -21,45 +21,45 @@ use tokio::time::Instant;
 
 use crate::view::BAZAAR;
 
-/// Places of the table of versions: half a megabyte.
+/// Entries of the version table: half a megabyte.
 const PLACES: usize = 65_536;
 
-/// Longest address whose answer is kept, in bytes. Longer ones are asked once.
+/// The maximum length in bytes of a path and query whose response is cached. Longer ones are rarely requested twice.
 const MAX_KEY_BYTES: usize = 1_024;
 
-/// What an answer takes beyond its body, about.
+/// The approximate memory of a response in addition to its body.
 const OVERHEAD: u64 = 1_024;
 
-/// An answer that is kept.
+/// A cached response.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// The tag of a success.
+    /// The `ETag` of a success.
     pub(crate) etag: Option<HeaderValue>,
-    /// When it was made.
+    /// When it was rendered.
     pub(crate) made: Instant,
-    /// Whether there is no answer because the database does not answer.
+    /// Whether it is an error because the database is unavailable.
     pub(crate) is_outage: bool,
-    /// Whether it is given although it may be out of date.
+    /// Whether it is served although it may be outdated.
     pub(crate) is_stale: bool,
 }
 
-/// How long an answer is kept at most, whatever the feed says: a look that concludes the same is no change, but it has a time.
+/// How long a response is cached at most, whatever the feed says: a verification with the same result is not a change, but has a new time.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
-/// Versions of lists that are remembered: answers of half a minute, where the feed is looked at every second or two.
+/// The number of list versions that are remembered: half a minute of responses, if the feed is read every second or two.
 const RECENT: usize = 16;
 
-/// The form of an answer.
+/// The form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Form {
     pub(crate) is_markdown: bool,
     pub(crate) coding: Coding,
 }
 
-/// How a body is compressed.
+/// The content encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Coding {
     Identity,
@@ -74,7 +74,7 @@ pub(crate) struct Key {
     version: i64,
 }
 
-/// A key that is looked up without being made.
+/// A borrowed key for lookups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyRef<'a> {
     pub(crate) address: &'a str,
@@ -117,25 +117,25 @@ impl Weighter<Key, Arc<Entry>> for Bytewise {
     }
 }
 
-/// The answers that are kept, and the versions of what they show.
+/// The cached responses, and the versions of their data.
 #[derive(Debug)]
 pub(crate) struct Cache {
     kept: Option<Kept<Key, Arc<Entry>, Bytewise>>,
-    /// Most bytes of one answer: a sixty-fourth of all.
+    /// The maximum size of one response in bytes: a sixty-fourth of all.
     largest: usize,
     all: AtomicI64,
     agents: AtomicI64,
     tools: Box<[AtomicI64]>,
-    /// The version before the last one, of each tool.
+    /// The previous version of each tool.
     before: Box<[AtomicI64]>,
     /// The last versions of lists, the newest last.
     recent: Mutex<VecDeque<i64>>,
 }
 
-/// What an answer depends on.
+/// The data that a response depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// One tool, by its place in the table.
+    /// One tool, by its entry in the table.
     Tool(usize),
     /// Every tool.
     All,
@@ -148,7 +148,7 @@ pub(crate) enum Scope {
 }
 
 impl Cache {
-    /// A cache of so many bytes. With none nothing is kept, but versions are.
+    /// Creates a cache of this number of bytes. With zero it caches no responses, but has versions.
     pub(crate) fn new(bytes: u64) -> Self {
         let items = usize::try_from(bytes / 4_096).unwrap_or(usize::MAX).clamp(64, 1_000_000);
         let kept =
@@ -165,24 +165,25 @@ impl Cache {
         }
     }
 
-    /// What the answer at an address depends on. `None` when it is not to be kept.
+    /// Returns what the response to a request depends on. `None` when it must not be cached.
     pub(crate) fn scope(&self, path: &str, query: Option<&str>) -> Option<Scope> {
         self.kept.as_ref()?;
         let query = query.unwrap_or_default();
-        // Before the first look at the feed nothing is known about what is kept.
+        // Before the feed was read for the first time, versions are not known.
         if path.len() + query.len() > MAX_KEY_BYTES || self.last() < 0 {
             return None;
         }
         if let Some(rest) = path.strip_prefix("/api/v2/tools") {
             return match rest {
                 "" => Some(Scope::All),
-                // Also one that is spelt otherwise is not kept: its answer says so. This one need not wait for another.
+                // A query with another spelling of the parameter is not cached either, because the response itself is private. This check
+                // only avoids waiting.
                 "/search" if query.contains("callable_by") => None,
                 "/search" => Some(Scope::All),
                 _ => {
                     let mut parts = rest.strip_prefix('/')?.splitn(4, '/');
                     let (chain, registry, id) = (parts.next()?, parts.next()?, parts.next()?);
-                    // What is shown of a resource also depends on the tool that is called there.
+                    // A resource also depends on the tool with the same endpoint.
                     (parts.next().is_none() && registry != BAZAAR).then(|| Scope::Tool(place(chain, registry, id)))
                 }
             };
@@ -203,7 +204,7 @@ impl Cache {
         }
     }
 
-    /// The number of the last change of the tool that a path is about, or of everything when nothing is known of it.
+    /// Returns the number of the last change of the tool in a path, or of everything when the tool is unknown.
     pub(crate) fn tool_version(&self, path: &str) -> Option<i64> {
         let rest = ["/api/v2/tools/", "/tools/", "/images/"].iter().find_map(|prefix| path.strip_prefix(prefix))?;
         let mut parts = rest.splitn(4, '/');
@@ -211,24 +212,24 @@ impl Cache {
         Some(self.version(Scope::Tool(place(chain, registry, id))))
     }
 
-    /// The version of what a scope covers.
+    /// Returns the version of a scope.
     pub(crate) fn version(&self, scope: Scope) -> i64 {
         match scope {
             Scope::Tool(place) => self.tools[place % PLACES].load(Ordering::Acquire),
             Scope::All => self.last(),
             Scope::Agents => self.agents.load(Ordering::Acquire),
-            // Neither gets smaller, so the sum is another one when one of them is.
+            // Neither ever decreases, so the sum changes when one of them does.
             Scope::Agent => self.agents.load(Ordering::Acquire).saturating_add(self.last().max(0)),
             Scope::Nothing => 0,
         }
     }
 
-    /// The number of the last change that answers show.
+    /// Returns the number of the last change that responses include.
     pub(crate) fn last(&self) -> i64 {
         self.all.load(Ordering::Acquire)
     }
 
-    /// A tool changed.
+    /// Records a change of a tool.
     pub(crate) fn changed(&self, chain: u64, registry: &str, id: &str, seq: i64) {
         let mut buffer = String::new();
         let _ = std::fmt::Write::write_fmt(&mut buffer, format_args!("{chain}"));
@@ -239,7 +240,7 @@ impl Cache {
         }
     }
 
-    /// Everything may have changed.
+    /// Records that everything may have changed.
     pub(crate) fn all_changed(&self, seq: i64) {
         for (version, before) in self.tools.iter().zip(&self.before) {
             let last = version.fetch_max(seq, Ordering::AcqRel);
@@ -249,12 +250,12 @@ impl Cache {
         }
     }
 
-    /// All changes of agents up to this one are shown.
+    /// Records that responses include all changes of agents up to this one.
     pub(crate) fn agents_reached(&self, last: i64) {
         self.agents.fetch_max(last, Ordering::AcqRel);
     }
 
-    /// All changes up to this one are shown.
+    /// Records that responses include all changes up to this one.
     pub(crate) fn reached(&self, seq: i64) {
         let before = self.all.fetch_max(seq, Ordering::AcqRel);
         if before < seq {
@@ -266,7 +267,7 @@ impl Cache {
         }
     }
 
-    /// The newest answer to an address that is still kept, for when no other can be made.
+    /// Returns the newest cached response, for use when no new one can be rendered.
     pub(crate) fn last_known(&self, key: &KeyRef<'_>, scope: Scope) -> Option<Arc<Entry>> {
         let kept = self.kept.as_ref()?;
         let older: Vec<i64> = match scope {
@@ -283,8 +284,8 @@ impl Cache {
         kept.get(key).filter(|entry| !entry.is_stale && entry.made.elapsed() <= MAX_AGE)
     }
 
-    /// The answer, or one that `render` makes. Those who ask for the same meanwhile wait for it and share it. What is too large or no
-    /// success is shared by those who wait, and then dropped.
+    /// Returns the cached response, or one that `render` creates. Concurrent requests for the same response wait for it and share it. A
+    /// response that is too large or not a success is shared with those that wait, and then dropped.
     pub(crate) async fn get_or<F>(&self, key: &KeyRef<'_>, render: F) -> Arc<Entry>
     where
         F: Future<Output = Entry>,
@@ -298,10 +299,10 @@ impl Cache {
             Ok(entry) => entry,
             Err(guard) => {
                 let entry = Arc::new(render.await);
-                // What says of itself that it is not to be kept, however it was asked for, is not.
+                // A response that is marked as private is not cached, however it was requested.
                 let is_private = entry.headers.get(CACHE_CONTROL).is_some_and(|value| value == "no-store");
                 let is_kept = entry.etag.is_some() && entry.body.len() <= self.largest && !is_private;
-                // The guard fails when the place was taken meanwhile, which is as good.
+                // The guard fails when another insertion was faster, which is fine.
                 let _ = guard.insert(entry.clone());
                 if !is_kept {
                     kept.remove(key);
@@ -311,13 +312,13 @@ impl Cache {
         }
     }
 
-    /// Answers that were there, answers that were not, and bytes.
+    /// Returns hits, misses and bytes.
     pub(crate) fn weight(&self) -> u64 {
         self.kept.as_ref().map_or(0, Kept::weight)
     }
 }
 
-/// The place of a tool in the table. Addresses differ in case, and in nothing else that is taken for a tool.
+/// Returns the entry of a tool in the table. Addresses may differ in case only.
 fn place(chain: &str, registry: &str, id: &str) -> usize {
     // FNV-1a: the table is not worth attacking, since a collision costs one rendering.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
@@ -381,7 +382,7 @@ mod tests {
             is_stale: false,
         };
         let form = Form { is_markdown: false, coding: Coding::Identity };
-        // Another spelling of callable_by, which no look at the address finds.
+        // Another spelling of callable_by, which a check of the query text does not find.
         let private = KeyRef { address: "/api/v2/tools/search?callable%5Fby=0x", form, version: 1 };
         cache.get_or(&private, async { made("no-store") }).await;
         assert!(cache.get(&private).is_none());

@@ -1,4 +1,4 @@
-//! A directory: put together from its parts, and looked after while it serves.
+//! A directory: assembled from its parts, with its background tasks.
 
 use std::fmt;
 use std::future::Future;
@@ -30,30 +30,30 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::{api, mcp, pages, watch as feed};
 
-/// Streams of changes that are open at the same time at most: each may hold a page of answers.
+/// The maximum number of open streams of changes: each may buffer a page of changes.
 pub(crate) const MAX_STREAMS: usize = 500;
 
-/// Streams of one client network at most: several agents behind one address, and one twenty-fifth of all.
+/// The maximum number of streams of one client network: several agents behind one address, and one twenty-fifth of all.
 pub(crate) const MAX_STREAMS_PER_NETWORK: usize = 20;
 
-/// Exports at the same time at most: unlike streams, each reads the database all the time.
+/// The maximum number of concurrent exports: unlike streams, each reads the database all the time.
 pub(crate) const MAX_EXPORTS: usize = 100;
 
-/// Exports of one client network at most: one that was cut off may still be counted while its reader comes back.
+/// The maximum number of exports of one client network: one that was cut off may still be counted while its reader reconnects.
 pub(crate) const MAX_EXPORTS_PER_NETWORK: usize = 4;
 
-/// Bytes of request bodies that are held at once. The largest that is taken is a usage report.
+/// Bytes of request bodies in memory at once. The largest accepted body is a usage report.
 const BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// Requests that wait for a verification at the same time at most.
+/// The maximum number of requests that wait for a verification at the same time.
 pub(crate) const MAX_WAITING: usize = 100;
 
-/// Smallest body that is worth compressing, in bytes: below it the headers are most of the answer.
+/// The minimum size in bytes of a body that is compressed: below it the headers are most of the response.
 const MIN_COMPRESSED_BYTES: u64 = 512;
 
-/// Everything that handlers share.
+/// The state shared by all handlers.
 pub(crate) struct App {
-    /// The database that is written. What may be read elsewhere is read through a [`Reader`](crate::reader::Reader).
+    /// The primary database, for writes. What may be read from a replica is read through a [`Reader`](crate::reader::Reader).
     pub(crate) primary: Index,
     pub(crate) replicas: Replicas,
     pub(crate) search: Search,
@@ -70,14 +70,14 @@ pub(crate) struct App {
     pub(crate) exports: Arc<Quota>,
     pub(crate) bodies: BodyBudget,
     pub(crate) waiting: Semaphore,
-    /// The last change that was seen, for those who wait for the next.
+    /// The last known change, for tasks that wait for the next one.
     pub(crate) news: watch::Sender<i64>,
-    /// Seconds of the last look at the feed that went well.
+    /// When the feed was last read successfully, in seconds.
     pub(crate) looked_at: AtomicI64,
     pub(crate) has_looked: AtomicBool,
-    /// A change that lists must show: what an operator decided here a moment ago.
+    /// A change that lists must include: an operator's recent decision on this node.
     pub(crate) wanted: AtomicI64,
-    /// One look at a time.
+    /// Held while the feed is read: one task at a time.
     pub(crate) looking: Mutex<()>,
     pub(crate) stats: Arc<api::stats::Counts>,
 }
@@ -87,7 +87,7 @@ impl App {
         self.clock.now()
     }
 
-    /// Something about a tool was written here, and later reads see it. Gives the number of the last change.
+    /// Records a write about a tool on this node, so that later reads see it. Returns the number of the last change.
     pub(crate) async fn wrote(&self, tool: &ToolRef) -> Result<i64, toolcrib_index::Error> {
         let last = self.primary.last_change().await?;
         self.cache.changed(tool.chain, &format!("{:#x}", tool.registry), &tool.id.to_string(), last);
@@ -108,7 +108,7 @@ impl fmt::Debug for Directory {
     }
 }
 
-/// A directory that is being put together.
+/// A builder of a directory.
 pub struct Builder {
     index: Index,
     replicas: Option<Replicas>,
@@ -128,11 +128,11 @@ impl fmt::Debug for Builder {
 }
 
 impl Directory {
-    /// Fetches of images at the same time, in all and from one host: a slow host must not take every place.
+    /// The maximum number of concurrent fetches of images, in total and from one host: a slow host must not block the others.
     pub const IMAGE_FETCHES: Concurrency = Concurrency { total: MAX_FETCHES, host: 2 };
 
-    /// Begins a directory over an index and its search. `queue` takes requests for another look; `chains` are those that can be asked
-    /// about payments and access.
+    /// Creates a builder for an index and its search. `queue` accepts requests for verifications; `chains` are those with RPC nodes for
+    /// checking payments and access.
     pub fn builder(
         index: Index,
         search: Search,
@@ -153,20 +153,20 @@ impl Directory {
         }
     }
 
-    /// The same directory with its tools for models at `/mcp`, as [`mcp::router`] makes them.
+    /// Returns the same directory with its MCP server at `/mcp`, as [`mcp::router`] creates it.
     pub fn with_mcp(mut self, hosts: Vec<String>, origins: Vec<String>) -> Result<Self, SetupError> {
         self.mcp = None;
         self.mcp = Some(mcp::router(self.router(), hosts, origins)?);
         Ok(self)
     }
 
-    /// All routes. Requests should carry `ConnectInfo<SocketAddr>`, as those of [`serve`](crate::serve) do; without it all callers share
-    /// one limit.
+    /// Returns all routes. Requests should have `ConnectInfo<SocketAddr>`, as those of [`serve`](crate::serve) do; without it all callers
+    /// share one rate limit.
     pub fn router(&self) -> Router {
         let plain = SizeAbove::new(MIN_COMPRESSED_BYTES)
             .and(NotForContentType::const_new("text/event-stream"))
             .and(NotForContentType::IMAGES);
-        // The quickest level that is worth it: kept answers are compressed once, others while somebody waits.
+        // The fastest useful level: cached responses are compressed once, others while a caller waits.
         let compression = CompressionLayer::new().quality(CompressionLevel::Precise(4)).compress_when(plain);
         let mut router = Router::new().merge(api::routes()).merge(pages::routes()).fallback(front::no_such_path);
         if let Some(mcp) = &self.mcp {
@@ -176,7 +176,7 @@ impl Directory {
         router.with_state(self.app.clone())
     }
 
-    /// Looks after the directory until `stop` is done: reads the change feed, feeds search, and drops answers and keys that are old.
+    /// Runs the background tasks until `stop` is done: reads the change feed, updates search, and drops old responses and keys.
     pub async fn run(&self, stop: impl Future<Output = ()> + Send) {
         tokio::select! {
             () = feed::keep_looking(&self.app) => {}
@@ -185,7 +185,7 @@ impl Directory {
         }
     }
 
-    /// Looks at the change feed once, for whoever does not want to wait for [`run`](Self::run) to do so.
+    /// Reads the change feed once, without waiting for [`run`](Self::run) to do so.
     pub async fn refresh(&self) -> Result<(), toolcrib_index::Error> {
         feed::look(&self.app).await
     }
@@ -194,47 +194,47 @@ impl Directory {
         &self.app.options
     }
 
-    /// The keys, for the operator.
+    /// Returns the API keys, for the operator.
     pub fn keys(&self) -> &Keys {
         &self.app.keys
     }
 
-    /// What it has done, as Prometheus reads it.
+    /// Returns the metrics in the text format of Prometheus.
     pub fn metrics(&self) -> String {
         api::health::metrics_page(&self.app)
     }
 }
 
 impl Builder {
-    /// How it behaves.
+    /// Sets the options.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// Fetches images of tools with this client; it should allow [`Directory::IMAGE_FETCHES`]. Without one there are placeholders.
+    /// Sets the client for images of tools; it should allow [`Directory::IMAGE_FETCHES`]. Without one placeholders are served.
     #[must_use]
     pub fn images(mut self, client: Untrusted) -> Self {
         self.client = Some(client);
         self
     }
 
-    /// Reads from these replicas of the index where that is right.
+    /// Sets the read replicas of the index.
     #[must_use]
     pub fn replicas(mut self, replicas: Replicas) -> Self {
         self.replicas = Some(replicas);
         self
     }
 
-    /// What answers at `/mcp`.
+    /// Sets the router at `/mcp`.
     #[must_use]
     pub fn mount_mcp(mut self, mcp: Router) -> Self {
         self.mcp = Some(mcp);
         self
     }
 
-    /// Opens the table of keys, and puts it together.
+    /// Opens the table of keys, and builds the directory.
     pub async fn build(self) -> Result<Directory, toolcrib_index::Error> {
         let replicas = self.replicas.unwrap_or_else(|| Replicas::none(self.index.clone()));
         let keys = Keys::open(self.index.database().clone()).await?.or_read(replicas.clone());

@@ -1,4 +1,4 @@
-//! What every request goes through: an id, limits, kept answers, and the headers that all answers have.
+//! The middleware of every request: a request id, limits, the response cache, and the common headers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -32,44 +32,44 @@ use crate::routing::{self, Outdated, asked_cursor};
 use crate::surrogate::{CACHE_TAG, SURROGATE_KEY, is_shared, label, make_private};
 
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-/// What a browser asks its user for. The name does not matter.
+/// The challenge that makes a browser ask its user for a key. The name does not matter.
 const CHALLENGE: &str = "Basic realm=\"a key of this directory, as the password\", charset=\"UTF-8\"";
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// What scripts in browsers may send. Credentials of browsers are never asked for, so every origin may ask.
+/// The request headers that scripts in browsers may send. Browser credentials are never used, so every origin is allowed.
 const ALLOWED_HEADERS: &str = "Content-Type, Accept, X-API-KEY, If-None-Match, Last-Event-ID, X-Feed-Cursor, X-Request-Id, Mcp-Session-Id, MCP-Protocol-Version";
-/// What scripts in browsers may read.
+/// The response headers that scripts in browsers may read.
 const EXPOSED_HEADERS: &str =
     "ETag, Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, X-Feed-Cursor, Location, Age, Cache-Status";
-/// How long browsers remember that they may ask, in seconds. Chromium takes no more than two hours.
+/// How long browsers cache a preflight response, in seconds. Chromium limits it to two hours.
 const PREFLIGHT_SECONDS: &str = "7200";
 
-/// Largest answer that is read whole to be kept. Lists of 200 tools stay far below.
+/// The maximum size of a response that is buffered for the cache. Lists of 200 tools are far below.
 const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
-/// Lookups of keys that were not seen lately, for each address. Clients behind one address that all come back after a restart stay below,
-/// and 256 bits are not guessed.
+/// Lookups of unfamiliar keys, for each address. Clients behind one address that all reconnect after a restart are below it, and 256 bits
+/// cannot be guessed.
 const UNFAMILIAR_KEYS: Rate = Rate::per_hour(3_600);
 
-/// Who asks.
+/// The caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller {
-    /// The start of the hash of a good key, and what it may do.
+    /// The start of the hash of a valid key, and its rates.
     pub(crate) key: Option<(u64, Rate, Rate)>,
-    /// Where the request comes from, as far as it is known.
+    /// The address of the caller, if known.
     pub(crate) address: Option<IpAddr>,
 }
 
 impl Caller {
-    /// The network that the caller's share of something is counted by.
+    /// Returns the network that per-network limits count.
     pub(crate) fn network(&self) -> Option<Network> {
         self.address.map(Network::of)
     }
 }
 
-/// Goes through with one request.
+/// Runs a request through the middleware.
 pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let route = Route::of(request.uri().path());
@@ -79,10 +79,10 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
     let mut level = None;
     let mut response = async {
         if request.method() == Method::OPTIONS && route != Route::Mcp {
-            // No route takes it, so that each refuses it with the methods that it does take.
+            // No route handles OPTIONS, so each rejects it with the methods that it allows.
             return preflight(next.run(request).await);
         }
-        // Only MCP in this process hands a request on to here that has been let in before.
+        // Only MCP in this process passes on a request that was admitted before.
         let known = request.extensions().get::<Caller>().copied();
         let given = given_key(request.headers());
         let admitted = match known {
@@ -101,14 +101,14 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
             Err((refusal, counted)) => {
                 level = counted;
                 let mut response = refusal.into_response();
-                // What browsers and monitors show is asked for as they can give it.
+                // Browsers and monitoring get a challenge that they can answer.
                 if response.status() == StatusCode::UNAUTHORIZED && matches!(route, Route::Page | Route::Image | Route::Metrics) {
                     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
                 }
                 return response;
             }
         }
-        // An answer to a request with a key may not be given to others, and one to a request that names a change is not shared.
+        // A response to a request with a key must not be shared, nor one to a request that names a change.
         let is_personal = given.is_some() || app.options.auth == Auth::Required || asked_cursor(request.headers()).is_some();
         let mut response = answer(&app, request, next).await;
         let is_success = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
@@ -119,7 +119,7 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
         if is_personal {
             make_private(response.headers_mut());
         } else if is_shared(response.headers()) {
-            // A limit is that of one caller, and the answer goes to many.
+            // Rate limit headers belong to one caller, and the response goes to many.
             level = None;
         }
         response
@@ -137,7 +137,7 @@ pub(crate) async fn front(State(app): State<Arc<App>>, mut request: Request, nex
     response
 }
 
-/// The headers that all answers have.
+/// Sets the common headers.
 fn finish(headers: &mut HeaderMap, id: HeaderValue, level: Option<(Class, Rate, Level)>) {
     headers.insert(X_REQUEST_ID, id);
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
@@ -160,10 +160,10 @@ fn finish(headers: &mut HeaderMap, id: HeaderValue, level: Option<(Class, Rate, 
 
 type Counted = Option<(Class, Rate, Level)>;
 
-/// The key that a request shows: in its own header, or as the password or token of `Authorization`, which browsers and monitors send.
+/// Returns the key in a request: in its own header, or as the password or token of `Authorization`, which browsers and monitoring send.
 pub(crate) fn given_key(headers: &HeaderMap) -> Option<String> {
     if let Some(key) = headers.get(X_API_KEY).filter(|key| !key.is_empty()) {
-        // One that is no text is none that was ever given out.
+        // A value that is not text is not a key.
         return Some(key.to_str().unwrap_or("?").to_owned());
     }
     let (scheme, rest) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
@@ -179,7 +179,7 @@ pub(crate) fn given_key(headers: &HeaderMap) -> Option<String> {
     key.starts_with(keys::PREFIX).then_some(key)
 }
 
-/// Finds out who asks, and counts the request.
+/// Authenticates the caller, and counts the request.
 async fn admit(
     app: &App,
     given: Option<&str>,
@@ -187,7 +187,7 @@ async fn admit(
     route: Route,
 ) -> Result<(Caller, Counted), (Refusal, Counted)> {
     let mut caller = Caller { key: None, address };
-    // Those who look after the directory, and what pages are made of, count for nobody.
+    // Health checks and static assets do not count.
     let is_closed = app.options.auth == Auth::Required;
     if route == Route::Other || (matches!(route, Route::Metrics | Route::Image) && !is_closed) {
         return Ok((caller, None));
@@ -218,16 +218,16 @@ async fn admit(
     if matches!(route, Route::Keys | Route::Image) { Ok((caller, None)) } else { count(app, caller, route) }
 }
 
-/// Counts an admitted request. What MCP sends is mostly questions.
+/// Counts an admitted request. Most MCP requests are reads.
 ///
-/// A key only adds: when its own limit is reached, what its address may do without one is left.
+/// A key only adds: when its own limit is reached, the limit of its address without a key still applies.
 fn count(app: &App, caller: Caller, route: Route) -> Result<(Caller, Counted), (Refusal, Counted)> {
     let class = match route {
         Route::Usage | Route::Verify | Route::Abuse => Class::Write,
         _ => Class::Read,
     };
     let anonymous = match (app.options.auth, class) {
-        // Nothing is had there without a key.
+        // A key is required.
         (Auth::Required, _) => None,
         (Auth::Open, Class::Read) => match app.options.anonymous_reads {
             Some(rate) => Some(rate),
@@ -255,14 +255,14 @@ fn count(app: &App, caller: Caller, route: Route) -> Result<(Caller, Counted), (
         if level.wait.is_none() {
             return Ok((caller, Some((class, rate, level))));
         }
-        // Whichever has room sooner.
+        // The one that has room sooner.
         if refused.is_none_or(|(_, other)| level.wait < other.wait) {
             refused = Some((rate, level));
         }
     }
     match refused {
         Some((rate, level)) => Err(too_often(class, rate, level)),
-        // Only a caller of this process who was admitted without a key is neither.
+        // Only a caller of this process that was admitted without a key has neither.
         None => Ok((caller, None)),
     }
 }
@@ -272,7 +272,7 @@ fn too_often(class: Class, rate: Rate, level: Level) -> (Refusal, Counted) {
     (refusal, Some((class, rate, level)))
 }
 
-/// An answer that is kept, or one that is made.
+/// Returns a cached response, or a new one.
 async fn answer(app: &Arc<App>, mut request: Request, next: Next) -> Response {
     let is_head = request.method() == Method::HEAD;
     let scope = if is_head || request.method() == Method::GET {
@@ -280,7 +280,7 @@ async fn answer(app: &Arc<App>, mut request: Request, next: Next) -> Response {
     } else {
         None
     };
-    // A request for a change that is not shown yet gets an answer that is not shared.
+    // A request for a change that is not included yet gets a response that is not shared.
     let is_ahead = asked_cursor(request.headers()).is_some_and(|cursor| cursor > app.cache.last());
     let Some(scope) = scope.filter(|_| !is_ahead) else {
         return label(routing::run(app, request, next).await, app.options.shared_max_age);
@@ -288,7 +288,7 @@ async fn answer(app: &Arc<App>, mut request: Request, next: Next) -> Response {
     let form = Form { is_markdown: wants_markdown(request.headers()), coding: coding(request.headers()) };
     let uri = request.uri().clone();
     let address = uri.path_and_query().map_or("/", |address| address.as_str());
-    // Before anything is read, so that what is kept is at least as new.
+    // Read before the data, so that the cached response is at least as new.
     let key = KeyRef { address, form, version: app.cache.version(scope) };
     let entry = match app.cache.get(&key) {
         Some(entry) => {
@@ -323,7 +323,7 @@ async fn answer(app: &Arc<App>, mut request: Request, next: Next) -> Response {
     respond(&entry, is_head, request.headers().get(IF_NONE_MATCH))
 }
 
-/// Reads an answer whole.
+/// Buffers a response.
 async fn entry(response: Response, form: Form) -> Entry {
     let (parts, body) = response.into_parts();
     let Ok(body) = to_bytes(body, MAX_ANSWER_BYTES).await else {
@@ -350,7 +350,7 @@ async fn entry(response: Response, form: Form) -> Entry {
     Entry { status: parts.status, headers, body, etag, made: Instant::now(), is_outage, is_stale: false }
 }
 
-/// A strong tag: the same for the same bytes, whatever else changed, on every machine.
+/// Returns a strong `ETag`: equal for equal bytes, on every machine.
 fn etag(body: &[u8], form: Form) -> Option<HeaderValue> {
     let digest = Sha256::digest(body);
     let form = match (form.is_markdown, form.coding) {
@@ -384,10 +384,10 @@ fn respond(entry: &Entry, is_head: bool, known: Option<&HeaderValue>) -> Respons
     response
 }
 
-/// Says that an answer may be out of date by so many seconds.
+/// Marks a response as outdated by this number of seconds.
 fn mark_stale(headers: &mut HeaderMap, age: u64) {
     headers.insert(AGE, HeaderValue::from(age));
-    // RFC 9211: a negative time to live says that it is over.
+    // RFC 9211: a negative `ttl` means that the response is stale.
     let status = format!("toolcrib; hit; ttl=-{}; detail=database-unavailable", age.max(1));
     headers.extend(HeaderValue::try_from(status).ok().map(|status| (CACHE_STATUS, status)));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -395,7 +395,7 @@ fn mark_stale(headers: &mut HeaderMap, age: u64) {
     headers.remove(CACHE_TAG);
 }
 
-/// Whether a list of tags has this one. Weak ones are compared by their text (RFC 9110 §13.1.2).
+/// Whether a list of entity tags includes this one. Weak tags are compared by their text (RFC 9110 §13.1.2).
 pub(crate) fn matches(known: &HeaderValue, etag: &HeaderValue) -> bool {
     let (Ok(known), Ok(etag)) = (known.to_str(), etag.to_str()) else { return false };
     known.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
@@ -427,7 +427,7 @@ impl Coding {
     }
 }
 
-/// The best compression that a caller takes.
+/// Returns the best content encoding that a caller accepts.
 fn coding(headers: &HeaderMap) -> Coding {
     let Some(accepted) = headers.get(ACCEPT_ENCODING).and_then(|accept| accept.to_str().ok()) else { return Coding::Identity };
     let takes = |name: &str| {
@@ -447,7 +447,7 @@ fn coding(headers: &HeaderMap) -> Coding {
     }
 }
 
-/// The answer to OPTIONS, made of the one that the route gives: whether a browser asks before it calls, or a client asks for methods.
+/// Returns the response to OPTIONS, derived from the route's own response: for a CORS preflight, or for a client that asks for methods.
 fn preflight(refused: Response) -> Response {
     let Some(allow) = refused.headers().get(ALLOW).cloned() else { return refused };
     let mut response = StatusCode::NO_CONTENT.into_response();
@@ -459,7 +459,7 @@ fn preflight(refused: Response) -> Response {
     response
 }
 
-/// The answer where there is nothing.
+/// Returns the response for unknown paths.
 pub(crate) async fn no_such_path() -> Refusal {
     Refusal::not_found()
 }

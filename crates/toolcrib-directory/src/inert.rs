@@ -1,7 +1,7 @@
-//! JSON that stays text wherever it lands.
+//! JSON that is safe to display anywhere.
 //!
-//! Values are what they are, but characters that could move a cursor, turn the direction of a line, end a script element or begin a tag
-//! are written as `\u` escapes. A reader of JSON sees no difference; a terminal or a page that shows the bytes does nothing.
+//! Values are unchanged, but characters that could move a cursor, change the direction of text, end a script element or begin a tag are
+//! written as `\u` escapes. A JSON parser sees no difference; a terminal or a page that shows the bytes raw is not affected.
 
 use std::io;
 
@@ -10,11 +10,11 @@ use serde_json::Serializer;
 use serde_json::ser::Formatter;
 use toolcrib_core::text;
 
-/// The JSON of a value.
+/// Returns the JSON of a value.
 pub(crate) fn to_vec<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     let mut serializer = Serializer::with_formatter(&mut out, Inert);
-    // What is serialized here has text for keys and no writer that fails.
+    // All types serialized here have text keys, and writing to memory does not fail.
     if value.serialize(&mut serializer).is_err() {
         out.clear();
         out.extend_from_slice(b"null");
@@ -22,7 +22,7 @@ pub(crate) fn to_vec<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     out
 }
 
-/// The same as text.
+/// Returns the JSON of a value as text.
 pub(crate) fn to_string<T: Serialize + ?Sized>(value: &T) -> String {
     String::from_utf8(to_vec(value)).unwrap_or_default()
 }
@@ -52,7 +52,7 @@ fn needs_escape(c: char) -> bool {
         // The rest of ASCII is escaped before it gets here, or harmless.
         return matches!(c, '<' | '>' | '&' | '\u{7f}');
     }
-    // The joiners of emoji and of several scripts stay; what `escape_for_display` would escape otherwise goes.
+    // The joiners of emoji and of several scripts stay; everything else that `escape_for_display` would escape is escaped.
     !matches!(c, '\u{200c}' | '\u{200d}') && {
         let mut buffer = [0; 4];
         let alone: &str = c.encode_utf8(&mut buffer);

@@ -1,7 +1,7 @@
-//! Keys: given to everybody, kept as hashes.
+//! API keys: issued on request, stored as hashes.
 //!
-//! A key is 256 random bits, so a plain hash hides it for good: there is nothing to guess. The key itself is in the one answer that gives
-//! it out, in no log and in no table.
+//! A key has 256 random bits, so a plain hash is enough: it cannot be guessed. The key itself is only in the response that issues it, in
+//! no log and in no table.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use toolcrib_store::database::{FromRow as _, Row, Value};
 use toolcrib_store::{Database, Error, Migration};
 use toolcrib_store::{row, sql};
 
-/// What every key begins with, so that scanners for leaked secrets find it.
+/// The prefix of every key, so that secret scanners recognise leaked ones.
 pub(crate) const PREFIX: &str = "tcd_";
 
-/// Longest text that is looked up as a key.
+/// The maximum length of a text that is looked up as a key.
 const MAX_KEY_CHARS: usize = 200;
 
-/// Keys that are remembered at most, good or bad.
+/// The maximum number of cached keys, valid or not.
 const MAX_REMEMBERED: usize = 20_000;
 
-/// For how long a key is believed without asking the database: how long a revoked one still works.
+/// How long a key is cached: how long a revoked one still works.
 const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 
-/// Seconds that an expired key stays in the table, so that operators can see it.
+/// Seconds for which an expired key stays in the table, so that operators can see it.
 const KEPT_AFTER: i64 = 30 * 86_400;
 
 const MIGRATIONS: &[Migration] = &[
@@ -64,63 +64,63 @@ const LIST: &str = sql!(
 const REVOKE: &str = "UPDATE directory_key SET revoked_at = $1 WHERE name = $2 AND revoked_at IS NULL";
 const FORGET: &str = "DELETE FROM directory_key WHERE expires_at < $1";
 
-/// What was found under a hash, and when.
+/// A cached lookup, with its time.
 type Known = Cache<[u8; 32], (Instant, Option<KeyRecord>)>;
 
-/// The keys of a directory, in its database. Cheap to clone.
+/// The API keys of a directory, in its database. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Keys {
     database: Database,
-    /// What is asked while the database does not answer.
+    /// The replicas to read while the primary is unavailable.
     replicas: Option<Replicas>,
     known: Arc<Known>,
 }
 
-/// What is known about a key.
+/// The record of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// When it was issued.
     pub created_at: UnixTime,
-    /// Until when it is good.
+    /// When it expires.
     pub expires_at: UnixTime,
     /// When it was revoked.
     pub revoked_at: Option<UnixTime>,
-    /// Reads an hour.
+    /// Reads per hour.
     pub reads: u32,
-    /// Writes an hour.
+    /// Writes per hour.
     pub writes: u32,
-    /// Whether it may moderate.
+    /// Whether it may be used for moderation.
     pub admin: bool,
 }
 
 impl KeyRecord {
-    /// Whether it is good.
+    /// Whether it is valid: neither expired nor revoked.
     pub fn is_good(&self, now: UnixTime) -> bool {
         self.revoked_at.is_none() && now < self.expires_at
     }
 }
 
-/// What a key may do, and for how long.
+/// The rates and lifetime of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyTerms {
-    /// Reads an hour.
+    /// Reads per hour.
     pub reads: u32,
-    /// Writes an hour.
+    /// Writes per hour.
     pub writes: u32,
-    /// Seconds that it is good for.
+    /// The lifetime in seconds.
     pub seconds: i64,
-    /// Whether it may moderate.
+    /// Whether it may be used for moderation.
     pub admin: bool,
 }
 
-/// A key that was just issued: the only time that it is seen.
+/// A key that was just issued: the only time that it is available.
 #[derive(Clone)]
 pub struct IssuedKey {
     /// The key.
     pub key: String,
-    /// What is known about it.
+    /// Its record.
     pub record: KeyRecord,
 }
 
@@ -131,18 +131,18 @@ impl std::fmt::Debug for IssuedKey {
 }
 
 impl Keys {
-    /// Opens the keys in a database, and makes their table if it is not there.
+    /// Opens the keys in a database, and creates their table if it does not exist.
     pub async fn open(database: Database) -> Result<Self, Error> {
         database.migrate("directory.keys", MIGRATIONS).await?;
         Ok(Self { database, replicas: None, known: Arc::new(Cache::new(MAX_REMEMBERED)) })
     }
 
-    /// Looks keys up in a replica while the database does not answer. A key that was issued or revoked a moment before may be missed then.
+    /// Looks keys up in a replica while the primary is unavailable. A key that was issued or revoked a moment before may be missed then.
     pub(crate) fn or_read(self, replicas: Replicas) -> Self {
         Self { replicas: Some(replicas), ..self }
     }
 
-    /// Issues a key. Without a name it gets one.
+    /// Issues a key. Without a name it gets a generated one.
     pub async fn issue(
         &self,
         name: Option<&str>,
@@ -155,7 +155,7 @@ impl Keys {
         self.issue_with(name, terms, now).await
     }
 
-    /// Issues a key with these terms. Only the operator gives out keys that may moderate.
+    /// Issues a key with these terms. Only the operator issues keys for moderation.
     pub async fn issue_with(&self, name: Option<&str>, terms: KeyTerms, now: UnixTime) -> Result<IssuedKey, Error> {
         let KeyTerms { reads, writes, seconds, admin } = terms;
         let mut random = [0; 36];
@@ -177,29 +177,29 @@ impl Keys {
         Ok(IssuedKey { key, record })
     }
 
-    /// The newest keys, at most `limit`.
+    /// Returns the newest keys, at most `limit`.
     pub async fn list(&self, limit: u32) -> Result<Vec<KeyRecord>, Error> {
         self.database.fetch(LIST, &[Value::Integer(i64::from(limit))]).await?.iter().map(KeyRecord::read).collect()
     }
 
-    /// Revokes a key by its name. `false` when there is none that is good.
+    /// Revokes a key by its name. `false` when there is no valid one.
     pub async fn revoke(&self, name: &str, now: UnixTime) -> Result<bool, Error> {
         let touched = self.database.execute(REVOKE, &[Value::Integer(now.seconds()), Value::Text(name)]).await?;
         self.known.clear();
         Ok(touched > 0)
     }
 
-    /// Drops keys that expired long ago.
+    /// Deletes keys that expired long ago.
     pub async fn forget_expired(&self, now: UnixTime) -> Result<u64, Error> {
         self.database.execute(FORGET, &[Value::Integer(now.plus(-KEPT_AFTER).seconds())]).await
     }
 
-    /// Whether looking it up is known to be worth it, or costs nothing: it was good when it was last seen, or cannot be a key.
+    /// Whether a lookup is known to be useful or free: the key was valid when last seen, or cannot be a key.
     pub(crate) fn is_familiar(&self, key: &str) -> bool {
         !has_form(key) || self.known.get(&hash(key)).is_some_and(|(at, record)| record.is_some() || at.elapsed() < REMEMBERED_FOR)
     }
 
-    /// Looks a key up. `None` when it is not good. The number tells keys apart without being one.
+    /// Looks a key up. `None` when it is not valid. The returned number distinguishes keys without being secret.
     pub async fn find(&self, key: &str, now: UnixTime) -> Result<Option<(u64, KeyRecord)>, Error> {
         if !has_form(key) {
             return Ok(None);
@@ -213,10 +213,10 @@ impl Keys {
         }
         let row = match self.database.fetch_optional(FIND, &[Value::Bytes(&hash)]).await {
             Ok(row) => row,
-            // While the database does not answer, what was known about a key holds.
+            // While the database is unavailable, cached results stay valid.
             Err(error) => match self.known.get(&hash) {
                 Some((_, record)) => return Ok(record.filter(|record| record.is_good(now)).map(|record| (number, record))),
-                // One that a replica does not have may be new: only the primary knows.
+                // A key that a replica does not have may be new: only the primary knows.
                 None => Some(self.find_in_replica(&hash).await.ok_or(error)?),
             },
         };

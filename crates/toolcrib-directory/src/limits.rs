@@ -1,65 +1,65 @@
-//! Rate limits: a bucket for each key, network or origin and kind of request. Each process counts for itself.
+//! Rate limits: a bucket for each key, network or origin and class of request. Each process counts separately.
 
 use std::net::IpAddr;
 
 use toolcrib_http::{Buckets, Level, Network};
 
-/// Most requests that may come at once, unless the rate grants more in a second: an hour's worth at once would stop a small machine.
+/// The maximum burst, unless the rate allows more in a second: an hour's worth at once would overload a small machine.
 const MAX_BURST: u32 = 60;
 
-/// So many requests an hour, of which at most 60 or those of one second may come at once.
+/// A number of requests per hour; at most 60 of them, or those of one second, may come at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Requests an hour.
+    /// Requests per hour.
     pub per_hour: u32,
 }
 
 impl Rate {
-    /// A rate of at least one request an hour.
+    /// Creates a rate of at least one request per hour.
     pub const fn per_hour(requests: u32) -> Self {
         Self { per_hour: if requests == 0 { 1 } else { requests } }
     }
 
-    /// The rate of a bucket.
+    /// Returns the rate of a bucket.
     fn bucket(self) -> toolcrib_http::Rate {
         let burst = self.per_hour.min(MAX_BURST.max(self.per_hour.div_ceil(3600)));
         toolcrib_http::Rate::new(burst, f64::from(self.per_hour) / 3600.0)
     }
 
-    /// The same as a number of requests and the seconds in which as many more are granted.
+    /// Returns the rate as a number of requests and the seconds in which the same number is granted again.
     pub(crate) fn window(self) -> (u32, u64) {
         let rate = self.bucket();
         (rate.burst, (f64::from(rate.burst) / rate.per_second).ceil() as u64)
     }
 }
 
-/// Whose bucket.
+/// The owner of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Who {
     /// A key, by the start of its hash.
     Key(u64, Class),
-    /// An address, or the network of 2^64 addresses that one IPv6 customer has.
+    /// An address; for IPv6 a /64 network, which one customer has.
     Network(Network, Class),
-    /// All keys that come from one such address: keys are free, so they must not multiply what an address may ask.
+    /// All keys that are used from one such network: keys are free, so they must not multiply the limit of an address.
     Keys(Network, Class),
-    /// Callers whose address is not known.
+    /// Callers whose address is unknown.
     Nobody(Class),
-    /// An origin that is to be looked at.
+    /// An origin that is to be verified.
     Origin(u64),
     /// A host that an image is to be fetched from.
     ImageHost(u64),
-    /// All who ask for keys.
+    /// All requests for keys.
     Issuance,
 }
 
-/// What for.
+/// The class of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Class {
     Read,
     Write,
     Key,
     Image,
-    /// Looking up a key that was not seen lately.
+    /// Looking up an unfamiliar key.
     Lookup,
 }
 
@@ -80,7 +80,7 @@ impl Who {
         address.map_or(Self::Nobody(class), |address| Self::Network(Network::of(address), class))
     }
 
-    /// All keys that are used from an address.
+    /// Returns the bucket of all keys that are used from an address.
     pub(crate) fn keys_at(address: IpAddr, class: Class) -> Self {
         Self::Keys(Network::of(address), class)
     }
@@ -105,7 +105,7 @@ impl Limiter {
         self.0.count_at(who, rate.bucket(), now)
     }
 
-    /// How many buckets there are.
+    /// Returns the number of buckets.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

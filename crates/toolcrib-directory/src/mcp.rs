@@ -1,6 +1,6 @@
-//! The directory for models: the tools that find tools, over MCP. No key of anybody, nothing that calls or pays.
+//! The public MCP server: tools for finding tools. No wallet, no calls and no payments.
 //!
-//! Every question goes through the directory's own REST routes, in this process, so that both say the same and have the same limits.
+//! Every call goes through the directory's own REST routes, in this process, so that both return the same and have the same limits.
 //!
 //! While search is not ready, a call that needs it gets the HTTP status 503 with `Retry-After` as well, for proxies between the client and
 //! this directory. The body is a JSON-RPC error with the code: every SDK shows all parts of this form only.
@@ -26,22 +26,22 @@ use tower::ServiceExt;
 
 use crate::front::Caller;
 
-/// How long an answer of our own routes may take: a verification is waited for a few seconds.
+/// The timeout of a response of our own routes: a verification is awaited for a few seconds.
 const ANSWER_TIME: Duration = Duration::from_secs(20);
 
-/// The code of JSON-RPC for what is no fault of the request.
+/// The JSON-RPC code for an error that is not the request's fault.
 const INTERNAL_ERROR: i64 = -32603;
 
-/// A note on a request: after how many seconds to ask again, because search is not built. 0 when it is.
+/// A note on a request: `Retry-After` in seconds, because search is not ready. 0 when it is.
 #[derive(Clone, Debug, Default)]
 struct RetryLater(Arc<AtomicU64>);
 
-/// A directory in this process, by its routes.
+/// A directory in this process, through its routes.
 #[derive(Clone)]
 pub struct InProcess(Router);
 
 impl InProcess {
-    /// The directory whose REST routes these are.
+    /// Creates a client of the directory with these REST routes.
     pub const fn new(routes: Router) -> Self {
         Self(routes)
     }
@@ -65,12 +65,12 @@ impl Discovery for InProcess {
             .header(header::HOST, "localhost")
             .body(Body::empty())
             .map_err(|_| unreadable())?;
-        // Whoever came in at the front is known, and limits count against him.
+        // The caller was authenticated by the middleware, and limits count against it.
         if let Some(caller) = asker.noted::<Caller>() {
             asked.extensions_mut().insert(*caller);
         }
         let answering = async {
-            // A router answers everything, with a status if nothing else.
+            // A router answers every request, if only with a status.
             let Ok(response) = self.0.clone().oneshot(asked).await;
             let status = response.status();
             let wait = response.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -88,7 +88,7 @@ impl Discovery for InProcess {
     }
 }
 
-/// What the public server offers.
+/// The tools of the public server.
 #[derive(Debug)]
 pub struct PublicTools {
     tools: DiscoveryTools,
@@ -96,7 +96,7 @@ pub struct PublicTools {
 }
 
 impl PublicTools {
-    /// Over the REST routes of a directory.
+    /// Creates the tools for the REST routes of a directory.
     pub fn new(routes: Router) -> Self {
         let directory = Arc::new(InProcess::new(routes));
         Self { tools: DiscoveryTools::new(directory.clone()), agents: AgentTools::new(directory) }
@@ -130,18 +130,17 @@ impl Toolbox for PublicTools {
     }
 }
 
-/// The public server, as `Directory::with_mcp` mounts it. `routes` are the directory's own, without this one. `hosts` are the names that the directory is
-/// reached by (this machine's when empty), `origins` the pages of others that may ask; the directory's own pages always may. It keeps
-/// nothing for its clients.
+/// Returns the public server, as `Directory::with_mcp` mounts it. `routes` are the directory's own, without this one. `hosts` are the
+/// names of the directory (those of this machine when empty), `origins` the other web origins that may call it; the directory's own pages
+/// always may. It is stateless.
 pub fn router(routes: Router, hosts: Vec<String>, mut origins: Vec<String>) -> Result<Router, SetupError> {
-    // A page under one of the names came from here, whoever does TLS before it.
+    // A page under one of the names came from here, whatever proxy terminates TLS.
     origins.extend(hosts.iter().flat_map(|host| [format!("http://{host}"), format!("https://{host}")]));
     let router = http_router(Arc::new(PublicTools::new(routes)), HttpOptions { bearer: None, hosts, origins, sessions: false })?;
     Ok(router.layer(middleware::from_fn(retry_later)))
 }
 
-/// Answers 503 with `Retry-After` in place of a tool's error that says that search is not built. Lists of tools and greetings are answered
-/// as always.
+/// Returns 503 with `Retry-After` in place of a tool's error that search is not ready. Lists of tools and initialisation are not affected.
 async fn retry_later(mut request: Request<Body>, next: Next) -> Response {
     let later = RetryLater::default();
     request.extensions_mut().insert(later.clone());
@@ -161,7 +160,8 @@ async fn retry_later(mut request: Request<Body>, next: Next) -> Response {
     Response::from_parts(parts, Body::from(error.to_string()))
 }
 
-/// An answer that says that search is not built, as an error of JSON-RPC. `None` for another one: a part of it may have been there.
+/// Converts a response that says that search is not ready to a JSON-RPC error. `None` for any other response: a batch may have partial
+/// results.
 fn not_ready(answer: &[u8]) -> Option<Json> {
     let answer: Json = serde_json::from_slice(answer).ok()?;
     let fault = answer.get("result").filter(|result| result["isError"] == true)?.get("_meta")?.get(META_ERROR)?;

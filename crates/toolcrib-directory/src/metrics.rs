@@ -1,6 +1,6 @@
-//! What a directory has done, in the text format of Prometheus.
+//! Metrics of a directory, in the text format of Prometheus.
 //!
-//! Labels are few and bounded: a route, a status, a code of the vocabulary. Nothing of a caller is among them.
+//! Labels are few and bounded: a route, a status, a code of the vocabulary. They never contain caller data.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -18,10 +18,10 @@ use toolcrib_index::follow::Completeness;
 use toolcrib_index::replicas::{ReplicaReport, ReplicaState};
 use toolcrib_index::work::{Expired, QueueState};
 
-/// Upper ends of the buckets, in seconds: from a kept answer to a verification that is waited for.
+/// Upper bounds of the buckets, in seconds: from a cached response to an awaited verification.
 const BUCKETS: [f64; 10] = [0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0];
 
-/// What is counted.
+/// The counters and gauges.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     routes: [RouteMetrics; Route::ALL.len()],
@@ -34,26 +34,26 @@ pub(crate) struct Metrics {
     pub(crate) images_limited: AtomicU64,
     pub(crate) streams: AtomicI64,
     pub(crate) poll_failures: AtomicU64,
-    /// Answers that were given out of date because the database did not answer.
+    /// Stale responses served because the database was unavailable.
     pub(crate) stale: AtomicU64,
-    /// Requests that a replica was given and did not answer.
+    /// Requests sent to a replica that failed.
     pub(crate) replica_failures: AtomicU64,
-    /// Requests that each replica answered, and under 0 those of the primary.
+    /// Requests answered by each replica; those of the primary are under 0.
     database_reads: Mutex<BTreeMap<usize, u64>>,
     pub(crate) keys_issued: AtomicU64,
     pub(crate) looks_asked: AtomicU64,
     pub(crate) reports: [AtomicU64; 2],
     expired: AtomicU64,
     expiry_held: AtomicU64,
-    /// The verification queue, as it was a few seconds ago.
+    /// The state of the verification queue a few seconds ago.
     queue: Mutex<Option<(Instant, QueueState)>>,
-    /// How far each registry was followed then.
+    /// The progress of each registry at that time.
     registries: Mutex<Vec<RegistryRow>>,
-    /// What was known then about logs that nodes leave out.
+    /// Known omissions of logs at that time.
     completeness: Mutex<Vec<Completeness>>,
-    /// The checks of agents, as they were then.
+    /// The census of agents at that time.
     agents: Mutex<Option<AgentCensus>>,
-    /// The resources of the Bazaar, likewise.
+    /// The census of Bazaar resources at that time.
     bazaar: Mutex<Option<BazaarCensus>>,
 }
 
@@ -70,7 +70,7 @@ impl Default for RouteMetrics {
     }
 }
 
-/// What a request is for, as far as counts go.
+/// The routes that metrics distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     List,
@@ -132,7 +132,7 @@ impl Route {
         }
     }
 
-    /// Whether answers show what is in the database, and reading it is all that they do.
+    /// Whether responses only show data that is read from the database.
     pub(crate) const fn is_of_database(self) -> bool {
         matches!(
             self,
@@ -140,7 +140,7 @@ impl Route {
         )
     }
 
-    /// The route of a path.
+    /// Returns the route of a path.
     pub(crate) fn of(path: &str) -> Self {
         if let Some(rest) = path.strip_prefix("/api/v2/") {
             return match rest {
@@ -172,60 +172,60 @@ impl Route {
 }
 
 impl Metrics {
-    /// A request was answered.
+    /// Counts a response.
     pub(crate) fn answered(&self, route: Route, status: u16, took: Duration) {
         let route = &self.routes[route as usize];
         route.statuses[usize::from(status / 100).min(5)].fetch_add(1, Ordering::Relaxed);
         route.times.observe(took);
     }
 
-    /// A request was refused.
+    /// Counts a rejected request.
     pub(crate) fn refused(&self, code: &'static str) {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry(code).or_default() += 1;
     }
 
-    /// A request was answered from a replica, or from the primary, which is 0.
+    /// Counts a request answered by a replica, or by the primary, which is 0.
     pub(crate) fn read_from(&self, database: usize) {
         *self.database_reads.lock().unwrap_or_else(PoisonError::into_inner).entry(database).or_default() += 1;
     }
 
-    /// Listings whose time is over were ended or held back.
+    /// Counts listings that expired or were held back.
     pub(crate) fn saw_expired(&self, expired: Expired) {
         self.expired.fetch_add(expired.ended as u64, Ordering::Relaxed);
         self.expiry_held.store(expired.held, Ordering::Relaxed);
     }
 
-    /// The queue was looked at.
+    /// Stores the state of the queue.
     pub(crate) fn saw_queue(&self, state: QueueState) {
         *self.queue.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), state));
     }
 
-    /// The registries were looked at.
+    /// Stores the progress of registries.
     pub(crate) fn saw_registries(&self, rows: Vec<RegistryRow>) {
         *self.registries.lock().unwrap_or_else(PoisonError::into_inner) = rows;
     }
 
-    /// What is known about logs that nodes leave out was read.
+    /// Stores what is known about logs that nodes omit.
     pub(crate) fn saw_completeness(&self, rows: Vec<Completeness>) {
         *self.completeness.lock().unwrap_or_else(PoisonError::into_inner) = rows;
     }
 
-    /// The agents were counted.
+    /// Stores the census of agents.
     pub(crate) fn saw_agents(&self, census: AgentCensus) {
         *self.agents.lock().unwrap_or_else(PoisonError::into_inner) = Some(census);
     }
 
-    /// The resources of the Bazaar were counted.
+    /// Stores the census of Bazaar resources.
     pub(crate) fn saw_bazaar(&self, census: BazaarCensus) {
         *self.bazaar.lock().unwrap_or_else(PoisonError::into_inner) = Some(census);
     }
 
-    /// The queue, and when it was looked at.
+    /// Returns the state of the queue, and when it was read.
     pub(crate) fn queue(&self) -> Option<(Instant, QueueState)> {
         *self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is shown of the queue, once it was looked at.
+    /// Returns the gauges of the queue, once it was read.
     pub(crate) fn queue_gauges(&self, now: UnixTime) -> Vec<(&'static str, &'static str, u64)> {
         let Some((_, state)) = self.queue() else { return Vec::new() };
         let waits = state.oldest_due.map_or(0, |since| u64::try_from(now.seconds() - since.seconds()).unwrap_or_default());
@@ -236,7 +236,7 @@ impl Metrics {
         ]
     }
 
-    /// The page.
+    /// Returns the page.
     pub(crate) fn page(&self, gauges: &[(&str, &str, u64)], replicas: &[ReplicaReport], now: UnixTime) -> String {
         let mut page = MetricsPage::default();
         page.family("toolcrib_directory_requests_total", "counter", "Answered requests.");
@@ -299,13 +299,13 @@ impl Metrics {
         page.into_text()
     }
 
-    /// How the checks of agents are doing, where the index has any.
+    /// Adds the metrics of agents, if the index has any.
     fn agents(&self, page: &mut MetricsPage, now: UnixTime) {
         let census = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(census) = census.as_ref().filter(|census| !census.states.is_empty()) else { return };
         page.family("toolcrib_directory_agents", "gauge", "Listed names by the state of their last verdict.");
         for (state, count) in &census.states {
-            // Our own words, unless a later program wrote them.
+            // Our own state names, unless a later version wrote them.
             let is_word = state.len() <= 32 && state.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
             let state = if is_word { state } else { "other" };
             page.sample("toolcrib_directory_agents", &[("state", &state)], count);
@@ -327,7 +327,7 @@ impl Metrics {
         }
     }
 
-    /// How the read replicas are, where there are any. An operator names them, so there are few.
+    /// Adds the metrics of read replicas, if there are any. An operator configures them, so there are few.
     fn replicas(&self, page: &mut MetricsPage, replicas: &[ReplicaReport]) {
         if replicas.is_empty() {
             return;
@@ -365,7 +365,7 @@ impl Metrics {
         }
     }
 
-    /// How following the Bazaar is doing, where a facilitator is configured.
+    /// Adds the metrics of following the Bazaar, if a facilitator is configured.
     fn bazaar(&self, page: &mut MetricsPage, now: UnixTime) {
         let census = self.bazaar.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(census) = census.as_ref().filter(|census| !census.facilitators.is_empty()) else { return };
@@ -392,14 +392,14 @@ impl Metrics {
             page.family(&name, "gauge", help);
             for (number, state) in census.facilitators.iter().enumerate() {
                 if let Some(value) = value(state, &ago) {
-                    // Two may have one origin.
+                    // Two facilitators may have the same origin.
                     page.sample(&name, &[("number", &(number + 1)), ("facilitator", &state.facilitator)], value);
                 }
             }
         }
     }
 
-    /// How far each registry is followed. An operator names them, so there are few.
+    /// Adds the progress of each registry. An operator configures them, so there are few.
     fn chains(&self, page: &mut MetricsPage) {
         let rows = self.registries.lock().unwrap_or_else(PoisonError::into_inner);
         type Block = fn(&RegistryRow) -> i64;
@@ -411,7 +411,7 @@ impl Metrics {
             let name = format!("toolcrib_directory_{name}");
             page.family(&name, "gauge", help);
             for row in rows.iter() {
-                // Before the first look there is no block, which is -1.
+                // Before the first read there is no block, which is -1.
                 let registry = format_args!("{:#x}", row.address);
                 page.sample(&name, &[("chain", &row.chain), ("registry", &registry)], block(row).max(0));
             }

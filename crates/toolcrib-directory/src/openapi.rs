@@ -1,4 +1,4 @@
-//! The `OpenAPI` document: one table of operations, and the schemas of the types that answers are made of.
+//! The `OpenAPI` document: one table of operations, and the schemas of the response types.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -13,7 +13,7 @@ use crate::api;
 use crate::parameters::Account;
 use crate::view::{Agent, Tool};
 
-/// The document.
+/// Returns the document.
 pub fn document() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.definitions_path = "/components/schemas".into());
     let mut generator = settings.for_serialize().into_generator();
@@ -56,32 +56,32 @@ struct Operation {
     links: Vec<Link>,
 }
 
-/// Another operation that an answer leads to.
+/// A link from a response to another operation.
 struct Link {
     name: &'static str,
     /// The id of the operation.
     to: &'static str,
-    /// Where in the answer its parameters are: the name of a parameter, and a JSON pointer.
+    /// Where the response has its parameters: the name of a parameter, and a JSON pointer.
     given: &'static [(&'static str, &'static str)],
-    /// Whether everything else is asked for as before. A cursor is good for the query that it came from alone.
+    /// Whether all other parameters are repeated. A cursor is valid only for its own query.
     is_next: bool,
 }
 
-/// Where the cursor of the next page is in an answer.
+/// Where a response has the cursor of the next page.
 const NEXT: &[(&str, &str)] = &[("cursor", "/next")];
 
-/// Where the path of a tool is in an answer that is one.
+/// Where the response of a tool has the path of the tool.
 const OF_TOOL: &[(&str, &str)] =
     &[("registry_chain", "/registry_chain"), ("registry_addr", "/registry_addr"), ("tool_id", "/tool_id")];
 
-/// What an operation answers.
+/// The kind of response.
 enum Answered {
     Json(fn(&mut SchemaGenerator) -> Value),
     /// JSON, or the compact form.
     Both(fn(&mut SchemaGenerator) -> Value),
     /// Lines of JSON.
     Lines(fn(&mut SchemaGenerator) -> Value),
-    /// JSON of any shape.
+    /// JSON of any type.
     Anything,
     /// JSON, or a stream of events.
     Feed(fn(&mut SchemaGenerator) -> Value),
@@ -109,7 +109,7 @@ impl Answered {
     }
 }
 
-/// The word for where a parameter is.
+/// Returns the location of a parameter.
 const fn place(parameter: &Parameter) -> &'static str {
     match parameter.parameter_in {
         ParameterIn::Path => "path",
@@ -137,7 +137,7 @@ impl Operation {
         Self { method, path: at, id, summary, parameters, body: None, success: 200, answer, refusals, links: Vec::new() }
     }
 
-    /// The query is read as a `T`.
+    /// Declares that the query is read as a `T`.
     fn reads<T: IntoParams>(mut self) -> Self {
         self.parameters.extend(T::into_params(|| Some(ParameterIn::Query)));
         self
@@ -153,26 +153,26 @@ impl Operation {
         self
     }
 
-    /// The answer has what another operation needs.
+    /// Declares that the response has parameters of another operation.
     fn leads(mut self, name: &'static str, to: &'static str, given: &'static [(&'static str, &'static str)]) -> Self {
         self.links.push(Link { name, to, given, is_next: false });
         self
     }
 
-    /// The answer has the cursor of the next page.
+    /// Declares that the response has the cursor of the next page.
     fn continues(mut self, given: &'static [(&'static str, &'static str)]) -> Self {
         self.links.push(Link { name: "next", to: self.id, given, is_next: true });
         self
     }
 
-    /// The parameters of a link, as runtime expressions.
+    /// Returns the parameters of a link, as runtime expressions.
     fn link(&self, link: &Link, operations: &[Self]) -> Value {
         let target = operations.iter().find(|operation| operation.id == link.to);
         let declared =
             |name: &str| target.and_then(|target| target.parameters.iter().find(|parameter| parameter.name == name)).map(place);
         let mut parameters = Map::new();
         for (name, pointer) in link.given {
-            // A name without its place is that of a path parameter.
+            // A name without a location is that of a path parameter.
             let place = declared(name).filter(|place| *place != "path").map(|place| format!("{place}.")).unwrap_or_default();
             parameters.insert(format!("{place}{name}"), format!("$response.body#{pointer}").into());
         }
@@ -200,7 +200,7 @@ impl Operation {
             queued["description"] = "Queued: the report will be available at Location.".into();
             responses.insert("202".to_owned(), queued);
         }
-        // Parts of a tool are not shown while the operator blocks it; the tool itself says so, and a report about it is taken.
+        // Parts of a tool are not shown while the operator blocks it; the tool itself says so, and reports about it are accepted.
         let is_part = self.path.contains("{tool_id}/") && self.id != "report_abuse";
         for status in self.refusals.iter().chain(is_part.then_some(&451)) {
             let refusal = json!({
@@ -524,7 +524,7 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What operations of the operator refuse.
+/// The error statuses of the operator's operations.
 const ADMIN: &[u16] = &[400, 401, 403, 429, 500, 503];
 
 const fn accepted(mut operation: Operation) -> Operation {

@@ -1,8 +1,8 @@
-//! Telling a CDN what to drop, by the change feed.
+//! Purges a CDN by the change feed.
 //!
-//! The feed is read from a cursor that is kept in the database, so each change is told at least once, whatever ends in between. Each is
-//! told **twice**: at once, and again after a pause, since a node that still reads from a replica, or has not looked at the feed, may answer
-//! the CDN with the old state right after the first time. Only then the cursor moves.
+//! The feed is read from a cursor in the database, so each change is purged at least once, even after a crash. Each is purged **twice**:
+//! at once, and again after a pause, since a node that still reads from a replica, or has not read the feed yet, may return the old state
+//! to the CDN right after the first purge. The cursor advances after the second.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
@@ -22,52 +22,52 @@ const MIGRATIONS: &[Migration] =
 
 const FIND: &str = "SELECT cursor FROM directory_purge WHERE name = $1";
 const BEGIN: &str = "INSERT INTO directory_purge (name, cursor) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
-/// Never back: of two processes that purge the same cache the one ahead is right.
+/// The cursor never moves back: of two processes that purge the same cache the one ahead is right.
 const ADVANCE: &str = "UPDATE directory_purge SET cursor = $2 WHERE name = $1 AND cursor < $2";
 
-/// Keys of one step. With more of them everything is dropped: it costs a CDN one request instead of hundreds.
+/// The maximum number of keys in one step. With more everything is purged: it costs a CDN one request instead of hundreds.
 const MAX_KEYS: usize = 5_000;
 
-/// Steps that wait to be told again at most: with more the feed is not read on.
+/// The maximum number of steps that wait for their second purge: with more the feed is not read further.
 const MAX_WAITING: usize = 1_000;
 
 /// Longest pause after a failure.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// How a cache is told.
+/// Options of purging.
 #[derive(Clone, Debug)]
 pub struct PurgeOptions {
-    /// Which cache, for those who have several: each has its own cursor.
+    /// The name of the cache: with several, each has its own cursor.
     pub name: String,
-    /// Keys of one request at most.
+    /// The maximum number of keys in one request.
     pub batch: usize,
-    /// Time between two requests at least.
+    /// The minimum time between two requests.
     pub every: Duration,
-    /// Time between two looks at the feed.
+    /// The interval of polling the feed.
     pub poll: Duration,
-    /// After which time each change is told again: longer than any node may be behind.
+    /// The pause before the second purge of a change: longer than any node may be behind.
     pub settle: Duration,
 }
 
-/// What tells a cache to drop what has one of some keys.
+/// A client that purges a cache by surrogate keys.
 pub trait TellCache: Send + Sync {
-    /// Tells it. The error is for a log, and names no secret.
+    /// Purges everything with one of these keys. The error is logged, and must not contain secrets.
     fn drop_keys(&self, keys: &[String]) -> impl Future<Output = Result<(), String>> + Send;
 }
 
-/// Follows the feed, and tells a cache what to drop.
+/// Follows the feed and purges a cache.
 #[derive(Debug)]
 pub struct Purger<T> {
     index: Index,
     cache: T,
     options: PurgeOptions,
-    /// Where the feed is read on.
+    /// The cursor of the feed.
     cursor: i64,
     waiting: VecDeque<Step>,
     next_request: Instant,
 }
 
-/// Changes that were told once.
+/// Changes that were purged once.
 #[derive(Debug)]
 struct Step {
     last: i64,
@@ -76,7 +76,7 @@ struct Step {
 }
 
 impl<T: TellCache> Purger<T> {
-    /// Begins where the last one ended, and the first time with the next change.
+    /// Continues at the stored cursor, and the first time with the next change.
     pub async fn open(index: Index, cache: T, options: PurgeOptions) -> Result<Self, Error> {
         let database = index.database();
         database.migrate("directory.purge", MIGRATIONS).await?;
@@ -87,7 +87,7 @@ impl<T: TellCache> Purger<T> {
         Ok(Self { index, cache, options, cursor, waiting: VecDeque::new(), next_request: Instant::now() })
     }
 
-    /// Follows until `stop` is done. What fails is tried again.
+    /// Runs until `stop` is done. Failures are retried.
     pub async fn run(mut self, stop: impl Future<Output = ()> + Send) {
         let following = async {
             let mut pause = self.options.poll;
@@ -108,7 +108,7 @@ impl<T: TellCache> Purger<T> {
         }
     }
 
-    /// Tells what changed since the last step, and once more what was told a while ago.
+    /// Purges what changed since the last step, and again what was purged a while ago.
     async fn step(&mut self) -> Result<(), Error> {
         while self.waiting.len() < MAX_WAITING {
             let Some((last, keys)) = self.read().await? else { break };
@@ -120,13 +120,13 @@ impl<T: TellCache> Purger<T> {
             let Some(Step { last, keys, .. }) = self.waiting.pop_front() else { break };
             self.tell(&keys).await;
             let values = [Value::Text(&self.options.name), Value::Integer(last)];
-            // A cursor that stays behind costs telling again, and no change.
+            // A cursor that stays behind only repeats purges.
             self.index.database().execute(ADVANCE, &values).await?;
         }
         Ok(())
     }
 
-    /// The next changes: the number of the last one, and what they make old.
+    /// Returns the next changes: the number of the last one, and the surrogate keys that they invalidate.
     async fn read(&self) -> Result<Option<(i64, BTreeSet<String>)>, Error> {
         let (mut cursor, mut keys) = (self.cursor, BTreeSet::new());
         loop {
@@ -143,7 +143,7 @@ impl<T: TellCache> Purger<T> {
             if keys.len() <= MAX_KEYS {
                 keys.extend(self.keys_of(&changes).await?);
             } else {
-                // Read to the end, and told at once.
+                // Read to the end, and purged at once.
                 cursor = self.index.last_change().await?;
                 break;
             }
@@ -159,7 +159,7 @@ impl<T: TellCache> Purger<T> {
         let (resources, tools): (Vec<ToolKey>, Vec<ToolKey>) = changed.into_iter().partition(|key| key.resource().is_some());
         let views = self.index.tools(&tools).await?;
         let mut keys = BTreeSet::new();
-        // What shows a tool says whether a facilitator lists its endpoint too.
+        // Responses about a tool also show whether a facilitator lists its endpoint.
         for key in self.index.tools_beside(&resources).await? {
             keys.insert(tool_key(&self.index.reference(key).await?));
         }
@@ -169,7 +169,7 @@ impl<T: TellCache> Purger<T> {
                 keys.extend(keys_of_agent(domain.as_str()));
                 continue;
             }
-            // Both are in the order of the keys.
+            // Both are in key order.
             let view = views.binary_search_by_key(&change.key, |view| view.row.key).ok().map(|at| &views[at]);
             let tool = self.index.reference(change.key).await?;
             keys.extend(keys_of_tool(&tool, change.kinds, view.map(|view| view.row.creator)));
@@ -177,7 +177,7 @@ impl<T: TellCache> Purger<T> {
         Ok(keys)
     }
 
-    /// Tells the cache, in as many requests as it takes, and each until it is heard.
+    /// Purges these keys, in as many requests as needed, and retries each until it succeeds.
     async fn tell(&mut self, keys: &BTreeSet<String>) {
         let keys: Vec<String> = keys.iter().cloned().collect();
         for batch in keys.chunks(self.options.batch.max(1)) {

@@ -1,7 +1,7 @@
-//! The index as one request reads it: from a replica, or from the primary.
+//! The index that one request reads: a replica, or the primary.
 //!
-//! The front chooses for each request (`routing.rs`), so that all of one answer comes from one database. Handlers that take a [`Reader`]
-//! find it in `index`; what must be written, or read where it was written, is `primary` of the [`App`].
+//! The middleware chooses for each request (`routing.rs`), so that one response comes from one database. Handlers with a [`Reader`] use
+//! its `index`; for writes, and for reads that must see them, they use `primary` of the [`App`].
 
 use std::convert::Infallible;
 use std::ops::Deref;
@@ -26,22 +26,22 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Reads the primary.
+    /// Creates a reader of the primary.
     pub(crate) fn of_primary(app: &Arc<App>) -> Self {
         Self { app: Arc::clone(app), index: app.primary.clone() }
     }
 
-    /// The verification queue, as far as it is read.
+    /// Returns the verification queue, for reading.
     pub(crate) fn queue(&self) -> Queue {
         self.app.queue.on(self.index.clone())
     }
 
-    /// What outlives the request.
+    /// Returns the state that outlives the request.
     pub(crate) fn shared(&self) -> &Arc<App> {
         &self.app
     }
 
-    /// The same for a task that reads again later: another database may have to be read by then.
+    /// Returns a reader for a later read of a long-running task: another database may have to be chosen by then.
     pub(crate) fn refreshed(&self) -> Self {
         let newest = self.app.replicas.candidates(self.app.cache.last()).into_iter().next();
         let index = newest.map_or_else(|| self.app.primary.clone(), |replica| replica.index().clone());

@@ -1,9 +1,9 @@
-//! Which database answers a request.
+//! Chooses the database for a request.
 //!
-//! A request is answered by a replica that has everything that the answer must show: what lists show already, or, for one tool, its last
-//! change that this node knows of. Where no replica has it, the primary answers. A replica that fails meanwhile is left at once, also by
-//! requests that are being answered from it, and the next one is asked: reads can be repeated. When the primary is away as well, the
-//! newest replica answers for what there is, and the answer says so.
+//! A replica answers a request if it has every change that the response must include: those that lists show already, or, for one tool, its
+//! last change that this node knows of. If no replica has it, the primary answers. A replica that fails is abandoned at once, also by
+//! requests in progress, and the next one is tried: reads can be repeated. If the primary is unavailable as well, the newest replica
+//! answers, and the response is marked as stale.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,22 +22,22 @@ use crate::directory::App;
 use crate::metrics::Route;
 use crate::reader::Chosen;
 
-/// The number of a change: that of a write's answer, and, in a request, one that the answer must show.
+/// The number of a change: in a response, that of the write; in a request, one that the response must include.
 pub(crate) const X_FEED_CURSOR: HeaderName = HeaderName::from_static("x-feed-cursor");
 
-/// How long a replica has for an answer in any case: longer than a statement may take there. Probes end a read long before.
+/// The timeout of a replica: longer than its statement timeout. Probes abort a read long before.
 const REPLICA_TIME: Duration = Duration::from_secs(16);
 
-/// The answer comes from a replica that does not have everything.
+/// Marks a response from a replica that does not have every required change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outdated;
 
-/// The change that a request asks to see.
+/// Returns the change that a request asks to see.
 pub(crate) fn asked_cursor(headers: &HeaderMap) -> Option<i64> {
     headers.get(X_FEED_CURSOR)?.to_str().ok()?.parse().ok().filter(|cursor| *cursor >= 0)
 }
 
-/// Names the change after which what was written can be read.
+/// Sets the change after which reads include a write.
 pub(crate) fn shows(mut response: Response, cursor: Option<i64>) -> Response {
     if let Some(cursor) = cursor {
         response.headers_mut().insert(X_FEED_CURSOR, HeaderValue::from(cursor));
@@ -45,20 +45,20 @@ pub(crate) fn shows(mut response: Response, cursor: Option<i64>) -> Response {
     response
 }
 
-/// The change that an answer has to show at least.
+/// Returns the change that a response must include at least.
 fn least(app: &App, request: &Request) -> i64 {
     let known = app.cache.tool_version(request.uri().path()).unwrap_or_else(|| app.cache.last());
     known.max(asked_cursor(request.headers()).unwrap_or_default())
 }
 
-/// Answers a request from the database that fits.
+/// Answers a request from a suitable database.
 pub(crate) async fn run(app: &Arc<App>, request: Request, next: Next) -> Response {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     if app.replicas.is_empty() || !is_read || Route::of(request.uri().path()) == Route::Mcp {
         return next.run(request).await;
     }
     let least = least(app, &request);
-    // A read has no body that matters, so it can be sent again.
+    // The body of a read is not used, so the request can be sent again.
     let (parts, _) = request.into_parts();
     let again = || Request::from_parts(parts.clone(), Body::empty());
     for replica in app.replicas.candidates(least) {
@@ -99,7 +99,7 @@ pub(crate) async fn run(app: &Arc<App>, request: Request, next: Next) -> Respons
     response
 }
 
-/// Whether the database failed, and not the request or a chain.
+/// Whether the database failed, instead of the request or a chain.
 fn is_failed(response: &Response) -> bool {
     response.status().is_server_error()
         && response.extensions().get::<Cause>().is_some_and(|cause| cause.0.id().starts_with("store."))

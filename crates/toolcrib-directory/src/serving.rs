@@ -1,4 +1,4 @@
-//! Serving on a socket until it is time to stop. TLS is left to a proxy in front.
+//! Serves on a socket until shutdown. TLS is left to a proxy in front.
 
 use std::future::Future;
 use std::io;
@@ -14,31 +14,31 @@ use crate::answer::Refusal;
 use crate::directory::Directory;
 use crate::options::Options;
 
-/// How long the head of a request has to arrive, which is also how long a connection may be idle.
+/// The timeout of a request's head, which is also the idle timeout of a connection.
 pub const HEAD_TIME: Duration = Limits::HEAD_TIME;
 
-/// Largest head of a request in bytes: a query of 8 KiB, and all that browsers and proxies add.
+/// The maximum size of a request's head in bytes: a query of 8 KiB, and all that browsers and proxies add.
 pub const MAX_HEAD_BYTES: usize = 32 * 1024;
 
-/// Headers of a request at most. Browsers behind two proxies send some thirty.
+/// The maximum number of headers in a request. Browsers behind two proxies send some thirty.
 const MAX_HEADERS: usize = 64;
 
-/// Connections that are open at the same time at most.
+/// The maximum number of open connections.
 pub const MAX_CONNECTIONS: usize = Limits::CONNECTIONS;
 
-/// How long requests that are under way may still take when it is time to stop. Streams that go on without end are cut off then.
+/// How long requests in progress may take at shutdown. Endless streams are cut off then.
 pub const SHUTDOWN_TIME: Duration = Limits::STOP_TIME;
 
-/// Serves routes on a socket until `stop` is done, with limits for clients that connect directly. Then it takes no new connections and
-/// lets requests end, for at most [`SHUTDOWN_TIME`].
+/// Serves routes on a socket until `stop` is done, with limits for clients that connect directly. Then it accepts no new connections and
+/// lets requests finish, for at most [`SHUTDOWN_TIME`].
 pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()> + Send) -> io::Result<()> {
     serve_with(limits(&Options::default()), listener, router, stop).await;
     Ok(())
 }
 
 impl Directory {
-    /// Serves the directory as [`serve`] does. Where its options name a header for the client's address, all connections are those of
-    /// a proxy, and it may have as many as it needs.
+    /// Serves the directory as [`serve`] does. If its options set a header for the client's address, all connections are those of a proxy,
+    /// and the limit per address does not apply.
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()> + Send) {
         serve_with(limits(self.options()), listener, self.router(), stop).await;
     }

@@ -1,9 +1,9 @@
-//! Surrogate keys: what an answer in a shared cache depends on, and which of them a change makes old.
+//! Surrogate keys: what a response in a shared cache depends on, and which of them a change invalidates.
 //!
-//! With [`Options::shared_max_age`](crate::Options) answers that everyone may have say in `Surrogate-Key` (with spaces) and `Cache-Tag`
-//! (with commas) what they show, so that a CDN may hold them for long and be told to drop them (`purge.rs`):
+//! With [`Options::shared_max_age`](crate::Options) public responses have their dependencies in `Surrogate-Key` (separated by spaces) and
+//! `Cache-Tag` (separated by commas), so that a CDN may cache them for long and purge them by key (`purge.rs`):
 //!
-//! | key | answers | purged by |
+//! | key | responses | purged by |
 //! |---|---|---|
 //! | `all` | all of these | changes that are no longer kept, or very many of them |
 //! | `t-…` | what shows the tool: its parts and pages, and each list and search with it in | each change of the tool |
@@ -14,7 +14,8 @@
 //! | `agents` | lists of agents | each change of an agent |
 //! | `a-…` | one agent | each change of the agent |
 //!
-//! Use and health of a tool (`usage`, `facts`) drop what shows it and no list, in which it may have another place until the list is over.
+//! Changes of usage and health of a tool (`usage`, `facts`) purge responses about it but no lists, in which its position may be outdated
+//! until the list expires.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +30,7 @@ use toolcrib_index::model::ToolView;
 use crate::api::tools::FRESH;
 use crate::view::Listed;
 
-/// Every answer with keys.
+/// Every response with keys.
 pub const ALL: &str = "all";
 /// Lists of all tools.
 pub const LISTS: &str = "lists";
@@ -38,12 +39,12 @@ pub const SEARCH: &str = "search";
 /// Lists of agents.
 pub const AGENTS: &str = "agents";
 
-/// What Fastly, Varnish and Google read.
+/// The header for Fastly, Varnish and Google.
 pub(crate) const SURROGATE_KEY: HeaderName = HeaderName::from_static("surrogate-key");
-/// What Cloudflare and Akamai read.
+/// The header for Cloudflare and Akamai.
 pub(crate) const CACHE_TAG: HeaderName = HeaderName::from_static("cache-tag");
 
-/// Most keys of one answer: 20 bytes each, and CDNs take headers of 16 KiB. A list has at most 200 tools.
+/// The maximum number of keys of one response: 20 bytes each, and CDNs accept headers of 16 KiB. A list has at most 200 tools.
 const MAX_KEYS: usize = 256;
 
 /// Changes that make a tool appear in lists, move or disappear.
@@ -58,37 +59,37 @@ const MOVING: [Kinds; 8] = [
     Kinds::MODERATION,
 ];
 
-/// Names are hashed: keys stay short and are made of letters that every CDN takes, whatever a name is made of.
+/// Names are hashed: keys stay short and only have characters that every CDN accepts.
 fn hashed(prefix: char, text: &str) -> String {
     format!("{prefix}-{}", hex::encode(&keccak256(text)[..8]))
 }
 
-/// The key of what shows a tool.
+/// Returns the key of responses about a tool.
 pub fn tool_key(tool: &ToolRef) -> String {
     hashed('t', &tool.to_string())
 }
 
-/// The key of lists of one creator.
+/// Returns the key of lists of one creator.
 pub fn creator_key(creator: Address) -> String {
     hashed('c', &format!("{creator:#x}"))
 }
 
-/// The key of an agent.
+/// Returns the key of an agent.
 pub fn agent_key(domain: &str) -> String {
     hashed('a', domain)
 }
 
-/// The key of what shows a resource of the Bazaar.
+/// Returns the key of responses about a Bazaar resource.
 pub(crate) fn resource_key(id: i64) -> String {
     hashed('r', &id.to_string())
 }
 
-/// The keys that a change of a resource of the Bazaar makes old.
+/// Returns the keys that a change of a Bazaar resource invalidates.
 pub(crate) fn keys_of_resource(id: i64) -> BTreeSet<String> {
     BTreeSet::from([resource_key(id), LISTS.to_owned(), SEARCH.to_owned()])
 }
 
-/// The keys that a change of a tool makes old.
+/// Returns the keys that a change of a tool invalidates.
 pub fn keys_of_tool(tool: &ToolRef, kinds: Kinds, creator: Option<Address>) -> BTreeSet<String> {
     let mut keys = BTreeSet::from([tool_key(tool)]);
     if MOVING.iter().any(|kind| kinds.has(*kind)) {
@@ -98,27 +99,27 @@ pub fn keys_of_tool(tool: &ToolRef, kinds: Kinds, creator: Option<Address>) -> B
     keys
 }
 
-/// The keys that a change of an agent makes old.
+/// Returns the keys that a change of an agent invalidates.
 pub fn keys_of_agent(domain: &str) -> BTreeSet<String> {
     BTreeSet::from([agent_key(domain), AGENTS.to_owned()])
 }
 
-/// What an answer depends on.
+/// The dependencies of a response.
 #[derive(Clone, Debug)]
 struct Depends(Vec<String>);
 
-/// Says what an answer depends on.
+/// Sets the dependencies of a response.
 pub(crate) fn depends(mut response: Response, keys: impl IntoIterator<Item = String>) -> Response {
     response.extensions_mut().insert(Depends(keys.into_iter().collect()));
     response
 }
 
-/// The keys of tools.
+/// Returns the keys of tools.
 pub(crate) fn of_views<'a>(views: impl IntoIterator<Item = &'a ToolView>) -> impl Iterator<Item = String> {
     views.into_iter().map(|view| tool_key(&view.tool))
 }
 
-/// The keys of what is in a list.
+/// Returns the keys of the entries of a list.
 pub(crate) fn of_listed<'a>(listed: impl IntoIterator<Item = &'a Listed>) -> impl Iterator<Item = String> {
     listed.into_iter().map(|listed| match listed {
         Listed::Tool(view) => tool_key(&view.tool),
@@ -126,17 +127,17 @@ pub(crate) fn of_listed<'a>(listed: impl IntoIterator<Item = &'a Listed>) -> imp
     })
 }
 
-/// Names what an answer depends on, and lets shared caches keep it for so many seconds.
+/// Sets the headers with the dependencies of a response, and lets shared caches keep it for this number of seconds.
 pub(crate) fn label(mut response: Response, shared_max_age: Option<u32>) -> Response {
     let Some(Depends(mut keys)) = response.extensions_mut().remove::<Depends>() else { return response };
     let Some(seconds) = shared_max_age else { return response };
     keys.truncate(MAX_KEYS - 1);
     keys.push(ALL.to_owned());
     let headers = response.headers_mut();
-    // Also of answers that are not kept here: there may be another form of each.
+    // Also on responses that are not cached here: each may have another form.
     headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
     for (name, separator) in [(SURROGATE_KEY, " "), (CACHE_TAG, ",")] {
-        // Keys are made of letters, digits and hyphens.
+        // Keys have only letters, digits and hyphens.
         headers.extend(HeaderValue::try_from(keys.join(separator)).ok().map(|value| (name, value)));
     }
     if headers.get(CACHE_CONTROL).is_some_and(|value| value == FRESH) {
@@ -146,7 +147,7 @@ pub(crate) fn label(mut response: Response, shared_max_age: Option<u32>) -> Resp
     response
 }
 
-/// Keeps an answer out of shared caches: it was given to a caller with a key, or may only be.
+/// Keeps a response out of shared caches: it was sent to a caller with a key, or requires one.
 pub(crate) fn make_private(headers: &mut HeaderMap) {
     let public = headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok()).filter(|value| value.starts_with("public"));
     if public.is_some() {
@@ -156,7 +157,7 @@ pub(crate) fn make_private(headers: &mut HeaderMap) {
     headers.remove(CACHE_TAG);
 }
 
-/// Whether shared caches may keep an answer.
+/// Whether shared caches may keep a response.
 pub(crate) fn is_shared(headers: &HeaderMap) -> bool {
     headers.contains_key(SURROGATE_KEY)
 }

@@ -1,6 +1,6 @@
-//! Keeping up with the change feed.
+//! Follows the change feed.
 //!
-//! Search is fed first and answers are dropped afterwards, so that an answer which is made anew shows the change.
+//! Search is updated first and cached responses are dropped afterwards, so that a response that is rendered again includes the change.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use toolcrib_index::{Error, Index, feed};
 
 use crate::directory::App;
 
-/// Changes that are looked at one by one, at most. Beyond it everything is taken for changed: a backfill touches all of it anyway.
+/// The maximum number of changes that are handled one by one. Beyond it everything counts as changed: a backfill touches all of it anyway.
 const MAX_CHANGES: usize = 20 * feed::MAX_PAGE;
 
-/// Time between two clean-ups of expired keys.
+/// Time between two deletions of expired keys.
 const FORGET_EVERY: Duration = Duration::from_secs(3600);
 
-/// Time between two looks for listings whose time is over. Workers look too; a directory must not need one to stop showing them.
+/// Time between two expiries of listings. Workers do it too; a directory must not need one to stop showing them.
 const EXPIRE_EVERY: Duration = Duration::from_secs(60);
 
-/// Time between two looks at the verification queue, which are for metrics alone. Prometheus comes every 15 seconds or less often.
+/// Time between two reads of the verification queue, for metrics only. Prometheus scrapes every 15 seconds or less often.
 const QUEUE_EVERY: Duration = Duration::from_secs(15);
 
-/// Looks again and again. Never ends by itself.
+/// Polls the feed. Never returns.
 pub(crate) async fn keep_looking(app: &App) {
     let mut forgot: Option<Instant> = None;
     let mut expired: Option<Instant> = None;
@@ -49,7 +49,7 @@ pub(crate) async fn keep_looking(app: &App) {
     }
 }
 
-/// Looks once.
+/// Polls the feed once.
 pub(crate) async fn look(app: &App) -> Result<(), Error> {
     let _one = app.looking.lock().await;
     let seen = app.cache.last();
@@ -57,7 +57,7 @@ pub(crate) async fn look(app: &App) -> Result<(), Error> {
     let Some(replica) = observation.replica.clone() else { return show(app, &observation, seen).await };
     tokio::select! {
         shown = show(app, &observation, seen) => shown,
-        // The next look reads from another one.
+        // The next poll reads from another one.
         () = replica.broken() => {
             Err(toolcrib_store::Error::Lost { detail: "read replica failed".to_owned() }.into())
         }
@@ -67,12 +67,12 @@ pub(crate) async fn look(app: &App) -> Result<(), Error> {
 /// Shows what was observed.
 async fn show(app: &App, observation: &Observation, seen: i64) -> Result<(), Error> {
     let (last, source) = (observation.watermark, &observation.source);
-    // Damage is found by searching, not by a change: it has to be repaired without one.
+    // Searching detects damage, not a change: it must be repaired without one.
     if app.search.cursor() < last || !app.search.is_ready() || !app.has_looked.load(Ordering::Acquire) {
         app.search.catch_up_from(source).await?;
     }
     if seen < 0 {
-        // Nothing is kept yet. What is rendered from here on knows everything up to here.
+        // Nothing is cached yet. Everything rendered from here on includes all changes up to here.
         app.cache.all_changed(last);
     } else if seen < last {
         drop_changed(app, source, seen, last).await?;
@@ -86,8 +86,8 @@ async fn show(app: &App, observation: &Observation, seen: i64) -> Result<(), Err
     Ok(())
 }
 
-/// Sees how the rest of the deployment is doing, now and then: how long the queue is, which is counted up to a number and so stays cheap,
-/// and how far followers are.
+/// Reads the state of the rest of the deployment regularly: the length of the queue, which is counted up to a limit and so stays cheap,
+/// and the progress of followers.
 async fn look_around(app: &App) {
     if !app.options.serves_metrics
         || !app.replicas.has_primary()
@@ -117,7 +117,7 @@ async fn look_around(app: &App) {
     }
 }
 
-/// Marks the tools that changed after `seen`, up to `last`.
+/// Records the tools that changed after `seen`, up to `last`.
 async fn drop_changed(app: &App, source: &Index, seen: i64, last: i64) -> Result<(), Error> {
     if last.saturating_sub(seen) > MAX_CHANGES as i64 {
         app.cache.all_changed(last);
@@ -137,7 +137,7 @@ async fn drop_changed(app: &App, source: &Index, seen: i64, last: i64) -> Result
         cursor = newest.seq;
         let mut resources = Vec::new();
         for change in changes {
-            // What is kept of agents is dropped by their own number.
+            // Cached responses about agents have their own version.
             if change.key.is_agent() {
                 continue;
             }
@@ -148,7 +148,7 @@ async fn drop_changed(app: &App, source: &Index, seen: i64, last: i64) -> Result
             let tool = source.reference(change.key).await?;
             app.cache.changed(tool.chain, &format!("{:#x}", tool.registry), &tool.id.to_string(), change.seq);
         }
-        // What is kept of a tool says whether a facilitator lists its endpoint too.
+        // Responses about a tool also show whether a facilitator lists its endpoint.
         for key in source.tools_beside(&resources).await? {
             let tool = source.reference(key).await?;
             app.cache.changed(tool.chain, &format!("{:#x}", tool.registry), &tool.id.to_string(), cursor);

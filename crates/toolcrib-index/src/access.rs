@@ -1,8 +1,8 @@
-//! May this account call these tools? Asked of the chain, for a page of tools at once.
+//! Checks on the chain whether an account may call tools, for a page of tools at once.
 //!
-//! An open tool needs no question. For the others the registry is asked, many tools in one call where the chain has the usual multicall
-//! contract and one by one where not, within a time limit. What nobody could tell in that time is said to be unknown. A yes is no promise:
-//! whoever calls is judged again at the door.
+//! Open tools need no check. For the others the registry is called: many tools in one call where the chain has the usual multicall
+//! contract, one by one elsewhere, within a time limit. What did not answer in that time is reported as unknown. A yes is not a promise:
+//! the tool's server checks access again on each call.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -18,22 +18,22 @@ use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
 use crate::model::{ToolKey, ToolView};
 use crate::{Chains, Error, Index};
 
-/// Most tools of one question, as many as a page has.
+/// The maximum number of tools in one check: those of one page.
 pub const MAX_CANDIDATES: usize = 200;
 
-/// The longest wait for all answers together: somebody waits for a page.
+/// The maximum wait for all results together: a user waits for the page.
 pub const TIME_LIMIT: Duration = Duration::from_secs(3);
 
 /// The multicall contract, at the same address wherever it is deployed.
 pub const MULTICALL3: Address = address!("cA11bde05977b3631167028862bE2a173976CA11");
 
-/// Tools of one call of the multicall contract. Nodes cap the gas of a call, public ones at 50 million.
+/// Tools in one multicall. Nodes cap the gas of an `eth_call`, public ones at 50 million.
 const CHUNK: usize = 20;
 
-/// Calls at the same time to one chain: what public nodes bear.
+/// Concurrent calls to one chain: what public nodes accept.
 const AT_ONCE: usize = 8;
 
-/// Most bytes of the answer about one tool: two words, and what the array around them takes.
+/// The maximum size of one tool's result in bytes: two words plus the encoding of the array around them.
 const ANSWER_BYTES: usize = 256;
 
 sol! {
@@ -51,31 +51,30 @@ sol! {
     }
 }
 
-/// Whether something holds.
+/// Yes, no or unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum May {
     /// Yes.
     Yes,
     /// No.
     No,
-    /// Nobody could tell: the chain is not followed or did not answer in time, the predicate does not work, or the price is in an unknown
-    /// asset.
+    /// Not known: the chain is not followed or did not answer in time, the predicate does not work, or the price is in an unknown asset.
     Unknown,
 }
 
-/// The answer about one tool.
+/// The result for one tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The tool.
     pub key: ToolKey,
-    /// Whether its predicate lets the account in.
+    /// Whether its predicate grants access to the account.
     pub access: May,
-    /// Whether a call costs no more than the budget. Yes where none was given.
+    /// Whether a call costs no more than the budget. Yes without a budget.
     pub budget: May,
 }
 
 impl Answer {
-    /// Both together.
+    /// Whether the account has access and the price is within the budget.
     pub const fn callable(&self) -> May {
         match (self.access, self.budget) {
             (May::No, _) | (_, May::No) => May::No,
@@ -85,16 +84,17 @@ impl Answer {
     }
 }
 
-/// The answers about some tools.
+/// The results for some tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Callable {
-    /// One for each tool that was asked about, in that order. A tool that is not in the index has none.
+    /// One for each requested tool, in the same order. A tool that is not in the index has none.
     pub answers: Vec<Answer>,
-    /// Whether something is unknown, or more tools were asked about than are answered.
+    /// Whether a result is unknown, or fewer tools were checked than requested.
     pub partial: bool,
 }
 
-/// Whether an account may call these tools, at most [`MAX_CANDIDATES`], and for no more than `budget` millionths of a dollar a call.
+/// Checks whether an account may call these tools, at most [`MAX_CANDIDATES`], for at most `budget` micro-dollars (millionths of a dollar)
+/// a call.
 pub async fn callable(
     index: &Index,
     chains: &Chains,
@@ -108,7 +108,7 @@ pub async fn callable(
     Ok(Callable { answers, partial })
 }
 
-/// One answer for each of these tools, in their order.
+/// Returns one result for each of these tools, in their order.
 pub(crate) async fn answers(chains: &Chains, wallet: Address, views: &[ToolView], budget: Option<u64>) -> Vec<Answer> {
     let mut found: HashMap<ToolKey, May> = HashMap::with_capacity(views.len());
     let mut gated: BTreeMap<u64, Vec<&ToolView>> = BTreeMap::new();
@@ -121,7 +121,7 @@ pub(crate) async fn answers(chains: &Chains, wallet: Address, views: &[ToolView]
             gated.entry(view.tool.chain).or_default().push(view);
         }
     }
-    // Loops and not closures over references: the compiler cannot see that futures of those may change threads.
+    // Loops instead of closures over references: the compiler cannot prove that the futures of such closures are `Send`.
     let mut asked = Vec::with_capacity(gated.len());
     for (chain, views) in &gated {
         asked.extend(chains.get(*chain).map(|chain| ask(chain, wallet, views)));
@@ -137,7 +137,7 @@ pub(crate) async fn answers(chains: &Chains, wallet: Address, views: &[ToolView]
     views.iter().map(answer).collect()
 }
 
-/// Whether one of a tool's payment options costs no more than the budget.
+/// Returns whether one of a tool's payment options costs no more than the budget.
 fn within(view: &ToolView, budget: u64) -> May {
     let Some(manifest) = view.listing.as_ref().and_then(|listing| listing.manifest.as_ref()) else { return May::Unknown };
     if manifest.prices.is_empty() {
@@ -153,7 +153,7 @@ fn within(view: &ToolView, budget: u64) -> May {
     }
 }
 
-/// Asks one chain. What is missing from the answer could not be told in time.
+/// Checks the tools of one chain. Tools that are missing from the result did not answer in time.
 async fn ask(chain: &Chain, wallet: Address, views: &[&ToolView]) -> Vec<(ToolKey, May)> {
     let end = tokio::time::Instant::now() + TIME_LIMIT;
     let mut found = Vec::with_capacity(views.len());
@@ -175,7 +175,7 @@ async fn ask(chain: &Chain, wallet: Address, views: &[&ToolView]) -> Vec<(ToolKe
                 left.extend(views);
                 continue;
             };
-            // One that fails may have used up the gas of those after it, so a no beside it is asked again.
+            // A call that fails may have used up the gas of those after it, so each no in this batch is checked again.
             let is_disturbed = answers.contains(&None);
             for (view, answer) in views.iter().zip(answers) {
                 match answer {
@@ -206,7 +206,7 @@ async fn ask(chain: &Chain, wallet: Address, views: &[&ToolView]) -> Vec<(ToolKe
     found
 }
 
-/// Asks about several tools in one call. `None` when that did not work; inside, `None` for a tool that gave no clean answer.
+/// Checks several tools in one multicall. `None` when the multicall failed; an inner `None` for a tool whose result is not clean.
 async fn at_once(chain: &Chain, wallet: Address, views: &[&ToolView]) -> Option<Vec<Option<bool>>> {
     let calls = views.iter().map(|view| {
         let call = IToolRegistry::tryHasAccessCall { toolId: view.tool.id, account: wallet, data: Bytes::new() };
@@ -220,7 +220,7 @@ async fn at_once(chain: &Chain, wallet: Address, views: &[&ToolView]) -> Option<
     (results.len() == views.len()).then(|| results.iter().map(clean).collect())
 }
 
-/// Whether access is granted, if the registry and the predicate both worked: exactly two words, the first of them one.
+/// Whether access is granted, if the registry and the predicate both worked: the result is exactly two words, the first of them 1.
 fn clean(result: &IMulticall3::Result) -> Option<bool> {
     let (ok, granted) = result.returnData.split_at_checked(32).filter(|_| result.success)?;
     let word = |bytes: &[u8]| U256::try_from_be_slice(bytes).filter(|_| bytes.len() == 32);

@@ -1,21 +1,21 @@
-//! The chains that this process can ask.
+//! The chains that this process has RPC nodes for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use toolcrib_chain::rpc::Chain;
 
-/// The chains that this process can ask, by number. Cheap to clone.
+/// The chains that this process has RPC nodes for, by chain id. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Chains(Arc<BTreeMap<u64, Chain>>);
 
 impl Chains {
-    /// The chain with this number, if it was configured.
+    /// Returns the chain with this id, if it is configured.
     pub fn get(&self, chain: u64) -> Option<&Chain> {
         self.0.get(&chain)
     }
 
-    /// All of them.
+    /// Iterates over all chains.
     pub fn iter(&self) -> impl Iterator<Item = &Chain> {
         self.0.values()
     }

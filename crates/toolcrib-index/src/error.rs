@@ -1,45 +1,45 @@
-//! Why the index could not tell.
+//! Errors of the index.
 
 use toolcrib_core::codes::{self, Code};
 
-/// Why the index could not do what it was asked to. What a stranger's tool does wrong is no error: that is a finding in its report.
+/// Why an operation of the index failed. A tool's own mistakes are not errors: they are findings in its report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The database.
+    /// The database failed.
     #[error(transparent)]
     Store(#[from] toolcrib_store::Error),
-    /// The object store, or an object in it.
+    /// The object store failed, or an object in it is damaged.
     #[error(transparent)]
     Objects(#[from] toolcrib_store::objects::Error),
-    /// Evidence is in an object store, and this process was given none.
+    /// Evidence is in an object store, and this process has none configured.
     #[error("the evidence is in an object store that is not configured for this process")]
     ObjectsUnset,
-    /// A node, or what it said.
+    /// An RPC node failed, or sent an invalid response.
     #[error(transparent)]
     Chain(#[from] toolcrib_chain::Error),
-    /// The database holds something that this program never writes.
+    /// The database has a value that this program never writes.
     #[error("the index contains an invalid {what}")]
     Corrupt {
-        /// What cannot be read.
+        /// The value that cannot be read.
         what: &'static str,
     },
-    /// A cursor that no answer gave, or that belongs to another search.
+    /// A pagination cursor that this index did not issue, or that belongs to another query.
     #[error("the cursor does not match this query")]
     Cursor,
-    /// Another follows this registry now. Nothing was written.
+    /// Another process has the lease of this registry now. Nothing was written.
     #[error("another process took over following this registry")]
     LeaseLost,
-    /// What nodes say does not fit together, which passes: they are behind, or the chain is changing its mind.
+    /// Responses of nodes contradict each other. This is temporary: a node is behind, or the chain reorganises.
     #[error("the RPC node's answers are inconsistent: {what}")]
     Inconsistent {
-        /// What does not fit.
+        /// The contradiction.
         what: &'static str,
     },
-    /// A node left logs out, and no other node and no other question gives them. Nothing is taken in over the gap.
+    /// A node leaves out logs, and neither another node nor another request returns them. Nothing after the gap is indexed.
     #[error("logs are missing between block {from} and block {to}: {what}")]
     Incomplete {
-        /// How it shows.
+        /// How the gap was detected.
         what: &'static str,
         /// The first block that they can be in.
         from: u64,
@@ -54,13 +54,13 @@ pub enum Error {
         /// The oldest change that is kept.
         oldest: i64,
     },
-    /// What was to be imported is no export, or one of a version that this program does not know.
+    /// The input of an import is not an export, or has a version that this program does not know.
     #[error("the file is not a readable index export: {reason}")]
     ExportVersion {
         /// Why.
         reason: &'static str,
     },
-    /// What was to be imported is damaged. Nothing was imported.
+    /// The input of an import is damaged. Nothing was imported.
     #[error("line {line} of the export is damaged: {reason}")]
     ExportDamaged {
         /// Which line, counted from 1.
@@ -68,39 +68,39 @@ pub enum Error {
         /// Why.
         reason: &'static str,
     },
-    /// What was to be imported does not fit what is there. Nothing was imported.
+    /// The input of an import contradicts existing rows. Nothing was imported.
     #[error("the index already has another registry with id {registry}, or this registry with another id")]
     ImportConflict {
         /// The number in the export.
         registry: i64,
     },
-    /// The list of names is larger than is read. The list that was read before stays.
+    /// The list of names is larger than the limit. The list that was read before stays.
     #[error("the list of names exceeds the limit of {limit}")]
     NamesTooMany {
         /// The limit, with its unit.
         limit: &'static str,
     },
-    /// A file.
+    /// A file operation failed.
     #[error("{what}: {error}")]
     File {
-        /// What was done.
+        /// The operation.
         what: &'static str,
-        /// What the system says.
+        /// The error of the operating system.
         error: std::io::Error,
     },
-    /// The folder of the search index is in use by another process.
+    /// Another process uses the folder of the search index.
     #[error("the search index in {folder} is in use by another process")]
     SearchLocked {
         /// The folder.
         folder: String,
     },
-    /// The search index was not built yet, or is being built again after damage.
+    /// The search index is not built yet, or is being rebuilt after damage.
     #[error("search is not ready yet")]
     NotReady,
     /// The search index cannot be read or written.
     #[error("the search index failed: {reason}")]
     Search {
-        /// Why, in the words of the engine or of the system.
+        /// The error of the search engine or of the operating system.
         reason: String,
     },
     /// The embedding file cannot be used.
@@ -114,7 +114,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Its code.
+    /// Returns the code of this error.
     pub const fn code(&self) -> Code {
         match self {
             Self::Store(error) => error.code(),
@@ -139,7 +139,7 @@ impl Error {
         }
     }
 
-    /// Whether the same may succeed later without anybody changing anything.
+    /// Whether a retry may succeed without any change to the configuration or the data.
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Store(error) => error.is_retryable(),

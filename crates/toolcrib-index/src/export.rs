@@ -1,12 +1,12 @@
-//! The whole index as text, and back: for moving between engines, for backups, and for whoever wants all of it.
+//! Exports the whole index as text and imports it: for moving between database engines, for backups, and for downloads of all data.
 //!
-//! An export is one JSON object a line. The first says what it is, each of the others holds one row of one table, and the last says how
-//! many there were. Every line begins with a checksum over the rest of it and the checksum of the line before, so that a line that was
-//! changed, lost, added or moved is found. Bytes are hexadecimal digits; whole numbers beyond what JSON readers keep exactly are strings.
+//! An export has one JSON object per line. The first is the header, each of the others holds one row of one table, and the last has the
+//! number of rows. Every line begins with a checksum over the rest of it and the checksum of the line before, so that changed, lost, added
+//! or moved lines are detected. Bytes are hexadecimal digits; integers beyond what JSON readers keep exactly are strings.
 //!
-//! Importing is one transaction: all of it or nothing. Rows that are there stay as they are, so that importing twice is importing once.
-//! What is left out: the change feed, which begins anew and names every imported tool, and leases and turns, which belong to processes.
-//! Jobs are written as if everything in the feed had been taken in, so that no look gets lost with it.
+//! Importing is one transaction: all or nothing. Existing rows stay as they are, so importing twice is the same as importing once. An
+//! export leaves out the change feed, which starts anew and gets an entry for every imported tool, and leases and origins' rate limits,
+//! which belong to processes. Jobs are written as if the whole feed had been processed, so that no pending verification is lost.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -35,16 +35,16 @@ pub const FORMAT: &str = "toolcrib-index-export";
 /// The version in the first line. New tables and columns with a default do not change it.
 pub const VERSION: u64 = 1;
 
-/// The longest line that is read: the largest evidence, compressed and in hexadecimal digits.
+/// The maximum length of a line: the largest evidence, compressed and in hexadecimal digits.
 pub const MAX_LINE_BYTES: usize = 32 << 20;
 
-/// Rows that are read and written at once.
+/// Rows read and written at once.
 const PAGE: usize = 500;
 
-/// The same for rows that may take megabytes each.
+/// The same for rows that may have megabytes each.
 const HEAVY_PAGE: usize = 16;
 
-/// The type of a column, and whether it may be missing.
+/// The type of a column, and whether it is nullable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Integer,
@@ -60,20 +60,20 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Table {
     name: &'static str,
-    /// The key first, so many of them as `key` says.
+    /// The key columns first; `key` is their number.
     columns: &'static [&'static str],
     kinds: &'static [Kind],
     key: usize,
 }
 
 impl Table {
-    /// Rows that are read and written at once.
+    /// Rows read and written at once.
     fn page(&self) -> usize {
         if matches!(self.name, "index_evidence" | "index_agent_document") { HEAVY_PAGE } else { PAGE }
     }
 }
 
-/// Makes a [`Table`] of its columns, the key before the semicolon.
+/// Declares a [`Table`] with its columns, the key before the semicolon.
 macro_rules! table {
     ($name:ident: $($key:ident $key_kind:ident),+; $($column:ident $kind:ident),* $(,)?) => {
         Table {
@@ -129,7 +129,7 @@ const TABLES: &[Table] = &[
     table!(index_agent_memory: domain Text; created_at Integer, cid Text, digest Bytes, owner Bytes),
 ];
 
-/// A value that was read.
+/// A value of a column.
 #[derive(Clone, Debug, PartialEq)]
 enum Cell {
     Integer(i64),
@@ -153,7 +153,7 @@ impl Cell {
     }
 
     fn to_json(&self) -> Json {
-        /// What readers with one kind of number keep exactly.
+        /// The largest integer that JSON readers with only floating-point numbers keep exactly.
         const EXACT: i64 = 1 << 53;
         match self {
             Self::Integer(value) if (-EXACT..=EXACT).contains(value) => json!(value),
@@ -184,17 +184,17 @@ impl Cell {
             Self::Text(text) => Value::Text(text),
             Self::Bytes(bytes) => Value::Bytes(bytes),
             Self::Boolean(value) => Value::Boolean(*value),
-            // Keys are never missing.
+            // Key columns are never null.
             Self::Nothing => Value::OptionalInteger(None),
         }
     }
 }
 
-/// A checksum over everything so far.
+/// A running checksum over everything so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum([u8; 8]);
 
-/// What stands before and after the checksum of a line.
+/// The text before and after the checksum of a line.
 const BEFORE: &str = "{\"sum\":\"";
 const AFTER: &str = "\",";
 
@@ -214,7 +214,7 @@ impl Sum {
         let _ = writeln!(out, "{BEFORE}{sum}{AFTER}{rest}");
     }
 
-    /// The object of a line, if the line follows those before it.
+    /// Returns the object of a line if its checksum continues that of the lines before.
     fn check(&mut self, line: &str) -> Option<Map<String, Json>> {
         let (sum, rest) = line.strip_prefix(BEFORE)?.split_once(AFTER)?;
         if self.add(rest) != sum {
@@ -227,17 +227,17 @@ impl Sum {
     }
 }
 
-/// An export in the making. It sees the index as it was when it began, whatever is written meanwhile, and nobody waits for it.
+/// An export in progress. It reads a snapshot of the index as of its start and does not block writers.
 #[derive(Debug)]
 pub struct Exporter {
     transaction: Transaction,
-    /// For evidence that is in an object store: an export has it all.
+    /// For reading evidence from an object store: an export includes it.
     index: Index,
     sum: Sum,
     /// The table that is being read, and the key of its last row.
     table: usize,
     after: Option<Vec<Cell>>,
-    /// Looks that the feed asks for beside the jobs, once they are read.
+    /// Verifications that the feed asks for in addition to the jobs, once they are read.
     wishes: Option<Wishes>,
     now: UnixTime,
     rows: u64,
@@ -252,7 +252,7 @@ enum State {
 }
 
 impl Exporter {
-    /// Begins an export.
+    /// Starts an export.
     pub async fn new(index: &Index, now: UnixTime) -> Result<Self, Error> {
         let transaction = index.database().begin_reading().await?;
         Ok(Self {
@@ -268,7 +268,7 @@ impl Exporter {
         })
     }
 
-    /// The next lines, some hundred at a time; `None` after the last.
+    /// Returns the next lines, some hundred at a time; `None` after the last.
     pub async fn next(&mut self) -> Result<Option<String>, Error> {
         let mut out = String::new();
         match self.state {
@@ -290,7 +290,7 @@ impl Exporter {
 
     async fn page(&mut self, table: &Table, out: &mut String) -> Result<(), Error> {
         let key = table.columns[..table.key].join(", ");
-        // Turns are of this database; elsewhere a job is due when it was asked for.
+        // Origins' time slots are valid in this database alone; in another a job is due when it was requested.
         let columns = table.columns.iter().map(|column| match (table.name, *column) {
             ("index_job", "due_at") => "due_at - early AS due_at",
             (_, column) => column,
@@ -332,7 +332,7 @@ impl Exporter {
         Ok(())
     }
 
-    /// Puts evidence and reports that are objects in the place of their references. `false` when the object is lost, and the row with it.
+    /// Replaces references to objects by the evidence and reports in them. `false` when the object is lost, and then its row is left out.
     async fn inline(&self, table: &Table, cells: &mut [Cell]) -> Result<bool, Error> {
         let reference = match (table.name, cells.last()) {
             ("index_evidence", Some(Cell::Bytes(bytes))) => Reference::read(bytes),
@@ -352,7 +352,7 @@ impl Exporter {
         Ok(true)
     }
 
-    /// A page of jobs, with those that the feed asks for, in the order of keys.
+    /// A page of jobs merged with those that the feed asks for, in key order.
     async fn with_wishes(&mut self, jobs: Vec<Vec<Cell>>, most: usize) -> Result<Vec<Vec<Cell>>, Error> {
         let wishes = match self.wishes.take() {
             Some(wishes) => wishes,
@@ -375,7 +375,7 @@ impl Exporter {
     }
 }
 
-/// A job as it is after a wish was taken in.
+/// Returns a job's row after a request for verification was merged into it.
 fn asked(key: ToolKey, wish: &Wish, job: Option<&Vec<Cell>>) -> Vec<Cell> {
     let (mut due_at, mut priority, mut reason) = (wish.due_at.seconds(), CHANGED, wish.reason);
     if let Some([.., Cell::Integer(due), Cell::Integer(urgency), Cell::Text(word), _]) = job.map(Vec::as_slice) {
@@ -394,7 +394,7 @@ fn asked(key: ToolKey, wish: &Wish, job: Option<&Vec<Cell>>) -> Vec<Cell> {
     ]
 }
 
-/// The tool of a row that begins with one.
+/// Returns the tool of a row whose first columns are a tool's key.
 fn key_of(row: &[Cell]) -> Result<ToolKey, Error> {
     match row {
         [Cell::Integer(registry), Cell::Bytes(id), ..] => ToolKey::from_columns(*registry, id),
@@ -402,7 +402,7 @@ fn key_of(row: &[Cell]) -> Result<ToolKey, Error> {
     }
 }
 
-/// Writes the whole index. Gives the number of rows.
+/// Writes the whole index. Returns the number of rows.
 pub async fn export(index: &Index, out: &mut (dyn Write + Send), now: UnixTime) -> Result<u64, Error> {
     let mut exporter = Exporter::new(index, now).await?;
     while let Some(lines) = exporter.next().await? {
@@ -415,13 +415,13 @@ pub async fn export(index: &Index, out: &mut (dyn Write + Send), now: UnixTime) 
 /// What an import did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// Rows of the export.
+    /// Rows in the export.
     pub rows: u64,
     /// Rows that were not there before.
     pub new: u64,
 }
 
-/// Reads an export into an index, all of it or nothing. Rows that are there stay as they are.
+/// Imports an export into an index, all or nothing. Existing rows stay as they are.
 pub async fn import(index: &Index, input: &mut (dyn BufRead + Send), now: UnixTime) -> Result<Imported, Error> {
     let mut importer = Importer::new(index).await?;
     let mut lines = Lines { input, number: 0, buffer: Vec::new() };
@@ -468,7 +468,7 @@ struct Importer {
     has_begun: bool,
     has_ended: bool,
     done: Imported,
-    /// Rows of one table that wait to be written together.
+    /// Rows of one table that are buffered for the next write.
     waiting: Vec<Vec<Cell>>,
     table: Option<&'static Table>,
     changed: Vec<(ToolKey, Kinds)>,
@@ -545,7 +545,7 @@ impl Importer {
         Ok(())
     }
 
-    /// The same number for the same registry, here and there.
+    /// Checks that a registry has the same number in the export and in this index.
     fn check_registry(&mut self, cells: &[Cell]) -> Result<(), Error> {
         let [Cell::Integer(id), Cell::Integer(chain), Cell::Bytes(address), ..] = cells else {
             return Err(Error::Corrupt { what: "registry of an export" });
@@ -581,7 +581,7 @@ impl Importer {
         }
         if table.name == "index_tool" && new > 0 {
             for row in &rows {
-                // Its job comes along, or it has none: the feed asks for nothing here.
+                // Its job is in the export, or it has none: no verification is requested here.
                 self.changed.push((key_of(row)?, Kinds::REGISTERED.and(Kinds::FACTS)));
             }
         }
@@ -604,7 +604,7 @@ impl Importer {
     }
 }
 
-/// One column of many rows, as statements take it.
+/// One column of many rows, as statements bind it.
 enum Cells<'c> {
     Integers(Vec<i64>),
     OptionalIntegers(Vec<Option<i64>>),
@@ -620,7 +620,7 @@ impl<'c> Cells<'c> {
         let integer = |row: &'c Vec<Cell>| if let Cell::Integer(value) = &row[column] { Some(*value) } else { None };
         let text = |row: &'c Vec<Cell>| if let Cell::Text(value) = &row[column] { Some(value.as_str()) } else { None };
         let bytes = |row: &'c Vec<Cell>| if let Cell::Bytes(value) = &row[column] { Some(value.as_slice()) } else { None };
-        // A cell is of the kind of its column, so nothing is made up here.
+        // A cell has the type of its column, so no value is invented here.
         match kind {
             Kind::Integer => Self::Integers(rows.iter().map(|row| integer(row).unwrap_or_default()).collect()),
             Kind::OptionalInteger => Self::OptionalIntegers(rows.iter().map(integer).collect()),
@@ -647,11 +647,11 @@ impl<'c> Cells<'c> {
 
 const COPY: &str = "VACUUM INTO $1";
 
-/// What a file of SQLite begins with.
+/// The first bytes of a SQLite file.
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// Makes a backup in a new file, readable by its owner alone, while others go on: a copy of the database on SQLite, an export on
-/// PostgreSQL. [`restore`] takes both.
+/// Creates a backup in a new file, readable by its owner only, without blocking writers: a copy of the database on SQLite, an export on
+/// PostgreSQL. [`restore`] reads both.
 pub async fn backup(index: &Index, path: &Path, now: UnixTime) -> Result<(), Error> {
     let failed = |error| Error::File { what: "the backup could not be made", error };
     let mut options = std::fs::OpenOptions::new();
@@ -669,7 +669,7 @@ pub async fn backup(index: &Index, path: &Path, now: UnixTime) -> Result<(), Err
     file.sync_all().map_err(failed)
 }
 
-/// Reads a backup of either engine into an index of either engine, all of it or nothing.
+/// Restores a backup of either engine into an index of either engine, all or nothing.
 pub async fn restore(index: &Index, path: &Path, now: UnixTime) -> Result<Imported, Error> {
     let failed = |error| Error::File { what: "the backup could not be read", error };
     let file = std::fs::File::open(path).map_err(failed)?;

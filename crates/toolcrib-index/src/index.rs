@@ -16,18 +16,18 @@ use crate::unreadable::Unreadable;
 use crate::work::{expiry, jobs_table, kept};
 use crate::{Error, agents, bazaar, feed, follow, lease, moderation, objects, registries, replicas, tools, usage};
 
-/// An index in a database. Cheap to clone. Any number of processes may have the same one open.
+/// An index in a database. Cheap to clone. Any number of processes may open the same one.
 #[derive(Clone, Debug)]
 pub struct Index {
     database: Database,
     /// Registries are added and never removed or renumbered, so they are read once.
     known: Arc<RwLock<HashMap<RegistryId, (u64, Address)>>>,
     numbering: Arc<feed::Numbering>,
-    /// Names of agents are added and never removed, so they are read once as well.
+    /// Names of agents are added and never removed, so they are cached as well.
     agents: Arc<AgentTokens>,
     unreadable: Arc<Unreadable>,
     objects: Option<Arc<EvidenceObjects>>,
-    /// A replica is only read: what it has without a number gets none here.
+    /// A replica is read-only: rows without a number get none here.
     is_replica: bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) const MODULES: &[Module<'static>] = &[
 ];
 
 impl Index {
-    /// Opens the index in a database, and makes its tables if they are not there.
+    /// Opens the index in a database, and creates its tables if they do not exist.
     pub async fn open(database: Database) -> Result<Self, Error> {
         database.migrate_all(MODULES).await?;
         Ok(Self {
@@ -65,23 +65,23 @@ impl Index {
         })
     }
 
-    /// The same index as a replica has it. Nothing is asked of it and nothing is written.
+    /// Returns the same index on a replica. It sends no query and writes nothing.
     pub(crate) fn on_replica(&self, replica: Database) -> Self {
         Self { database: replica, numbering: Arc::default(), is_replica: true, ..self.clone() }
     }
 
-    /// Whether it is read from a replica.
+    /// Whether it reads from a replica.
     pub(crate) const fn is_replica(&self) -> bool {
         self.is_replica
     }
 
-    /// Makes the indexes that readers need, if they are not there: lists, creators, histories.
+    /// Creates the database indexes that readers need, if they do not exist: for lists, creators and histories.
     ///
-    /// A registry's past is taken in without them, since making an index of many rows costs a third of adding them one by one; until then
-    /// answers are as right, and slower. Followers call this when they are through, or after some seconds; whoever fills an index in
-    /// another way calls it too. Writers go on meanwhile. `false` when another process is building them.
+    /// A registry's backfill runs without them, since building an index over many rows costs a third of adding the rows one by one; until
+    /// then queries return the same results, only slower. Followers call this after the backfill, or after some seconds; a program that
+    /// fills an index in another way calls it too. Writers are not blocked meanwhile. Returns `false` when another process builds them.
     pub async fn prepare_reading(&self) -> Result<bool, Error> {
-        // Events before tools, as followers write them.
+        // Events before tools, in the order in which followers write them.
         let modules = [("index.follow.indexes", follow::tables::INDEXES), ("index.tools.indexes", tools::INDEXES)];
         Ok(self.database.build_indexes(&modules).await?)
     }
@@ -90,7 +90,7 @@ impl Index {
         &self.agents
     }
 
-    /// The database.
+    /// Returns the database.
     pub const fn database(&self) -> &Database {
         &self.database
     }
@@ -99,7 +99,7 @@ impl Index {
         &self.numbering
     }
 
-    /// How many rows were skipped since the start because they cannot be read. Each is named once in the log.
+    /// Returns how many unreadable rows were skipped since the start. Each is logged once.
     pub fn unreadable_rows(&self) -> u64 {
         self.unreadable.count()
     }
@@ -116,7 +116,7 @@ impl Index {
         &self.unreadable
     }
 
-    /// The number of a registry here.
+    /// Returns the number of a registry in this database.
     pub async fn registry_of(&self, chain: u64, address: Address) -> Result<Option<RegistryId>, Error> {
         let find = |known: &HashMap<RegistryId, (u64, Address)>| {
             known.iter().find(|(_, place)| **place == (chain, address)).map(|(id, _)| *id)
@@ -128,7 +128,7 @@ impl Index {
         Ok(find(&*self.known.read().await))
     }
 
-    /// How a tool is named outside.
+    /// Returns the public reference of a tool.
     pub async fn reference(&self, key: ToolKey) -> Result<ToolRef, Error> {
         if let Some((chain, registry)) = self.known.read().await.get(&key.registry) {
             return Ok(tools::reference(*chain, *registry, key.id));
@@ -139,12 +139,12 @@ impl Index {
         Ok(tools::reference(*chain, *registry, key.id))
     }
 
-    /// The key of a tool, if its registry is in the index.
+    /// Returns the key of a tool, if its registry is in the index.
     pub async fn key_of(&self, tool: &ToolRef) -> Result<Option<ToolKey>, Error> {
         Ok(self.registry_of(tool.chain, tool.registry).await?.map(|registry| ToolKey { registry, id: tool.id }))
     }
 
-    /// Reads which registries there are.
+    /// Reads the registries again.
     pub(crate) async fn look_again(&self) -> Result<(), Error> {
         let rows = self.registries().await?;
         let mut known = self.known.write().await;

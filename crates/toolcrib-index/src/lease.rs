@@ -1,4 +1,4 @@
-//! Leases by name: what one process of a database does at a time. Times are the database's.
+//! Named leases: for tasks that one process of a database does at a time. Times are those of the database.
 
 use toolcrib_store::Migration;
 use toolcrib_store::database::Value;
@@ -15,7 +15,7 @@ const TAKE: &str = "INSERT INTO index_lease (name, owner, until) VALUES ($1, $2,
 const RENEW: &str = "UPDATE index_lease SET until = $3 WHERE name = $1 AND owner = $2";
 const RELEASE: &str = "UPDATE index_lease SET until = 0 WHERE name = $1 AND owner = $2";
 
-/// The right to do something that one process does at a time. Each is another owner, so one that was lost is not mistaken for one's own.
+/// A lease for a task that one process does at a time. Each has its own random owner, so a lost lease is not mistaken for this one.
 #[derive(Debug)]
 pub(crate) struct NamedLease {
     index: Index,
@@ -25,7 +25,7 @@ pub(crate) struct NamedLease {
 }
 
 impl NamedLease {
-    /// Takes the lease if it is free.
+    /// Acquires the lease if it is free.
     pub(crate) async fn take(index: &Index, name: &'static str, seconds: i64) -> Result<Option<Self>, Error> {
         let mut owner = [0; 16];
         getrandom::fill(&mut owner).map_err(|_| Error::Store(toolcrib_store::Error::Random))?;
@@ -35,14 +35,14 @@ impl NamedLease {
         Ok(is_taken.then(|| Self { index: index.clone(), name, owner, seconds }))
     }
 
-    /// Keeps it for another while. An error when another has it.
+    /// Renews the lease. An error when another process has it.
     pub(crate) async fn renew(&self) -> Result<(), Error> {
         let now = self.index.database().now().await?;
         let values = [Value::Text(self.name), Value::Bytes(&self.owner), Value::Integer(now + self.seconds)];
         if self.index.database().execute(RENEW, &values).await? == 1 { Ok(()) } else { Err(Error::LeaseLost) }
     }
 
-    /// Gives it back, so that the next need not wait for its end.
+    /// Releases the lease, so that the next process need not wait until it expires.
     pub(crate) async fn release(self) -> Result<(), Error> {
         self.index.database().execute(RELEASE, &[Value::Text(self.name), Value::Bytes(&self.owner)]).await?;
         Ok(())

@@ -1,10 +1,10 @@
-//! What was derived about a tool when it was last looked at: the facts that REST, MCP, pages and search show.
+//! What the last verification concluded about a tool: the facts that REST, MCP, pages and search show.
 //!
-//! A listing is plain data and is kept as JSON. It says for which configuration it holds, so that a change of the registration makes it
-//! old at once, without anybody having to touch it.
+//! A listing is plain data and is stored as JSON. It has the configuration that it applies to, so a change of the registration outdates it
+//! at once, without a write.
 //!
-//! Several versions of this program may share a database. Fields that are not known are passed over, and words that are not known are
-//! kept as they are; a new field needs a default, so that documents of the version before can be read.
+//! Several versions of this program may share a database. Unknown fields are ignored, and unknown enum values are kept as they are; a new
+//! field needs a default, so that documents of the previous version can be read.
 
 use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
@@ -14,35 +14,36 @@ use toolcrib_core::clock::UnixTime;
 use crate::Error;
 use crate::model::{ToolKey, ToolRow};
 
-/// What was derived about a tool.
+/// What the last verification concluded about a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listing {
     /// When the evidence was gathered.
     pub checked_at: UnixTime,
-    /// When it must be looked at again to stay listed.
+    /// When it must be verified again to stay listed.
     pub expires_at: UnixTime,
-    /// The hash in the registry that it was judged against.
+    /// The manifest hash in the registry at that time.
     pub manifest_hash: B256,
-    /// The URI in the registry that it was judged for.
+    /// The metadata URI in the registry at that time.
     pub metadata_uri: String,
-    /// The answer in a word.
+    /// The verdict in one word.
     pub verdict: Verdict,
     /// Whether all four checks passed.
     pub verified: bool,
-    /// Whether the manifest also keeps every rule and limit.
+    /// Whether the manifest also conforms to every rule and limit.
     pub conformant: bool,
-    /// How each of the four checks went: `passed`, `failed` or `not_reached`.
+    /// The outcome of each of the four checks: `passed`, `failed` or `not_reached`.
     pub checks: [String; 4],
-    /// Where verification failed first.
+    /// The first step that failed.
     pub failed: Option<Failure>,
-    /// The codes of everything that was found, each once, worst first.
+    /// The codes of all findings, each once, most severe first.
     #[serde(default)]
     pub findings: Vec<FindingNote>,
-    /// What the manifest says, for a tool that is verified and conformant. Its creator vouches for it; it is foreign text all the same.
+    /// What the manifest says, for a tool that is verified and conformant. Its creator signs for it, but it is untrusted text all the
+    /// same.
     pub manifest: Option<ManifestFacts>,
-    /// What an unverified manifest calls itself: for people, never for an agent.
+    /// The name and endpoint that an unverified manifest claims: for people, never for an agent.
     pub claims: Option<Claims>,
-    /// The trust tier that was verified here.
+    /// The trust tier that this index verified.
     pub tier: String,
     /// Who may use it, from the chain.
     pub access: AccessFacts,
@@ -52,32 +53,32 @@ pub struct Listing {
     /// Other registrations with the same endpoint, at most [`MAX_DUPLICATES`].
     #[serde(default)]
     pub same_endpoint: Vec<ToolKey>,
-    /// Whether somebody still means it.
+    /// Whether the registration is active or abandoned.
     pub life: Life,
-    /// How its server has been doing.
+    /// The availability of its server.
     #[serde(default)]
     pub health: Health,
-    /// Whether the development world was involved.
+    /// Whether the development environment was involved.
     #[serde(default)]
     pub dev: bool,
 }
 
-/// Most duplicates that are named. The rest is not counted either: whoever has so many has all of them.
+/// The maximum number of duplicates that are listed. The rest is not counted either: at this number a tool is obviously a copy.
 pub const MAX_DUPLICATES: usize = 16;
 
 impl Listing {
-    /// Reads what the database has.
+    /// Parses the document in the database.
     pub(crate) fn read(document: &str) -> Result<Self, Error> {
         serde_json::from_str(document).map_err(|_| Error::Corrupt { what: "listing" })
     }
 
-    /// Whether it makes a tool with this registration fit to be shown to agents.
+    /// Whether a tool with this registration may be shown to agents.
     pub fn is_good_for(&self, row: &ToolRow) -> bool {
         self.verified && self.conformant && self.manifest_hash == row.manifest_hash && self.metadata_uri == row.metadata_uri
     }
 }
 
-/// The answer in a word.
+/// The verdict of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Verdict {
@@ -85,14 +86,14 @@ pub enum Verdict {
     Verified,
     /// A check failed.
     Refused,
-    /// It could not be told.
+    /// The verification could not be completed.
     Unknown,
-    /// A word of a later version of this program, kept as it is.
+    /// A verdict of a later version of this program, kept as it is.
     Other(String),
 }
 
 impl Verdict {
-    /// The word for it.
+    /// Returns the word for it.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Verified => "verified",
@@ -120,10 +121,10 @@ impl From<Verdict> for String {
     }
 }
 
-/// Where verification failed first.
+/// The first step that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The number of the check, 1 to 4, for steps that belong to one.
+    /// The number of the check, 1 to 4, if the step belongs to one.
     pub check: Option<u8>,
     /// The step.
     pub step: String,
@@ -131,14 +132,14 @@ pub struct Failure {
     pub code: String,
 }
 
-/// A finding, without the foreign text that it may quote.
+/// A finding, without the untrusted text that it may quote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FindingNote {
     /// Its code.
     pub code: String,
     /// `error`, `warning` or `hint`.
     pub severity: String,
-    /// What the code means, in our words.
+    /// What the code means, in Toolcrib's words.
     pub title: String,
 }
 
@@ -152,13 +153,13 @@ pub struct ManifestFacts {
     /// Its tags.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Where it is called.
+    /// The URL that it is called at.
     pub endpoint: String,
-    /// Where it lives: scheme, host and port.
+    /// The origin of the endpoint: scheme, host and port.
     pub origin: String,
     /// The slug in its metadata URI.
     pub slug: String,
-    /// Its own version.
+    /// The version in the manifest.
     pub version: Option<String>,
     /// Its icon, if its URL may be shown.
     pub image: Option<String>,
@@ -171,14 +172,14 @@ pub struct ManifestFacts {
     /// Names of the fields of both schemas, each once, for search.
     #[serde(default)]
     pub fields: Vec<String>,
-    /// Payment options, the preferred one first. Empty when nothing is said about a price.
+    /// Payment options, the preferred one first. Empty when the manifest has no price.
     #[serde(default)]
     pub prices: Vec<Price>,
-    /// Seconds that its manifest may be relied on.
+    /// For how many seconds the manifest may be cached.
     pub max_age: Option<u64>,
 }
 
-/// What an unverified manifest calls itself. Control characters are escaped.
+/// The name and endpoint that an unverified manifest claims. Control characters are escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     /// Its name.
@@ -198,42 +199,42 @@ pub struct Price {
     pub recipient: String,
     /// The payment protocol.
     pub protocol: String,
-    /// The chain that is paid on, where it is an EVM chain.
+    /// The chain of the payment, for EVM chains.
     pub chain: Option<u64>,
-    /// The token, where it is a contract on an EVM chain.
+    /// The token, if it is a contract on an EVM chain.
     pub token: Option<Address>,
-    /// Its symbol, for tokens of the pinned table alone: a token can call itself anything.
+    /// The symbol of the token, only for tokens of the pinned table: a token can return any symbol.
     pub symbol: Option<String>,
-    /// Its digits after the point, likewise.
+    /// Its decimals, with the same limitation.
     pub decimals: Option<u8>,
-    /// The amount in millionths of a dollar, for dollars of the pinned table alone.
+    /// The amount in micro-dollars (millionths of a dollar), only for dollar tokens of the pinned table.
     pub micro_usd: Option<u64>,
 }
 
 /// Who may use a tool, from the chain and not from the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessFacts {
-    /// The kind in a word.
+    /// The kind of access.
     pub kind: AccessKind,
-    /// The predicate; `None` means that everybody may.
+    /// The predicate; `None` for open access.
     pub predicate: Option<Address>,
     /// Whether the predicate's code can be replaced; `None` without a predicate.
     pub predicate_is_proxy: Option<bool>,
-    /// What the predicate calls itself, escaped.
+    /// The name that the predicate returns, escaped.
     pub predicate_name: Option<String>,
     /// keccak256 of the predicate's code.
     pub predicate_code: Option<B256>,
-    /// Whether the predicate says that it is one; `None` without a predicate.
+    /// Whether the predicate's ERC-165 answer says that it is a predicate; `None` without a predicate.
     pub is_advertised: Option<bool>,
     /// Whether one requirement is enough, instead of all.
     #[serde(default)]
     pub any: bool,
-    /// What the predicate asks for.
+    /// The requirements of the predicate.
     #[serde(default)]
     pub requirements: Vec<RequirementFacts>,
 }
 
-/// How access is given, as the public interface has it.
+/// The kind of access, as in the public API.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum AccessKind {
@@ -245,14 +246,14 @@ pub enum AccessKind {
     TokenGated,
     /// To subscribers.
     Subscription,
-    /// By a predicate that asks for something else, or does not say what.
+    /// By a predicate with other requirements, or without a description of them.
     Gated,
-    /// A word of a later version of this program, kept as it is.
+    /// A kind of a later version of this program, kept as it is.
     Other(String),
 }
 
 impl AccessKind {
-    /// Every kind that this version knows, with its word.
+    /// Every kind that this version knows, with its name.
     pub const WORDS: [(&'static str, Self); 5] = [
         ("open", Self::Open),
         ("nft_gated", Self::NftGated),
@@ -261,7 +262,7 @@ impl AccessKind {
         ("gated", Self::Gated),
     ];
 
-    /// The word for it.
+    /// Returns the name of the kind.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Open => "open",
@@ -273,7 +274,7 @@ impl AccessKind {
         }
     }
 
-    /// Reads the word. `None` for one that this version does not know.
+    /// Parses the name. `None` for one that this version does not know.
     pub fn parse(text: &str) -> Option<Self> {
         Self::WORDS.into_iter().find(|(word, _)| *word == text).map(|(_, kind)| kind)
     }
@@ -291,62 +292,62 @@ impl From<AccessKind> for String {
     }
 }
 
-/// One thing that a predicate asks for.
+/// A requirement of a predicate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequirementFacts {
-    /// The four bytes of its kind, as `0x` and digits.
+    /// The four bytes of its kind, as `0x` and hexadecimal digits.
     pub kind: String,
-    /// The kind in a word: `erc721`, `erc1155`, `subscription`, `erc20`, `trait`, `attestation` … or `unknown`.
+    /// The name of its kind: `erc721`, `erc1155`, `subscription`, `erc20`, `trait`, `attestation` … or `unknown`.
     pub meaning: String,
-    /// The collection or token that it is about.
+    /// The required collection or token.
     pub contract: Option<Address>,
-    /// A token id, where one is asked for.
+    /// The required token id, if any.
     pub token_id: Option<String>,
-    /// A tier, where one is asked for.
+    /// The required tier, if any.
     pub min_tier: Option<u32>,
-    /// An amount, where one is asked for.
+    /// The required amount, if any.
     pub min_balance: Option<String>,
-    /// The data as it is, as `0x` and digits.
+    /// The raw data, as `0x` and hexadecimal digits.
     pub data: String,
-    /// What the predicate calls it, escaped.
+    /// The predicate's label for it, escaped.
     pub label: String,
-    /// What the collection says about itself.
+    /// Metadata of the collection.
     pub collection: Option<CollectionFacts>,
 }
 
-/// What a collection says about itself.
+/// Metadata of a collection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectionFacts {
     /// Its name, read from the chain and escaped.
     pub name: Option<String>,
-    /// Its symbol, likewise.
+    /// Its symbol, read in the same way.
     pub symbol: Option<String>,
     /// A picture, from a provider that the operator chose.
     pub image: Option<String>,
-    /// The lowest price it is offered at, in words, from such a provider.
+    /// The floor price as text, from such a provider.
     pub floor_price: Option<String>,
 }
 
-/// Whether somebody still means a registration.
+/// Whether a registration is active or abandoned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "LifeDocument", into = "LifeDocument")]
 pub enum Life {
-    /// Yes, as far as one can see.
+    /// Active, as far as the index knows.
     Active,
-    /// Nothing happened for long. No reason to think ill of it.
+    /// Nothing has changed for a long time. That alone is not a sign of a problem.
     MaybeStale,
-    /// No: deregistered, or nobody may use it.
+    /// Retired: deregistered, or its predicate grants access to no account.
     Retired(String),
     /// A state of a later version of this program, kept as it is.
     Other {
-        /// The word for it.
+        /// The name of the state.
         state: String,
-        /// What stands beside the word.
+        /// The data of the state.
         cause: Option<Value>,
     },
 }
 
-/// A [`Life`] as it is written.
+/// A [`Life`] as it is stored.
 #[derive(Serialize, Deserialize)]
 struct LifeDocument {
     state: String,
@@ -377,24 +378,24 @@ impl From<Life> for LifeDocument {
     }
 }
 
-/// How a tool's server has been doing.
+/// The availability of a tool's server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// Looks that were counted, newest [`HEALTH_LOOKS`] at most.
+    /// Verification runs that were counted, the newest [`HEALTH_LOOKS`] at most.
     pub looks: u32,
-    /// Looks that got an answer.
+    /// Runs that got a response.
     pub answered: u32,
-    /// The time of an answer in milliseconds, in the middle.
+    /// The median response time in milliseconds.
     pub latency_ms: Option<u32>,
-    /// When it last answered.
+    /// When it last responded.
     pub last_answer: Option<UnixTime>,
 }
 
-/// Looks that health goes by: two weeks of one an hour.
+/// The number of verification runs that health is computed from: two weeks at one an hour.
 pub const HEALTH_LOOKS: u32 = 336;
 
 impl Health {
-    /// The state in a word: `healthy`, `degraded`, `down` or `unknown`.
+    /// Returns the state: `healthy`, `degraded`, `down` or `unknown`.
     pub const fn status(&self) -> &'static str {
         if self.looks == 0 {
             "unknown"

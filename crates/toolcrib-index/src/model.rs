@@ -1,4 +1,4 @@
-//! The words of the index: which tool, what the chain says about it, what was derived, and what was used.
+//! The data model of the index: keys of tools, their registration on the chain, the result of their verification, and their usage.
 
 use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::Error;
 use crate::listing::Listing;
 use crate::moderation::{Moderation, Restriction};
 
-/// A registry in this index: a small number for a chain and an address, the same for as long as the database lives.
+/// A registry in this index: a small number for a chain and an address that never changes in one database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RegistryId(pub i64);
 
@@ -24,11 +24,11 @@ pub struct ToolKey {
 }
 
 impl RegistryId {
-    /// Where the change feed has agents: registries are numbered from 1, and the id is the token of the name.
+    /// The registry number of agents in the change feed: registries are numbered from 1, and the id is the token id of the name.
     pub const AGENTS: Self = Self(0);
 
-    /// Where the change feed and search have resources of the Bazaar: after all registries, and the id is the number of the resource. There
-    /// are never so many registries, and the number still takes few bits in columns of the search index.
+    /// The registry number of Bazaar resources in the change feed and in search: above all registries, and the id is the number of the
+    /// resource. An index never has that many registries, and the number still takes few bits in columns of the search index.
     pub const BAZAAR: Self = Self(1 << 20);
 }
 
@@ -44,7 +44,7 @@ impl<'r> FromRow<'r> for ToolKey {
 }
 
 impl ToolKey {
-    /// Whether it is the name of an agent and not a tool.
+    /// Whether it is the name of an agent instead of a tool.
     pub const fn is_agent(&self) -> bool {
         self.registry.0 == RegistryId::AGENTS.0
     }
@@ -54,25 +54,25 @@ impl ToolKey {
         !self.is_agent() && self.registry != RegistryId::BAZAAR
     }
 
-    /// The number of a resource of the Bazaar; `None` for a tool of a registry and for an agent.
+    /// Returns the number of a Bazaar resource; `None` for a tool of a registry and for an agent.
     pub fn resource(&self) -> Option<i64> {
         (self.registry == RegistryId::BAZAAR).then(|| i64::try_from(self.id).ok()).flatten()
     }
 
-    /// The id as the database has it.
+    /// Returns the id as the database stores it.
     pub fn id_bytes(&self) -> IdBytes {
         IdBytes::of(self.id)
     }
 
-    /// Reads an id as the database has it.
+    /// Parses an id as the database stores it.
     pub fn from_columns(registry: i64, id: &[u8]) -> Result<Self, Error> {
         let id = IdBytes::read(id).ok_or(Error::Corrupt { what: "tool id" })?;
         Ok(Self { registry: RegistryId(registry), id })
     }
 }
 
-/// An id as the database has it: how many bytes it takes, and these, the most significant first. Bytes then sort as numbers do, and a key
-/// that is part of every table and of most indexes is a few bytes long: registries count their tools.
+/// An id as the database stores it: its length, and then its bytes, most significant first. Bytes then sort as numbers do, and a key that
+/// is part of every table and of most indexes has few bytes: ids are small numbers, since registries count their tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct IdBytes {
     bytes: [u8; 33],
@@ -80,7 +80,7 @@ pub struct IdBytes {
 }
 
 impl IdBytes {
-    /// Of an id.
+    /// Encodes an id.
     pub fn of(id: U256) -> Self {
         let length = id.byte_len();
         let mut bytes = [0; 33];
@@ -89,7 +89,7 @@ impl IdBytes {
         Self { bytes, length: length as u8 + 1 }
     }
 
-    /// The id. `None` for what no id looks like.
+    /// Decodes an id. `None` for an invalid encoding.
     fn read(bytes: &[u8]) -> Option<U256> {
         let (length, digits) = bytes.split_first()?;
         let is_one = usize::from(*length) == digits.len() && digits.first() != Some(&0);
@@ -111,26 +111,26 @@ impl std::fmt::Debug for IdBytes {
     }
 }
 
-/// What the registry says about a tool: the fold over its events. A tool that was deregistered keeps its last configuration.
+/// The registration of a tool: the result of folding its events. A tool that was deregistered keeps its last configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolRow {
-    /// Which tool.
+    /// The tool.
     pub key: ToolKey,
-    /// Who registered it.
+    /// The account that registered it.
     pub creator: Address,
-    /// Where its manifest is. Foreign text.
+    /// The URI of its manifest. Untrusted text.
     pub metadata_uri: String,
     /// The hash of its manifest.
     pub manifest_hash: B256,
-    /// Who may use it; `None` for everybody.
+    /// Its access predicate; `None` for open access.
     pub predicate: Option<Address>,
     /// When it was registered.
     pub registered: At,
-    /// When it was last changed; the registration if it never was.
+    /// When it was last changed; the registration if it never changed.
     pub updated: At,
-    /// When its creator removed it.
+    /// When its creator deregistered it.
     pub deregistered: Option<At>,
-    /// How many events were folded into this row.
+    /// The number of events folded into this row.
     pub events: u64,
 }
 
@@ -150,21 +150,21 @@ pub struct At {
     pub time: UnixTime,
 }
 
-/// What was proven about the use of a tool. Reports that prove nothing are not here.
+/// The proven usage of a tool. Reports without proof are not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageTotals {
     /// Paid calls: settled authorizations to the tool's recipient, each counted once.
     pub paid_calls: u64,
-    /// Different accounts that paid.
+    /// Distinct accounts that paid.
     pub payers: u64,
-    /// Different accounts that paid, without the creator and the recipients: what ranking goes by.
+    /// Distinct accounts that paid, without the creator and the recipients: the number that ranking uses.
     pub ranking_payers: u64,
-    /// Different accounts that paid any tool of its creator, without the creator and the recipients of its tools.
+    /// Distinct accounts that paid any tool of its creator, without the creator and the recipients of its tools.
     #[serde(default)]
     pub creator_payers: u64,
-    /// What was paid, in millionths of a dollar, for tokens of the pinned table alone.
+    /// The amount paid in micro-dollars (millionths of a dollar), only for tokens of the pinned table.
     pub volume: u64,
-    /// Signatures over nothing: they name no tool and cost nothing, so they never rank.
+    /// Signatures without a payment: they name no tool and cost nothing, so they never affect ranking.
     pub signed_calls: u64,
     /// The last proven use.
     pub last_at: Option<UnixTime>,
@@ -173,30 +173,30 @@ pub struct UsageTotals {
 /// Everything that is known about a tool.
 #[derive(Clone, Debug)]
 pub struct ToolView {
-    /// How it is named outside.
+    /// Its public reference.
     pub tool: ToolRef,
-    /// What the chain says.
+    /// Its registration on the chain.
     pub row: ToolRow,
-    /// What was derived when it was last looked at; `None` before the first look.
+    /// The result of its last verification; `None` before the first one.
     pub listing: Option<Listing>,
-    /// What was proven about its use.
+    /// Its proven usage.
     pub usage: UsageTotals,
-    /// What the operator says about it, if anything.
+    /// The operator's restriction, if any.
     pub moderation: Option<Moderation>,
 }
 
 impl ToolView {
-    /// Whether a notice is shown in place of its content.
+    /// Whether a notice replaces its content.
     pub fn is_blocked(&self) -> bool {
         self.moderation.as_ref().is_some_and(|moderation| moderation.action == Restriction::Block)
     }
 
-    /// Whether it is shown to agents: registered, not moderated, and verified and conformant for the configuration that the chain has now.
+    /// Whether agents see it: registered, not moderated, and verified and conformant for the current configuration on the chain.
     pub fn is_listed(&self) -> bool {
         self.moderation.is_none() && self.is_verified()
     }
 
-    /// Whether it is registered, and verified and conformant for the configuration that the chain has now.
+    /// Whether it is registered, and verified and conformant for the current configuration on the chain.
     pub fn is_verified(&self) -> bool {
         self.row.is_active() && self.listing.as_ref().is_some_and(|listing| listing.is_good_for(&self.row))
     }

@@ -1,12 +1,13 @@
-//! What the operator blocks or hides, why, and what others report.
+//! Moderation: what the operator blocks or hides and why, and reports of abuse.
 //!
-//! A rule is about a tool, about all tools of a creator, those that come later included, or about a resource of the Bazaar. What is blocked is
-//! shown with a notice in place of its content; what is hidden is left out of lists and search and can still be asked for. Rules are joined to
-//! tools and resources whenever those are read, so that no process has to be told. Every decision is in the log, and in the change feed of what
-//! it touches.
+//! A rule applies to a tool, to all tools of a creator, later ones included, or to a Bazaar resource. For a blocked one a notice replaces
+//! the content; a hidden one is left out of lists and search and can still be requested by reference. Rules are joined to tools and
+//! resources on each read, so that processes need no notification. Every decision is in the log, and in the change feed of each tool that
+//! it affects.
 //!
-//! Rules and reports about a resource name it by its identity, the hash of its URL and tool name: its number is of this database, and a new
-//! one when the resource was gone for long. A resource that leaves its catalogue and comes back is still blocked.
+//! Rules and reports about a resource name it by its identity, the hash of its URL and tool name: its number is valid in this database
+//! alone, and a resource that returns after a long absence gets a new one. A resource that leaves its catalogue and comes back is still
+//! blocked.
 
 use alloy_primitives::{Address, B256, U256};
 use serde::Serialize;
@@ -41,33 +42,33 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// Longest reason or notice, in characters: a few sentences.
+/// The maximum length of a reason or notice in characters: a few sentences.
 pub const MAX_TEXT_CHARS: usize = 1_000;
 
-/// Longest account of an abuse, in characters.
+/// The maximum length of a description of abuse in characters.
 pub const MAX_DETAILS_CHARS: usize = 2_000;
 
-/// Most open reports about one tool. More say nothing new, and must not fill the database.
+/// The maximum number of open reports about one tool. More add no information, and must not fill the database.
 pub const MAX_OPEN_REPORTS: i64 = 50;
 
-/// Most rows of one page of rules, log entries or reports.
+/// The maximum number of rows in one page of rules, log entries or reports.
 pub const MAX_PAGE: i64 = 200;
 
-/// Changes of the feed that are recorded in one transaction: a creator may have many tools.
+/// The maximum number of feed changes recorded in one transaction: a creator may have many tools.
 const CHANGES: usize = 5_000;
 
 /// What is done to a tool or a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Restriction {
-    /// A notice is shown in place of its content.
+    /// A notice replaces its content.
     Block,
     /// It is left out of lists and search.
     Hide,
 }
 
 impl Restriction {
-    /// The word for it.
+    /// Returns the word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Block => "block",
@@ -75,22 +76,22 @@ impl Restriction {
         }
     }
 
-    /// Reads the word. One of a later version counts as the stricter one.
+    /// Parses the word. One of a later version counts as the stricter restriction.
     fn read(word: &str) -> Self {
         if word == "hide" { Self::Hide } else { Self::Block }
     }
 }
 
-/// A rule as it holds for a tool or a resource.
+/// A rule that applies to a tool or a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Moderation {
-    /// What is done.
+    /// The restriction.
     pub action: Restriction,
-    /// Why, for the public.
+    /// The reason, shown publicly.
     pub reason: String,
-    /// What is shown in place of the content.
+    /// The notice that replaces the content.
     pub notice: String,
-    /// Since when.
+    /// When the rule was set.
     pub at: UnixTime,
 }
 
@@ -117,14 +118,14 @@ impl Moderation {
     }
 }
 
-/// What a rule is about.
+/// What a rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A tool.
     Tool(ToolKey),
-    /// All tools of an account, those that come later included.
+    /// All tools of an account, later ones included.
     Creator(Address),
-    /// A resource of the Bazaar, by the hash of its URL and tool name.
+    /// A Bazaar resource, by the hash of its URL and tool name.
     Resource(B256),
 }
 
@@ -133,11 +134,11 @@ pub enum Subject {
 pub enum Step {
     /// Block it.
     Block,
-    /// Block it no longer.
+    /// Unblock it.
     Unblock,
     /// Hide it.
     Hide,
-    /// Hide it no longer.
+    /// Unhide it.
     Unhide,
 }
 
@@ -146,7 +147,7 @@ impl Step {
     pub const WORDS: [(&'static str, Self); 4] =
         [("block", Self::Block), ("unblock", Self::Unblock), ("hide", Self::Hide), ("unhide", Self::Unhide)];
 
-    /// The word for it.
+    /// Returns the word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Block => "block",
@@ -156,7 +157,7 @@ impl Step {
         }
     }
 
-    /// The restriction that it is about, and whether it sets it.
+    /// Returns the restriction, and whether this step sets or removes it.
     const fn restriction(self) -> (Restriction, bool) {
         match self {
             Self::Block => (Restriction::Block, true),
@@ -170,24 +171,24 @@ impl Step {
 /// A decision of the operator.
 #[derive(Clone, Copy, Debug)]
 pub struct Decision<'a> {
-    /// What it is about.
+    /// What it applies to.
     pub subject: Subject,
-    /// What is done.
+    /// The step.
     pub step: Step,
-    /// Why, for the public.
+    /// The reason, shown publicly.
     pub reason: &'a str,
-    /// What is shown in place of the content.
+    /// The notice that replaces the content.
     pub notice: &'a str,
-    /// Who decides: the name of a key, or the command line.
+    /// The account of the operator: the name of an API key, or the command line.
     pub actor: &'a str,
 }
 
-/// A rule that holds.
+/// A rule in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
     /// A tool or a resource by its reference, or a creator by its address.
     pub subject: String,
-    /// What it says.
+    /// The restriction.
     #[serde(flatten)]
     pub moderation: Moderation,
 }
@@ -197,32 +198,32 @@ pub struct Rule {
 pub struct LogEntry {
     /// Its number, counted from 1.
     pub number: i64,
-    /// When.
+    /// When the decision was made.
     pub at: UnixTime,
-    /// Who.
+    /// The name of an API key, or the command line.
     pub actor: String,
-    /// What was done.
+    /// The step.
     pub action: String,
-    /// To what.
+    /// What it applies to.
     pub subject: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What is shown in place of the content.
+    /// The notice that replaces the content.
     pub notice: String,
 }
 
-/// A report of abuse. What it says is untrusted text.
+/// A report of abuse. Its details are untrusted text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AbuseReport {
     /// Its number, counted from 1.
     pub number: i64,
     /// The tool or resource, by its reference.
     pub tool: String,
-    /// When it came.
+    /// When it was received.
     pub at: UnixTime,
     /// The kind of abuse.
     pub reason: String,
-    /// What the reporter says.
+    /// The reporter's description.
     pub details: String,
     /// When the operator closed it.
     pub closed_at: Option<UnixTime>,
@@ -288,7 +289,7 @@ const REPORTS: &str = sql!(
 );
 const CLOSE: &str = "UPDATE index_abuse_report SET closed_at = $2 WHERE number = $1 AND closed_at IS NULL";
 
-/// How a resource of the Bazaar is named.
+/// A reference to a Bazaar resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceRef {
     /// By its number in this database.
@@ -309,10 +310,10 @@ impl ResourceRef {
     }
 }
 
-/// What references of resources begin with.
+/// The prefix of references to resources.
 const BAZAAR: &str = Source::Bazaar.as_str();
 
-/// What reports about a resource are kept under.
+/// The key that reports about a resource are stored under.
 fn report_key(identity: B256) -> ToolKey {
     ToolKey { registry: RegistryId::BAZAAR, id: U256::from_be_bytes(identity.0) }
 }
@@ -322,12 +323,12 @@ fn subject_of_report(key: ToolKey) -> Subject {
 }
 
 impl Index {
-    /// Carries out a decision, and logs it. `false` when it changes nothing, and then nothing is logged.
+    /// Applies and logs a decision. `false` when it changes nothing; then nothing is logged.
     pub async fn moderate(&self, decision: &Decision<'_>, now: UnixTime) -> Result<bool, Error> {
         let (restriction, is_set) = decision.step.restriction();
         let (action, at) = (Value::Text(restriction.as_str()), Value::Integer(now.seconds()));
         let (reason, notice) = (Value::Text(decision.reason), Value::Text(decision.notice));
-        // Before the transaction: it may ask the database, and one in memory has one connection.
+        // Before the transaction: it may query the database, and an in-memory database has one connection.
         let subject = self.subject(decision.subject).await?;
         let mut transaction = self.database().begin().await?;
         let (changed, keys) = match decision.subject {
@@ -371,7 +372,8 @@ impl Index {
         Ok(true)
     }
 
-    /// Tells the feed, and commits. Of very many tools the rest is told afterwards: the rule holds from the first commit on.
+    /// Records the changes in the feed, and commits. If there are very many tools, the remaining changes follow in later transactions: the
+    /// rule is in force after the first commit.
     async fn tell(&self, mut transaction: Transaction, keys: &[ToolKey], now: UnixTime) -> Result<(), Error> {
         let changes: Vec<_> = keys.iter().map(|key| (*key, Kinds::MODERATION)).collect();
         let mut parts = changes.chunks(CHANGES);
@@ -395,15 +397,15 @@ impl Index {
                 let row = self.database().fetch_optional(NUMBER, &[Value::Bytes(identity.as_slice())]).await?;
                 match row.map(|row| row.scalar::<i64>()).transpose()? {
                     Some(number) => format!("{BAZAAR}/{number}"),
-                    // No catalogue that is followed here lists it, or not any more.
+                    // No followed catalogue lists it, or none does any more.
                     None => format!("{BAZAAR}/{identity:#x}"),
                 }
             }
         })
     }
 
-    /// The resource of the Bazaar that a reference names, listed or not: `x402_bazaar/<number>`, or `x402_bazaar/0x<identity>` as rules name
-    /// one without a number. `None` for a number that no resource has.
+    /// Returns the Bazaar resource of a reference, listed or not: `x402_bazaar/<number>`, or `x402_bazaar/0x<identity>`, which rules use
+    /// for a resource without a number. `None` for a number without a resource.
     pub async fn resource_subject(&self, reference: ResourceRef) -> Result<Option<Subject>, Error> {
         let number = match reference {
             ResourceRef::Identity(identity) => return Ok(Some(Subject::Resource(identity))),
@@ -413,7 +415,7 @@ impl Index {
         Ok(row.map(|row| row.scalar().map(Subject::Resource)).transpose()?)
     }
 
-    /// The rules that hold, the newest of each kind first.
+    /// Returns the rules in force, the newest of each kind first.
     pub async fn moderation_rules(&self, limit: i64) -> Result<Vec<Rule>, Error> {
         let limit = [Value::Integer(limit.clamp(1, MAX_PAGE))];
         let mut rules = Vec::new();
@@ -432,7 +434,7 @@ impl Index {
         Ok(rules)
     }
 
-    /// Decisions before a number, the newest first.
+    /// Returns decisions before a number, the newest first.
     pub async fn moderation_log(&self, before: Option<i64>, limit: i64) -> Result<Vec<LogEntry>, Error> {
         let values = [before.unwrap_or(i64::MAX), limit.clamp(1, MAX_PAGE)].map(Value::Integer);
         let read = |row: LogRow| {
@@ -442,12 +444,12 @@ impl Index {
         LogRow::from_rows(&self.database().fetch(ENTRIES, &values).await?).map(|row| Ok(read(row?))).collect()
     }
 
-    /// Takes a report of abuse, and gives its number. `None` when there are enough about this tool already.
+    /// Stores a report of abuse and returns its number. `None` when this tool has the maximum number of open reports already.
     pub async fn report_abuse(&self, key: ToolKey, reason: &str, details: &str, now: UnixTime) -> Result<Option<i64>, Error> {
         self.report(key, reason, details, now).await
     }
 
-    /// The same about a resource of the Bazaar.
+    /// Stores a report of abuse about a Bazaar resource in the same way.
     pub async fn report_resource_abuse(
         &self,
         resource: &ResourceView,
@@ -474,7 +476,7 @@ impl Index {
         Ok(Some(number))
     }
 
-    /// Reports of abuse before a number, the newest first.
+    /// Returns reports of abuse before a number, the newest first.
     pub async fn abuse_reports(&self, is_closed: bool, before: Option<i64>, limit: i64) -> Result<Vec<AbuseReport>, Error> {
         let limit = Value::Integer(limit.clamp(1, MAX_PAGE));
         let values = [Value::Integer(before.unwrap_or(i64::MAX)), Value::Boolean(is_closed), limit];
@@ -494,7 +496,7 @@ impl Index {
         Ok(reports)
     }
 
-    /// Closes a report of abuse, and logs it. `false` when there is no open one with this number.
+    /// Closes a report of abuse, and logs it. `false` when there is no open report with this number.
     pub async fn close_report(&self, number: i64, actor: &str, now: UnixTime) -> Result<bool, Error> {
         let mut transaction = self.database().begin().await?;
         let at = Value::Integer(now.seconds());

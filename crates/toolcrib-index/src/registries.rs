@@ -18,32 +18,32 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
 /// A registry of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegistryRow {
-    /// Its number here.
+    /// Its number in this database.
     pub id: RegistryId,
     /// The chain.
     pub chain: u64,
     /// The contract.
     pub address: Address,
-    /// The first block that can have events of it.
+    /// The first block that can have events of this registry.
     pub first_block: u64,
-    /// How far it was followed.
+    /// The follower's progress.
     pub state: RegistryState,
 }
 
-/// How far a registry was followed.
+/// A follower's progress with a registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegistryState {
-    /// The last block whose events are in the index; one before the first block when none are.
+    /// The last indexed block; one before the first block when none is indexed.
     pub checkpoint: i64,
     /// The hash of that block.
     pub checkpoint_hash: Option<B256>,
-    /// The last block that is never taken back.
+    /// The last finalized block, which is never rolled back.
     pub finalized: i64,
-    /// The newest block of the chain, when it was last asked.
+    /// The chain head when the node was last asked.
     pub head: i64,
     /// keccak256 of the contract's code.
     pub code_hash: Option<B256>,
-    /// When the code was first seen to differ from what it was.
+    /// When a change of the code was first noticed.
     pub code_changed_at: Option<i64>,
 }
 
@@ -88,18 +88,18 @@ impl From<Columns> for RegistryRow {
 }
 
 impl Index {
-    /// All registries, in the order in which they were added.
+    /// Returns all registries, in the order in which they were added.
     pub async fn registries(&self) -> Result<Vec<RegistryRow>, Error> {
         let rows = self.database().fetch(ALL, &[]).await?;
         Columns::from_rows(&rows).map(|row| Ok(row?.into())).collect()
     }
 
-    /// The registry at an address, if it is in the index.
+    /// Returns the registry at an address, if it is in the index.
     pub async fn find_registry(&self, chain: u64, address: Address) -> Result<Option<RegistryRow>, Error> {
         Ok(self.registries().await?.into_iter().find(|row| row.chain == chain && row.address == address))
     }
 
-    /// Adds a registry, unless it is there already.
+    /// Adds a registry, unless it exists already.
     pub async fn add_registry(&self, chain: u64, address: Address, first_block: u64) -> Result<RegistryRow, Error> {
         let corrupt = |_| Error::Corrupt { what: "number of a chain or block" };
         let (number, first) = (i64::try_from(chain).map_err(corrupt)?, i64::try_from(first_block).map_err(corrupt)?);
@@ -107,7 +107,7 @@ impl Index {
             if let Some(row) = self.find_registry(chain, address).await? {
                 return Ok(row);
             }
-            // Two that add at once collide on the number; the later one looks again.
+            // Two concurrent additions collide on the number; the later one reads the table again.
             let values =
                 [Value::Integer(number), Value::Bytes(address.as_slice()), Value::Integer(first), Value::Integer(first - 1)];
             self.database().execute(ADD, &values).await?;

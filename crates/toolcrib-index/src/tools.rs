@@ -1,4 +1,4 @@
-//! The tools of an index: one row for what the chain says, one document for what was derived, and reading both.
+//! The tools of an index: one row for the registration, one document for the result of the verification, and reading both.
 
 use std::collections::HashMap;
 
@@ -14,9 +14,9 @@ use crate::model::{At, IdBytes, RegistryId, ToolKey, ToolRow, ToolView, UsageTot
 use crate::moderation::Moderation;
 use crate::{Error, Index};
 
-/// `index_tool` is the fold over the events; only followers write it, but for `listed` and `access`, which workers keep so that lists need
-/// no second table. A change of URI or hash sets `listed` back until somebody looked again.
-/// `uri_key` is the start of keccak256 of the URI that a worker looked at last: URIs are too long for an index.
+/// `index_tool` is the fold over the events. Only followers write it, except for `listed` and `access`, which workers update so that lists
+/// need no second table. A change of URI or hash resets `listed` until the next verification.
+/// `uri_key` is the start of keccak256 of the URI that was verified last: URIs are too long for a database index.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     sql: "CREATE TABLE index_tool (registry BIGINT NOT NULL, tool BYTES NOT NULL, creator BYTES NOT NULL, uri TEXT NOT NULL,
@@ -32,7 +32,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
         PRIMARY KEY (registry, tool));",
 }];
 
-/// What lists and workers need, and a registry's past does not: see [`Index::prepare_reading`].
+/// Indexes that lists and workers need and a registry's backfill does not: see [`Index::prepare_reading`].
 pub(crate) const INDEXES: &[Migration] = &[Migration {
     version: 1,
     sql: "CREATE INDEX index_tool_registered ON index_tool (registered_at, registry, tool);
@@ -42,35 +42,35 @@ pub(crate) const INDEXES: &[Migration] = &[Migration {
     CREATE INDEX index_tool_uri ON index_tool (uri_key) WHERE uri_key IS NOT NULL;",
 }];
 
-/// A list to read.
+/// A query for a list of tools.
 #[derive(Clone, Debug, Default)]
 pub struct List {
-    /// In which order.
+    /// The order.
     pub order: Order,
-    /// Only tools with this kind of access. Needs tools that were looked at.
+    /// Only tools with this kind of access. Applies only to tools that were verified.
     pub access: Option<AccessKind>,
     /// Only tools of this registry.
     pub registry: Option<RegistryId>,
     /// Only tools of this creator.
     pub creator: Option<Address>,
-    /// Also tools that are not fit to be shown to agents.
+    /// Also tools that may not be shown to agents.
     pub include_unverified: bool,
-    /// Only what comes after this place.
+    /// Only tools after this cursor position.
     pub after: Option<Place>,
-    /// At most so many.
+    /// The maximum number of tools.
     pub limit: usize,
 }
 
 impl List {
-    /// The statement that reads it, and what it takes in.
+    /// Returns the SQL statement and its parameters.
     fn statement(&self, limit: usize) -> (String, Vec<Kept>) {
         let mut select = Select::default();
         if let Some(access) = &self.access {
-            // The second half is what the index of those that were looked at asks for.
+            // The second condition makes the database use the index of verified tools.
             select.and("t.access = ? AND t.access <> ''", Kept::Text(access.as_str().to_owned()));
         }
         if let Some(registry) = self.registry {
-            // The sign keeps databases from reading all of a registry to put it in order.
+            // The unary plus keeps the database from reading and sorting a whole registry.
             select.and("+t.registry = ?", Kept::Integer(registry.0));
         }
         if let Some(creator) = self.creator {
@@ -88,7 +88,8 @@ impl List {
         }
         let order = format!("ORDER BY t.registered_at {direction}, t.registry {direction}, t.tool {direction} LIMIT {limit}");
         let Select { conditions, .. } = &select;
-        // How `listed` is spelled says which index SQLite takes; PostgreSQL knows that all of them are the same.
+        // The spelling of the condition on `listed` selects the index that SQLite uses; PostgreSQL knows that all spellings are
+        // equivalent.
         let listed = match (self.include_unverified, self.creator, &self.access) {
             (true, ..) => "TRUE",
             (false, Some(_), _) => "t.listed IS TRUE",
@@ -96,7 +97,7 @@ impl List {
             (false, None, None) => "t.listed",
         };
         let sql = if self.include_unverified && self.access.is_some() && self.creator.is_none() {
-            // No index has both kinds in one order: the first of each are read, and put together.
+            // No index has both kinds in one order: the first of each kind are read, and merged.
             let part = |listed: &str| {
                 format!(
                     "SELECT * FROM (SELECT t.registry, t.tool FROM index_tool t WHERE t.listed = {listed}{conditions} {order}) {listed}_ones"
@@ -121,7 +122,7 @@ pub enum Order {
     Oldest,
 }
 
-/// A place in a list: after the tool that it was made of, whatever happens to others meanwhile.
+/// A position in a list: after the tool that it was created from, independent of changes to other tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// When that tool was registered.
@@ -130,16 +131,16 @@ pub struct Place {
     pub key: ToolKey,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// The tools.
     pub tools: Vec<ToolView>,
-    /// Where it goes on; `None` at the end.
+    /// The position of the next page; `None` at the end.
     pub next: Option<Place>,
 }
 
-/// Most tools that are read at once.
+/// The maximum number of tools read at once.
 pub const MAX_TOOLS: usize = 200;
 
 row! {
@@ -190,7 +191,7 @@ const TABLES: &str = "LEFT JOIN index_listing l ON l.registry = t.registry AND l
     LEFT JOIN index_moderation_creator c ON c.creator = t.creator
     LEFT JOIN index_creator_total cp ON cp.creator = t.creator";
 
-/// The same for the keys of a table `k`, which is gone through row by row.
+/// The same for the keys in a table `k`, which is the outer loop of the join.
 const KEYED: &str = "k CROSS JOIN index_tool t LEFT JOIN index_listing l ON l.registry = t.registry AND l.tool = t.tool
     LEFT JOIN index_usage_total u ON u.registry = t.registry AND u.tool = t.tool
     LEFT JOIN index_moderation_tool m ON m.registry = t.registry AND m.tool = t.tool
@@ -198,13 +199,13 @@ const KEYED: &str = "k CROSS JOIN index_tool t LEFT JOIN index_listing l ON l.re
     LEFT JOIN index_creator_total cp ON cp.creator = t.creator WHERE t.registry = k.registry AND t.tool = k.tool";
 
 impl Index {
-    /// Everything that is known about a tool. An error if its row cannot be read.
+    /// Returns everything that is known about a tool. An error if its row cannot be read.
     pub async fn tool(&self, tool: &ToolRef) -> Result<Option<ToolView>, Error> {
         let Some(registry) = self.registry_of(tool.chain, tool.registry).await? else { return Ok(None) };
         self.tool_by_key(ToolKey { registry, id: tool.id }).await
     }
 
-    /// The same by its key.
+    /// Returns the same for a key.
     pub(crate) async fn tool_by_key(&self, key: ToolKey) -> Result<Option<ToolView>, Error> {
         let id = key.id_bytes();
         let sql = format!("{VIEW} FROM index_tool t {TABLES} WHERE t.registry = $1 AND t.tool = $2");
@@ -215,13 +216,13 @@ impl Index {
         }
     }
 
-    /// Everything that is known about some tools, in the order of the keys and without those that do not exist or whose row cannot be
-    /// read.
+    /// Returns everything that is known about some tools, in the order of the keys and without those that do not exist or whose row cannot
+    /// be read.
     pub async fn tools(&self, keys: &[ToolKey]) -> Result<Vec<ToolView>, Error> {
         let mut found = HashMap::with_capacity(keys.len());
         for keys in keys.chunks(MAX_TOOLS) {
             let ids: Vec<IdBytes> = keys.iter().map(ToolKey::id_bytes).collect();
-            // A few lengths alone, so that there are a few statements: the rest is the last key again.
+            // Only a few lengths, so that there are few prepared statements: the last key is repeated to fill the list.
             let length = keys.len().next_power_of_two().min(MAX_TOOLS);
             let mut values = Vec::with_capacity(2 * length);
             for place in 0..length {
@@ -231,7 +232,7 @@ impl Index {
             let sql = if length == 1 {
                 format!("{VIEW} FROM index_tool t {TABLES} WHERE t.registry = $1 AND t.tool = $2")
             } else {
-                // Each key is looked up. With `OR` between them databases prefer to look at everything.
+                // Each key is looked up. With `OR` between the keys databases prefer to scan the whole table.
                 let places: Vec<String> = (0..length).map(|place| format!("(${}, ${})", 2 * place + 1, 2 * place + 2)).collect();
                 format!("WITH k (registry, tool) AS (VALUES {}) {VIEW} FROM {KEYED}", places.join(", "))
             };
@@ -245,13 +246,13 @@ impl Index {
         Ok(keys.iter().filter_map(|key| found.get(key).cloned()).collect())
     }
 
-    /// A part of a list of tools.
+    /// Returns a page of a list of tools.
     pub async fn list(&self, list: &List) -> Result<Page, Error> {
         let limit = list.limit.clamp(1, MAX_TOOLS);
         let (sql, kept) = list.statement(limit + 1);
         let values: Vec<Value<'_>> = kept.iter().map(Kept::value).collect();
         let rows = if list.creator.is_some() {
-            // Some creators have one tool and some have thousands. PostgreSQL must plan for this one, which it does in a transaction.
+            // Some creators have one tool and some have thousands. PostgreSQL must plan for this one, which it does inside a transaction.
             let mut transaction = self.database().begin_reading().await?;
             let rows = transaction.fetch_made(sql, &values).await?;
             transaction.commit().await?;
@@ -261,21 +262,21 @@ impl Index {
         };
         let (mut tools, mut last) = (Vec::with_capacity(rows.len()), None);
         for row in rows.iter().take(limit) {
-            // The place comes from the row, whether the rest of it can be read or not.
+            // The position comes from the row, even if the rest of the row cannot be read.
             if let Some(place) = self.unreadable().skip("index_tool", row, place(row))? {
                 last = Some(place);
             }
             let view = self.view(row).await;
             let view = self.unreadable().skip("index_tool", row, view)?;
-            // One whose listing cannot be read is not shown as verified, whatever its row says.
+            // A tool whose listing cannot be read is not shown as verified, whatever its row says.
             let view = view.filter(|view| list.include_unverified || view.listing.is_some());
             tools.extend(view.filter(|view| view.moderation.is_none()));
         }
         Ok(Page { tools, next: last.filter(|_| rows.len() > limit) })
     }
 
-    /// All tools, a part at a time and in the order of their keys: those after `after`, at most `limit`. Rows that cannot be read are
-    /// left out; there are none left when it gives nothing.
+    /// Returns all tools page by page in key order: those after `after`, at most `limit`. Rows that cannot be read are left out; an empty
+    /// page is the end.
     pub async fn scan(&self, after: Option<ToolKey>, limit: usize) -> Result<Vec<ToolView>, Error> {
         let limit = limit.clamp(1, MAX_TOOLS);
         let mut after = after.map(|key| (key.registry.0, key.id_bytes().to_vec()));
@@ -297,7 +298,8 @@ impl Index {
         }
     }
 
-    /// The same within a transaction that reads, and the key of the last row: `None` at the end. Registries must be known before it began.
+    /// Returns the same within a reading transaction, and the key of the last row: `None` at the end. Registries must be read before the
+    /// transaction begins.
     #[cfg(feature = "parquet")]
     pub(crate) async fn scan_within(
         &self,
@@ -322,7 +324,7 @@ impl Index {
         Ok(Some((tools, last)))
     }
 
-    /// A tool whose listing cannot be read has none: what the chain says about it is right all the same.
+    /// A tool whose listing cannot be read has none: its registration is correct all the same.
     async fn view(&self, row: &Row) -> Result<ToolView, Error> {
         let tool_row = tool_row(ChainColumns::from_row(row)?)?;
         let tool = self.reference(tool_row.key).await?;
@@ -342,7 +344,7 @@ impl Index {
     }
 }
 
-/// What the chain says about some tools of a registry, as far as they exist.
+/// Returns the rows of those tools of a registry that exist.
 pub(crate) async fn rows(transaction: &mut Transaction, registry: RegistryId, ids: &[U256]) -> Result<Vec<ToolRow>, Error> {
     const ROWS: &str = sql!("SELECT ", ChainColumns::COLUMNS, " FROM index_tool t WHERE t.registry = $1 AND t.tool");
     let ids: Vec<IdBytes> = ids.iter().map(|id| IdBytes::of(*id)).collect();
@@ -351,7 +353,7 @@ pub(crate) async fn rows(transaction: &mut Transaction, registry: RegistryId, id
     ChainColumns::from_rows(&found).map(|row| tool_row(row?)).collect()
 }
 
-/// A value of a condition, kept until the statement is made.
+/// The value of a condition, kept until the statement is built.
 enum Kept {
     Integer(i64),
     Text(String),
@@ -368,7 +370,7 @@ impl Kept {
     }
 }
 
-/// Conditions, and the values that they ask for.
+/// Conditions, and the values of their parameters.
 #[derive(Default)]
 struct Select {
     conditions: String,
@@ -376,7 +378,7 @@ struct Select {
 }
 
 impl Select {
-    /// One more condition. `?` stands for the value.
+    /// Adds a condition. `?` is replaced by the placeholder of the value.
     fn and(&mut self, condition: &str, value: Kept) {
         self.values.push(value);
         self.conditions.push_str(" AND ");
@@ -398,18 +400,18 @@ fn tool_row(row: ChainColumns<'_>) -> Result<ToolRow, Error> {
     })
 }
 
-/// The place of a row of [`VIEW`] in a list.
+/// Reads the list position of a row of [`VIEW`].
 fn place(row: &Row) -> Result<Place, Error> {
     Ok(Place { registered_at: row.get("registered_at")?, key: ToolKey::from_row(row)? })
 }
 
-/// The start of the hash of a text that is too long for a database's index.
+/// Returns the start of the hash of a text that is too long for a database index.
 pub fn text_key(text: &str) -> i64 {
     let hash = alloy_primitives::keccak256(text);
     i64::from_be_bytes(hash.0[..8].try_into().unwrap_or_default())
 }
 
-/// The reference of a tool whose registry is known.
+/// Returns the reference of a tool whose registry is known.
 pub(crate) const fn reference(chain: u64, registry: Address, id: U256) -> ToolRef {
     ToolRef { chain, registry, id }
 }
@@ -420,7 +422,7 @@ mod tests {
 
     use super::*;
 
-    /// What SQLite does for a statement.
+    /// Returns SQLite's query plan for a list.
     async fn plan(index: &Index, list: &List) -> String {
         let (sql, kept) = list.statement(21);
         let values: Vec<Value<'_>> = kept.iter().map(Kept::value).collect();
@@ -449,7 +451,7 @@ mod tests {
             for (walked, list) in kinds {
                 let plan = plan(&index, &list).await;
                 assert!(plan.contains(walked), "{list:?}: {plan}");
-                // One creator's tools may be put in order, and the pages of two kinds; never all tools.
+                // Sorting one creator's tools and the pages of two kinds is acceptable; sorting all tools is not.
                 let is_short = list.creator.is_some() || list.include_unverified && list.access.is_some();
                 assert!(is_short || !plan.contains("TEMP B-TREE"), "{list:?}: {plan}");
             }

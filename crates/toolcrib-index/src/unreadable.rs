@@ -1,6 +1,6 @@
-//! Rows that this program cannot read: skipped, named once in the log, and counted.
+//! Rows that this program cannot read: skipped, logged once each, and counted.
 //!
-//! One row that was damaged, or that a later version wrote in a way that this one does not know, must not take all others with it.
+//! One damaged row, or one that a later version wrote in an unknown format, must not make all others unavailable.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,10 +11,10 @@ use toolcrib_store::database::Row;
 
 use crate::Error;
 
-/// Most rows that are remembered by name, some 100 bytes each. Those beyond are counted again each time they are met.
+/// The maximum number of rows that are remembered by name, some 100 bytes each. Those beyond it are counted again on each read.
 const MAX_NAMED: usize = 10_000;
 
-/// What was met so far.
+/// The unreadable rows so far.
 #[derive(Debug, Default)]
 pub(crate) struct Unreadable {
     count: AtomicU64,
@@ -22,12 +22,13 @@ pub(crate) struct Unreadable {
 }
 
 impl Unreadable {
-    /// How many rows were skipped since the start.
+    /// Returns how many rows were skipped since the start.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// `None` for a value that cannot be read, which is noted. Other errors pass: a database that is away is no reason to skip rows.
+    /// Returns `None` for a value that cannot be read, and records it. Other errors are returned: an unavailable database is not a reason
+    /// to skip rows.
     pub(crate) fn skip<T>(&self, table: &'static str, row: &Row, read: Result<T, Error>) -> Result<Option<T>, Error> {
         self.skip_named(table, || name(row), read)
     }

@@ -1,4 +1,4 @@
-//! `POST …/abuse`: a report about a tool or a resource of the Bazaar, for the operator.
+//! `POST …/abuse`: a report about a tool or a Bazaar resource, for the operator.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::front::Caller;
 use crate::parameters;
 use crate::reader::Reader;
 
-/// Largest body: the longest account, escaped.
+/// The maximum size of the body: the longest description, escaped.
 const MAX_BYTES: usize = 32 * 1024;
 
 /// Kinds of abuse.

@@ -1,4 +1,4 @@
-//! `/api/v2/admin/…`: what the operator blocks and hides, the log of it, and reports of abuse. For keys that may moderate.
+//! `/api/v2/admin/…`: moderation rules, their log, and reports of abuse. For keys that may be used for moderation.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,10 +23,10 @@ use crate::routing::shows;
 use crate::view::time;
 use crate::watch as feed;
 
-/// Largest body: two texts, escaped, and what they are about.
+/// The maximum size of the body: two texts, escaped, and their subject.
 const MAX_BYTES: usize = 32 * 1024;
 
-/// Rows of a page: what the index gives at most, and 50 unless another number is asked for.
+/// Rows per page: up to the maximum of the index, 50 by default.
 type Limit = Count<1, MAX_LIMIT, 50>;
 
 const MAX_LIMIT: i64 = moderation::MAX_PAGE;
@@ -200,7 +200,7 @@ impl From<AbuseReport> for ReportView {
     }
 }
 
-/// The name of a key that may moderate. Handlers take it first: others are not told what else is wrong.
+/// The name of a moderation key. Handlers take it first: other callers do not learn what else is wrong with their request.
 pub(crate) struct Operator(String);
 
 impl FromRequestParts<Arc<App>> for Operator {
@@ -261,7 +261,8 @@ pub(crate) async fn moderate(
     let decision = Decision { subject, step, reason: &wanted.reason, notice: &wanted.notice, actor: &actor };
     let changed = app.primary.moderate(&decision, app.now()).await?;
     let cursor = app.primary.last_change().await?;
-    // Lists show it before the operator looks at one. That replicas have it is not waited for: they are read again when they do.
+    // Lists include it before the operator opens one. The handler does not wait for replicas: they are used again when they have the
+    // change.
     app.wanted.fetch_max(cursor, Ordering::AcqRel);
     if let Err(error) = feed::look(&app).await {
         tracing::warn!(code = error.code().id(), "decision stored, lists show it after the next read of the change feed");

@@ -1,6 +1,6 @@
 //! `GET /api/v2/agents`, `GET /api/v2/agents/{domain}` and its report: `.agt` agents of the operator's list.
 //!
-//! Only listed names are known. Nothing is resolved for callers, so that callers cannot make the directory ask other servers.
+//! Only listed names are known. Callers cannot trigger resolutions, so they cannot make the directory send requests to other servers.
 
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
@@ -20,13 +20,13 @@ use crate::reader::Reader;
 use crate::surrogate::{AGENTS, LISTS, agent_key, depends};
 use crate::view::{Agent, AgentItem};
 
-/// What every path of an agent begins with.
+/// The prefix of every path of an agent.
 const AGENT_PREFIX: &str = "/api/v2/agents/";
 
-/// Changes of the verdict that are shown with an agent.
+/// The number of verdict changes that are shown with an agent.
 const SHOWN_CHANGES: usize = 20;
 
-/// As many words as are looked for.
+/// A query up to the maximum length.
 type Phrase = Text<MAX_QUERY_CHARS>;
 
 /// The query.
@@ -89,18 +89,18 @@ pub(crate) async fn report(app: Reader, uri: Uri) -> Answer {
     let text = app.index.agent_report(&view.domain).await?;
     let text = text.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::directory::NOT_VERIFIED_YET))?;
     let corrupt = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::store::CORRUPT);
-    // Quotes untrusted text, so it is written again in the form that does nothing.
+    // The report quotes untrusted text, so it is serialized again in the escaped form.
     let report: Value = serde_json::from_str(&text).map_err(corrupt)?;
     Ok(depends(fresh_for(body(StatusCode::OK, "application/json", inert::to_vec(&report)), FRESH), agent_keys(&view)))
 }
 
-/// What an answer about an agent depends on: the agent, and the tools at its endpoints.
+/// Returns the dependencies of a response about an agent: the agent, and the tools at its endpoints.
 pub(crate) fn agent_keys(view: &AgentView) -> [String; 2] {
     [agent_key(view.domain.as_str()), LISTS.to_owned()]
 }
 
 impl AgentsParameters {
-    /// What the index is asked.
+    /// Converts the parameters to a query of the index.
     pub(crate) fn query(self) -> Result<AgentQuery, Refusal> {
         let max_price = match (self.max_price.map(Param::value), self.currency.0) {
             (None, None) => None,
@@ -123,7 +123,7 @@ impl AgentsParameters {
     }
 }
 
-/// Finds agents, as they are shown.
+/// Finds agents, and returns them as they are shown.
 pub(crate) async fn find(app: &Reader, query: &AgentQuery) -> Result<AgentList, Refusal> {
     let now = app.now();
     let AgentPage { agents, next } = app.index.find_agents(query, now).await?;
@@ -131,7 +131,7 @@ pub(crate) async fn find(app: &Reader, query: &AgentQuery) -> Result<AgentList, 
     Ok(AgentList { agents, next: next.map(|next| next.to_string()) })
 }
 
-/// The agent that a path is about, between `prefix` and `end`. Names that are not in the list are not found.
+/// Returns the agent in a path, between `prefix` and `end`. Names that are not in the list are not found.
 pub(crate) async fn agent_under(app: &Reader, uri: &Uri, prefix: &str, end: &str) -> Result<AgentView, Refusal> {
     let segment = uri.path().strip_prefix(prefix).and_then(|rest| rest.strip_suffix(end)).unwrap_or_default();
     let malformed = |message: &str| Refusal::new(StatusCode::BAD_REQUEST, codes::agent::DOMAIN_MALFORMED).message(message);
@@ -141,7 +141,7 @@ pub(crate) async fn agent_under(app: &Reader, uri: &Uri, prefix: &str, end: &str
     view.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::agent::NOT_LISTED))
 }
 
-/// Everything that is shown of an agent.
+/// Returns everything that is shown of an agent.
 pub(crate) async fn shown(app: &Reader, view: &AgentView) -> Result<Agent, Refusal> {
     let (now, changes) = (app.now(), app.index.agent_changes(&view.domain, SHOWN_CHANGES).await?);
     let owner = view.verdict.as_ref().and_then(|verdict| verdict.owner);

@@ -1,4 +1,4 @@
-//! `GET …/can_call`: whether a wallet may use a tool, and whether a budget is enough.
+//! `GET …/can_call`: whether a wallet may call a tool, and whether a budget is enough.
 
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;

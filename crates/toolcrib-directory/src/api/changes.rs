@@ -28,7 +28,7 @@ use crate::view::{BAZAAR, time};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Changes of a page: what the index gives at most, and 100 unless another number is asked for.
+/// Changes per page: up to the maximum of the index, 100 by default.
 type Limit = Count<1, MAX_LIMIT, 100>;
 
 const MAX_LIMIT: i64 = MAX_PAGE as i64;
@@ -36,13 +36,13 @@ const MAX_LIMIT: i64 = MAX_PAGE as i64;
 /// The number of a change, or the one before the first.
 type Seen = Number<0, { i64::MAX }>;
 
-/// Changes of one step of a stream: what is held for a reader who is slow.
+/// The number of changes in one step of a stream: what is buffered for a slow reader.
 const STREAM_PAGE: usize = 100;
 
-/// Time between two signs of life of a stream. Proxies cut off what is silent for a minute.
+/// Time between two heartbeats of a stream. Proxies close connections that are silent for a minute.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// What a change is about.
+/// The subject of a change.
 const TOOL: &str = "tool";
 const AGENT: &str = "agent";
 const RESOURCE: &str = "resource";
@@ -118,10 +118,10 @@ pub(crate) async fn changes(
     Ok(json(StatusCode::OK, &page))
 }
 
-/// The number of the last change, and changes after a cursor. A cursor that leads nowhere is refused with one that does.
+/// Returns the number of the last change, and changes after a cursor. An invalid cursor is rejected with a valid one.
 async fn after(app: &Reader, cursor: i64, limit: usize) -> Result<(i64, Vec<Change>), Refusal> {
     let last = app.index.last_change().await?;
-    // Another node may have told the reader of changes that this replica does not have yet. Only the primary knows whether there are any.
+    // Another node may have shown the reader changes that this replica does not have yet. Only the primary knows whether they exist.
     if cursor > last && !app.replicas.is_empty() && cursor <= app.primary.last_change().await? {
         return Ok((last, Vec::new()));
     }
@@ -165,7 +165,7 @@ fn wants_stream(headers: &HeaderMap) -> bool {
     headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).is_some_and(|accept| accept.contains("text/event-stream"))
 }
 
-/// A stream that goes on from the event that the caller saw last, from a cursor, or from now.
+/// Returns a stream that continues after the event that the caller saw last, from a cursor, or from now.
 async fn stream_from(app: Reader, caller: Caller, cursor: Option<i64>, headers: &HeaderMap) -> Answer {
     let seen = match headers.get(LAST_EVENT_ID) {
         Some(id) => {
@@ -178,7 +178,7 @@ async fn stream_from(app: Reader, caller: Caller, cursor: Option<i64>, headers: 
         Some(cursor) => cursor,
         None => app.index.last_change().await?,
     };
-    // Said before the stream begins, as an answer that a client understands.
+    // Reported before the stream begins, as a response that a client understands.
     after(&app, cursor, 1).await?;
     let hold = app.streams.take(caller.network(), 1).ok_or_else(Refusal::busy)?;
     app.metrics.streams.fetch_add(1, Ordering::Relaxed);
@@ -190,12 +190,12 @@ async fn stream_from(app: Reader, caller: Caller, cursor: Option<i64>, headers: 
     let mut response: Response = body(StatusCode::OK, "text/event-stream", Body::from_stream(events.fuse()));
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // nginx would collect events otherwise.
+    // Otherwise nginx would buffer events.
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     Ok(response)
 }
 
-/// A stream that is open.
+/// An open stream.
 struct Open {
     app: Reader,
     cursor: i64,
@@ -204,7 +204,7 @@ struct Open {
 }
 
 impl Open {
-    /// The next events, or a sign of life. `None` ends the stream: the reader comes back with the last number.
+    /// Returns the next events, or a heartbeat. `None` ends the stream: the reader reconnects with the last number.
     async fn next(&mut self) -> Option<Bytes> {
         if std::mem::take(&mut self.is_first) {
             return Some(Bytes::from_static(b"retry: 2000\n: toolcrib changes\n\n"));
@@ -218,7 +218,7 @@ impl Open {
                 let mut events = String::new();
                 for change in changes {
                     let change = shown(&self.app, change).await.ok()?;
-                    // Clients that know tools alone listen for `change`.
+                    // Clients that only know tools listen for `change`.
                     let event = if change.subject == TOOL { "change" } else { change.subject };
                     events.push_str(&format!("id: {}\nevent: {event}\ndata: {}\n\n", change.seq, inert::to_string(&change)));
                 }

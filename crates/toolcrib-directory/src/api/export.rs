@@ -1,7 +1,7 @@
-//! `GET /api/v2/export`: all tools as lines of JSON, from a cursor on.
+//! `GET /api/v2/export`: all tools as JSON lines, from a cursor on.
 //!
-//! Every line has the cursor of its place, so that whoever is cut off goes on from the last line he has. The header `X-Feed-Cursor` is the
-//! change from which the feed tells what happened since the export began.
+//! Every line has its cursor, so that a reader that was cut off continues after the last line received. The header `X-Feed-Cursor` is the
+//! change from which the feed has everything that happened since the export began.
 
 use std::sync::atomic::Ordering;
 
@@ -25,7 +25,7 @@ use crate::reader::Reader;
 use crate::routing::X_FEED_CURSOR;
 use crate::view::ToolItem;
 
-/// Tools that are read at once: what is held for a reader who is slow.
+/// Tools read at once: what is buffered for a slow reader.
 const PAGE: usize = 100;
 
 /// The query.
@@ -53,7 +53,7 @@ pub(crate) struct ExportLine {
 pub(crate) async fn export(app: Reader, Extension(caller): Extension<Caller>, Query(asked): Query<ExportParameters>) -> Answer {
     let include_unverified = asked.include_unverified.0;
     let after = asked.cursor.0.map(|text| place(&text, Order::Oldest).ok_or_else(Refusal::cursor)).transpose()?;
-    // What is read from here on, in whichever database, shows this change and those before it.
+    // Everything that is read from here on, from any database, includes this change and those before it.
     let last = if app.replicas.is_empty() { app.index.last_change().await? } else { app.cache.last().max(0) };
     let hold = app.exports.take(caller.network(), 1).ok_or_else(Refusal::busy)?;
     app.metrics.streams.fetch_add(1, Ordering::Relaxed);
@@ -62,13 +62,13 @@ pub(crate) async fn export(app: Reader, Extension(caller): Extension<Caller>, Qu
         let lines = open.next().await?;
         Some((lines, open))
     });
-    // Whoever compresses asks once more after the end.
+    // The compression layer polls once more after the end.
     let mut response = body(StatusCode::OK, "application/x-ndjson", Body::from_stream(lines.fuse()));
     response.headers_mut().insert(X_FEED_CURSOR, HeaderValue::from(last));
     Ok(response)
 }
 
-/// An export that is under way.
+/// An export in progress.
 struct Open {
     app: Reader,
     after: Option<Place>,
@@ -78,7 +78,7 @@ struct Open {
 }
 
 impl Open {
-    /// The next lines. An error cuts the answer off, so that nobody takes a part for the whole.
+    /// Returns the next lines. An error aborts the response, so that a part is not mistaken for the whole.
     async fn next(&mut self) -> Option<Result<Bytes, toolcrib_index::Error>> {
         if self.is_done {
             return None;

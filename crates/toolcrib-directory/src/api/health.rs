@@ -19,16 +19,16 @@ use crate::answer::{Answer, Refusal, body, fresh_for, json};
 use crate::directory::App;
 use crate::openapi as document;
 
-/// How long the database has to answer.
+/// The timeout of the database.
 const READY_TIME: Duration = Duration::from_secs(2);
 
-/// Seconds since the last look at the feed after which answers count as old.
+/// Seconds since the feed was last read after which responses count as outdated.
 const MAX_SILENCE: i64 = 30;
 
-/// What is said while the primary does not answer and replicas do.
+/// The status while the primary does not respond and replicas do.
 const READ_ONLY: &str = "the primary does not answer; read replicas do";
 
-/// Changes that search may be behind.
+/// The number of changes that search may be behind.
 const MAX_LAG: i64 = 10_000;
 
 /// Whether the process lives.
@@ -94,7 +94,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Answer {
         None if app.replicas.newest().is_none() => "the database does not answer",
         _ if shown < 0 || is_silent => "the change feed is not being read",
         _ if !app.search.is_ready() => "the search index is being built",
-        // Writes fail, and reads go on: requests may still be sent here.
+        // Writes fail, and reads work: requests may still be sent here.
         None => READ_ONLY,
         Some(last) if last - app.search.cursor() > MAX_LAG => "the search index is far behind",
         Some(_) => "ok",
@@ -110,7 +110,7 @@ pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
     Ok(metrics_response(metrics_page(&app)))
 }
 
-/// What the directory has done.
+/// Returns the metrics page.
 pub(crate) fn metrics_page(app: &App) -> String {
     let number = |value: i64| u64::try_from(value).unwrap_or_default();
     let mut gauges = vec![

@@ -1,4 +1,4 @@
-//! `GET …/history`: what the registry said about a tool from the beginning, and the answers that it got here.
+//! `GET …/history`: the registry events of a tool, and its verdicts here.
 
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
@@ -78,7 +78,7 @@ pub(crate) async fn history(app: Reader, Query(asked): Query<HistoryParameters>,
     Ok(depends(fresh_for(json(StatusCode::OK, &History { events, next }), FRESH), of_views([&view])))
 }
 
-/// Events after a place, at most so many, and where it goes on.
+/// Returns events after a position, at most `limit`, and the next position.
 pub(crate) async fn events(
     app: &Reader,
     key: ToolKey,

@@ -1,4 +1,4 @@
-//! `POST /api/v2/auth/keys`: a key for whoever asks.
+//! `POST /api/v2/auth/keys`: issues an API key.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::front::Caller;
 use crate::limits::{Class, Who};
 use crate::view::time;
 
-/// Largest body that is read and passed over. The operation takes none.
+/// The maximum size of a body, which is read and ignored. The operation takes none.
 const MAX_BYTES: usize = 4 * 1024;
 
 /// A key.
@@ -56,7 +56,7 @@ pub(crate) async fn issue(
     if !app.options.issues_keys {
         return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::directory::KEYS_OFF));
     }
-    // First the caller's own limit, so that one who is over it takes nothing from others.
+    // First the caller's own limit, so that a caller above it does not use up the limit of all.
     let own = app.limiter.count(Who::at(caller.address, Class::Key), app.options.keys_per_address);
     let wait = own.wait.or_else(|| app.limiter.count(Who::Issuance, app.options.keys_in_all).wait);
     if let Some(seconds) = wait {

@@ -39,10 +39,10 @@ pub(crate) mod tools;
 pub(crate) mod usage;
 pub(crate) mod verify;
 
-/// How long a body has to arrive.
+/// The timeout of a body.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
-/// What every path of a tool begins with.
+/// The prefix of every path of a tool.
 const TOOL_PREFIX: &str = "/api/v2/tools/";
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -78,7 +78,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/metrics", reads(get(health::metrics)))
 }
 
-/// Answers other methods in JSON.
+/// Rejects other methods with a JSON body.
 pub(crate) fn reads(router: MethodRouter<Arc<App>>) -> MethodRouter<Arc<App>> {
     router.fallback(|| async { not_allowed("GET, HEAD, OPTIONS") })
 }
@@ -97,7 +97,7 @@ fn not_allowed(allow: &'static str) -> Response {
     response
 }
 
-/// Reads a body of at most so many bytes, in time.
+/// Reads a body up to a maximum size, in time.
 async fn read_body(app: &App, caller: Caller, headers: &HeaderMap, body: Body, most: usize) -> Result<ReadBody, Refusal> {
     let refused = |status| Refusal::new(status, codes::directory::BODY);
     let read = app.bodies.read(body, headers, caller.network(), most, BODY_TIME).await;
@@ -109,7 +109,7 @@ async fn read_body(app: &App, caller: Caller, headers: &HeaderMap, body: Body, m
     })
 }
 
-/// Reads a body that is a document of JSON.
+/// Reads a body that is a JSON document.
 async fn read_json<T: DeserializeOwned>(
     app: &App,
     caller: Caller,
@@ -121,7 +121,7 @@ async fn read_json<T: DeserializeOwned>(
     serde_json::from_slice(&bytes).map_err(|error| Refusal::parameter("body", echo(&error.to_string())))
 }
 
-/// The tool that a path is about. One that the operator blocked is refused with the notice.
+/// Returns the tool in a path. A tool that the operator blocked is rejected with the notice.
 async fn tool_at(app: &Reader, uri: &Uri) -> Result<ToolView, Refusal> {
     let view = tool_shown_at(app, uri).await?;
     if !view.is_blocked() {
@@ -134,12 +134,12 @@ async fn tool_at(app: &Reader, uri: &Uri) -> Result<ToolView, Refusal> {
     }
 }
 
-/// The tool that a path is about. One that the operator blocked comes without its content.
+/// Returns the tool in a path. A tool that the operator blocked is returned without its content.
 async fn tool_shown_at(app: &Reader, uri: &Uri) -> Result<ToolView, Refusal> {
     tool_under(app, uri, TOOL_PREFIX).await
 }
 
-/// The tool that a path with this prefix is about.
+/// Returns the tool in a path with this prefix.
 pub(crate) async fn tool_under(app: &Reader, uri: &Uri, prefix: &str) -> Result<ToolView, Refusal> {
     let tool = parameters::tool(uri, prefix)?.ok_or_else(Refusal::not_found)?;
     let mut view = app.index.tool(&tool).await?.ok_or_else(Refusal::not_found)?;

@@ -1,4 +1,4 @@
-//! `GET /api/v2/registries`: which registries are followed, their code, and how far.
+//! `GET /api/v2/registries`: the followed registries, their code, and their progress.
 
 use axum::http::StatusCode;
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! `GET …/report` and `GET …/evidence`: what the last look concluded, and what it saw.
+//! `GET …/report` and `GET …/evidence`: the report and the evidence of the last verification.
 
 use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
 use axum::http::{StatusCode, Uri};
@@ -15,7 +15,7 @@ use crate::surrogate::{depends, of_views};
 pub(crate) async fn report(app: Reader, uri: Uri) -> Answer {
     let view = tool_at(&app, &uri).await?;
     let text = app.queue().report(view.row.key).await?.ok_or_else(not_looked_at)?;
-    // Quotes foreign text, so it is written again in the form that does nothing.
+    // The report quotes untrusted text, so it is serialized again in the escaped form.
     let report: Value = serde_json::from_str(&text).map_err(|_| corrupt())?;
     let response = fresh_for(body(StatusCode::OK, "application/json", inert::to_vec(&report)), FRESH);
     Ok(depends(response, of_views([&view])))
@@ -24,7 +24,7 @@ pub(crate) async fn report(app: Reader, uri: Uri) -> Answer {
 pub(crate) async fn evidence(app: Reader, uri: Uri) -> Answer {
     let view = tool_at(&app, &uri).await?;
     let bytes = app.queue().evidence(view.row.key).await?.ok_or_else(not_looked_at)?;
-    // Byte for byte, so that it can be judged again. Nobody should look at it in a browser.
+    // Byte for byte, so that it can be judged again. Browsers must not render it.
     let mut response = fresh_for(body(StatusCode::OK, "application/json", bytes), FRESH);
     let name = HeaderValue::from_static("attachment; filename=\"evidence.json\"");
     response.headers_mut().insert(CONTENT_DISPOSITION, name);

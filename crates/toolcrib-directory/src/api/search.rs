@@ -23,10 +23,10 @@ use crate::reader::Reader;
 use crate::surrogate::{SEARCH, depends, of_listed};
 use crate::view::{Found, Listed};
 
-/// As many words as are looked for.
+/// A query up to the maximum length.
 type Phrase = Text<MAX_QUERY_CHARS>;
 
-/// A word of a filter, at most as long as the longest CAIP-19 asset.
+/// A filter value, up to the length of the longest CAIP-19 asset.
 type Word = Text<300>;
 
 /// The order of results.
@@ -132,7 +132,7 @@ pub(crate) struct Asked {
     pub(crate) query: SearchQuery,
     callable_by: Option<Address>,
     is_whole: bool,
-    /// Whether anything can be found at all.
+    /// Whether any result is possible.
     is_possible: bool,
 }
 
@@ -150,7 +150,7 @@ pub(crate) async fn search(app: Reader, Query(asked): Query<SearchParameters>, h
     Ok(depends(fresh_for(response, FRESH), results.keys))
 }
 
-/// What the index is asked.
+/// Converts the parameters to a query of the index.
 pub(crate) async fn read(app: &Reader, asked: SearchParameters) -> Result<Asked, Refusal> {
     let mut filters = Filters {
         chain: asked.registry_chain.0,
@@ -175,7 +175,7 @@ pub(crate) async fn read(app: &Reader, asked: SearchParameters) -> Result<Asked,
     let mut is_possible = true;
     match Sources::of(asked.source, include_unverified) {
         Sources { onchain: true, bazaar: true } => {}
-        // Among what is verified there is nothing else.
+        // Verified tools have no other source.
         Sources { onchain: true, bazaar: false } => filters.source = include_unverified.then_some(Source::Onchain),
         Sources { onchain: false, bazaar: true } => {
             filters.source = Some(Source::Bazaar);
@@ -184,7 +184,7 @@ pub(crate) async fn read(app: &Reader, asked: SearchParameters) -> Result<Asked,
         Sources { onchain: false, bazaar: false } => is_possible = false,
     }
     if callable_by.is_some() {
-        // What a wallet may use is for chains to say, and no chain knows of resources.
+        // A chain decides which tools a wallet may call, and Bazaar resources are on no chain.
         is_possible &= filters.source != Some(Source::Bazaar);
         filters.source = include_unverified.then_some(Source::Onchain);
     }
@@ -208,7 +208,7 @@ pub(crate) async fn read(app: &Reader, asked: SearchParameters) -> Result<Asked,
     Ok(Asked { query, callable_by, is_whole: asked.include_details.0, is_possible })
 }
 
-/// Runs a search and reads what was found.
+/// Runs a search and reads the hits.
 pub(crate) async fn run(app: &Reader, asked: &Asked) -> Result<SearchResults, Refusal> {
     if !asked.is_possible {
         let facets = asked.query.facets.then(Facets::default);
@@ -259,11 +259,11 @@ struct Gathered {
     partial: bool,
 }
 
-/// What is known about hits. A tool that went meanwhile is left out.
+/// Reads the data of hits. A tool that was deleted meanwhile is left out.
 async fn with_views(app: &Reader, hits: Vec<Hit>) -> Result<Vec<Viewed>, Refusal> {
     let (resources, tools): (Vec<ToolKey>, Vec<ToolKey>) =
         hits.iter().map(|hit| hit.key).partition(|key| key.resource().is_some());
-    // What the operator took out since its words were read is left out too.
+    // Tools that the operator moderated since they were indexed are left out too.
     let tools = app.index.tools(&tools).await?.into_iter().filter(|view| view.moderation.is_none());
     let tools = tools.map(|view| Listed::Tool(Box::new(view)));
     let resources = app.index.resources(&resources).await?.into_iter().map(|view| Listed::Resource(Box::new(view)));

@@ -1,4 +1,4 @@
-//! `GET /api/v2/stats`: counts of everything.
+//! `GET /api/v2/stats`: counts of tools and usage.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,11 +16,11 @@ use crate::answer::{Answer, Refusal, fresh_for, json};
 use crate::reader::Reader;
 use crate::view::dollars;
 
-/// For how long counts are kept at least.
+/// How long counts are cached at least.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
-/// Counting reads every row, so counts are kept for so many times as long as counting took: it takes at most a hundredth of one connection,
-/// however many tools there are.
+/// Counting reads every row, so counts are cached for this multiple of the time that counting took: it uses at most a hundredth of one
+/// connection, however many tools there are.
 const KEPT_TIMES: u32 = 100;
 
 row! {
@@ -87,32 +87,32 @@ pub(crate) async fn stats(app: Reader) -> Answer {
     Ok(fresh_for(json(StatusCode::OK, &*stats), "public, max-age=10"))
 }
 
-/// Counts of a directory, and when to count again.
+/// The cached counts, and when to count again.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     kept: Mutex<Option<Counted>>,
-    /// Those who come before the first count wait for it.
+    /// Requests before the first count wait for it.
     first: tokio::sync::Mutex<()>,
     is_counting: AtomicBool,
 }
 
-/// What was counted.
+/// The result of counting.
 #[derive(Clone, Debug)]
 struct Counted {
     stats: Arc<Stats>,
-    /// The change of the feed that it shows at least.
+    /// The change of the feed that it includes at least.
     version: i64,
     until: Instant,
 }
 
 impl Counted {
-    /// Whether to count again. Whatever is counted changes with the feed.
+    /// Whether to count again. All counts change with the feed.
     fn is_due(&self, version: i64, now: Instant) -> bool {
         (self.version != version || version < 0) && now >= self.until
     }
 }
 
-/// How long counts are kept that took so long.
+/// Returns how long counts are cached that took this time.
 fn kept_for(took: Duration) -> Duration {
     took.saturating_mul(KEPT_TIMES).max(KEPT_FOR)
 }
@@ -131,7 +131,7 @@ impl Counts {
     }
 }
 
-/// The counts, or older ones while they are being counted. Only the first caller waits for it.
+/// Returns the counts, or older ones while they are counted again. Only the first caller waits for it.
 pub(crate) async fn counted(app: &Reader) -> Result<Arc<Stats>, Refusal> {
     let version = app.cache.last();
     if app.stats.last().is_none() {
@@ -144,7 +144,7 @@ pub(crate) async fn counted(app: &Reader) -> Result<Arc<Stats>, Refusal> {
     if last.is_due(version, Instant::now()) && !app.stats.is_counting.swap(true, Ordering::AcqRel) {
         let (counts, index) = (Arc::clone(&app.stats), app.index.clone());
         tokio::spawn(async move {
-            // What went wrong was logged; the old counts stay.
+            // The error was logged; the old counts stay.
             let _ = counts.count(&index, version).await;
             counts.is_counting.store(false, Ordering::Release);
         });

@@ -1,4 +1,4 @@
-//! `GET /api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}`: everything about a tool, and why it is shown or not.
+//! `GET /api/v2/tools/{registry_chain}/{registry_addr}/{tool_id}`: everything about a tool, and why it is listed or not.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ pub(crate) async fn get(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
     Ok(depends(fresh_for(response, FRESH), [key]))
 }
 
-/// Everything that is shown of a resource of the Bazaar. One that the operator blocked comes without its content.
+/// Returns everything that is shown of a Bazaar resource. One that the operator blocked is returned without its content.
 pub(crate) async fn resource(app: &Reader, id: i64) -> Result<Tool, Refusal> {
     let mut view = app.index.resource(id).await?.ok_or_else(Refusal::not_found)?;
     if view.is_blocked() {
@@ -46,7 +46,7 @@ pub(crate) async fn resource(app: &Reader, id: i64) -> Result<Tool, Refusal> {
     Ok(Tool::of_resource(&view, onchain))
 }
 
-/// Everything that is shown of a tool.
+/// Returns everything that is shown of a tool.
 pub(crate) async fn shown(app: &Reader, view: &ToolView) -> Result<Tool, Refusal> {
     let mut duplicates = Duplicates::default();
     if let Some(listing) = &view.listing {
@@ -61,7 +61,7 @@ pub(crate) async fn shown(app: &Reader, view: &ToolView) -> Result<Tool, Refusal
     Ok(tool)
 }
 
-/// The resources of the Bazaar with the endpoints of verified tools.
+/// Returns the Bazaar resources with the endpoints of verified tools.
 pub(crate) async fn beside(app: &Reader, tools: &[ToolView]) -> Result<HashMap<ToolKey, ResourceView>, Refusal> {
     let endpoint = |view: &ToolView| view::manifest(view).map(|manifest| manifest.endpoint.clone());
     let endpoints: Vec<(ToolKey, String)> = tools.iter().filter_map(|view| Some((view.row.key, endpoint(view)?))).collect();

@@ -23,10 +23,10 @@ use crate::reader::Reader;
 use crate::surrogate::{LISTS, creator_key, depends, of_listed};
 use crate::view::{Listed, ToolItem};
 
-/// Tools or agents of a page.
+/// Tools or agents per page.
 pub(crate) type Limit = Count<1, 200, 20>;
 
-/// How long others may keep what changes with the feed.
+/// The `Cache-Control` of responses that change with the feed.
 pub(crate) const FRESH: &str = "public, max-age=5, stale-while-revalidate=30";
 
 /// The order of the list.
@@ -96,7 +96,7 @@ pub(crate) async fn list(app: Reader, Query(asked): Query<ListParameters>, heade
     Ok(depends(fresh_for(response, FRESH), keys))
 }
 
-/// What is shown in a list.
+/// Returns what a list shows.
 async fn items(app: &Reader, listed: &[Listed]) -> Result<Vec<ToolItem>, Refusal> {
     let tools: Vec<ToolView> = listed.iter().filter_map(|listed| listed.tool().cloned()).collect();
     let beside = beside(app, &tools).await?;
@@ -107,7 +107,7 @@ async fn items(app: &Reader, listed: &[Listed]) -> Result<Vec<ToolItem>, Refusal
     Ok(listed.iter().map(item).collect())
 }
 
-/// A part of the list of both sources, and where it goes on.
+/// Returns a page of the list of both sources, and the next position.
 async fn page(app: &Reader, list: List, sources: Sources) -> Result<(Vec<Listed>, Option<Place>), Refusal> {
     let List { order, after, limit, .. } = list;
     // Any account may pay, and there is no registration.
@@ -127,7 +127,8 @@ async fn page(app: &Reader, list: List, sources: Sources) -> Result<(Vec<Listed>
     Ok(merged(listed, ends, order, limit))
 }
 
-/// The first of two lists, in their common order. `ends` are where lists go on that have more: what is beyond one of them comes later.
+/// Merges two lists in their common order, up to the limit. `ends` are the next positions of lists with more entries: entries beyond one
+/// of them belong to a later page.
 fn merged(mut listed: Vec<Listed>, ends: Vec<Place>, order: Order, limit: usize) -> (Vec<Listed>, Option<Place>) {
     let rank = |place: &Place| {
         let rank = (place.registered_at, place.key);
@@ -144,8 +145,8 @@ fn merged(mut listed: Vec<Listed>, ends: Vec<Place>, order: Order, limit: usize)
     (listed, next)
 }
 
-/// Which sources are asked for. The public interface gives all of them unless one is named; resources of the Bazaar are never verified, so
-/// here they come with what is not verified, or when they are asked for by name.
+/// The requested sources. The public API returns all of them unless one is named; Bazaar resources are never verified, so here they are
+/// included together with unverified tools, or when requested by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sources {
     pub(crate) onchain: bool,
@@ -158,7 +159,7 @@ impl Words for Sources {
     const WORDS: &'static [(&'static str, Self)] = &[
         (Source::Onchain.as_str(), Self { onchain: true, bazaar: false }),
         (Source::Bazaar.as_str(), Self { onchain: false, bazaar: true }),
-        // Nothing comes from there.
+        // This source has no tools here.
         ("x402_bankr", Self { onchain: false, bazaar: false }),
     ];
 }
@@ -169,7 +170,7 @@ impl Sources {
     }
 }
 
-/// A place in a list as text: letters, digits and dots.
+/// Formats a position in a list: letters, digits and dots.
 pub(crate) fn cursor(place: Place, order: Order) -> String {
     let letter = match order {
         Order::Newest => 'n',
@@ -179,7 +180,7 @@ pub(crate) fn cursor(place: Place, order: Order) -> String {
     format!("{letter}.{:x}.{:x}.{:x}", registered_at.seconds(), key.registry.0, key.id)
 }
 
-/// Reads a place of a list in this order.
+/// Parses a position in a list of this order.
 pub(crate) fn place(text: &str, order: Order) -> Option<Place> {
     let mut parts = text.split('.');
     let letter = parts.next()?;

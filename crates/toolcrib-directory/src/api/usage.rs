@@ -1,4 +1,4 @@
-//! `POST /api/v2/tools/usage`: what a tool says about a call. The index judges it; reading it and limiting who may send it is done here.
+//! `POST /api/v2/tools/usage`: a tool's report about a call. The index verifies it; this module parses it and limits who may send it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,7 +50,7 @@ pub(crate) async fn report(
     };
     let receipt = submit(&app.primary, &app.chains, &submission, app.now()).await?;
     app.metrics.reports[usize::from(receipt.verified)].fetch_add(1, Ordering::Relaxed);
-    // A report that names no tool, or two, is a fault of the request; everything else is an answer about the call.
+    // A report that names no tool, or two, is an invalid request; everything else is a result about the call.
     if let Some(code) = receipt.code.filter(|code| is_request_fault(*code)) {
         return Err(Refusal::new(StatusCode::BAD_REQUEST, code));
     }

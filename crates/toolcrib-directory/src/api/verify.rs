@@ -1,7 +1,7 @@
-//! `POST …/verify`: another look at a tool, now.
+//! `POST …/verify`: verifies a tool again, now.
 //!
-//! Only registered tools are looked at, and only where the registry says, so this makes the directory fetch nothing that a caller chose.
-//! Each key or address and each origin has a limit, and whoever asks while a look is under way waits for that one.
+//! Only registered tools are verified, at the URI in the registry, so a caller cannot choose what the directory fetches. Each key or
+//! address and each origin has a limit, and a request during a verification waits for that one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,16 +28,16 @@ use crate::reader::Reader;
 use crate::routing::shows;
 use crate::view::{Standing, current};
 
-/// How long the outcome is waited for.
+/// How long to wait for the result.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Time between two looks at whether it is there.
+/// The interval of polling for the result.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// A look that is younger is not repeated, in seconds: a manifest does not change twice a minute.
+/// A verification that is newer is not repeated, in seconds: a manifest does not change twice a minute.
 const RECENT_SECONDS: i64 = 60;
 
-/// Largest body that is read and passed over. The operation takes none.
+/// The maximum size of a body, which is read and ignored. The operation takes none.
 const MAX_BYTES: usize = 4 * 1024;
 
 /// How a look went, or that it is under way.
@@ -66,7 +66,7 @@ pub(crate) async fn verify(
     if current(&view).is_some_and(|listing| now.since(listing.checked_at) < RECENT_SECONDS) {
         return Ok(answer(&view, "recent", StatusCode::OK));
     }
-    // What is no URL is judged without fetching anything.
+    // A URI that is not a URL is judged without fetching anything.
     let origin = HttpsUrl::parse(&view.row.metadata_uri).map(|url| url.origin().to_string()).unwrap_or_default();
     let who = Who::Origin(text_key(&origin).cast_unsigned());
     if let Some(seconds) = app.limiter.count(who, app.options.looks_per_origin).wait {
@@ -75,7 +75,7 @@ pub(crate) async fn verify(
     app.queue.request(view.row.key, now).await?;
     app.metrics.looks_asked.fetch_add(1, Ordering::Relaxed);
     let before = view.listing.as_ref().map(|listing| listing.checked_at);
-    // Too many who wait: this one is told to come back.
+    // Too many requests wait: this one is told to come back.
     let Ok(_place) = app.waiting.try_acquire() else { return Ok(queued(&view, &uri)) };
     let begun = Instant::now();
     while begun.elapsed() < WAIT {

@@ -25,21 +25,21 @@ pub(crate) use source::{Which, address};
 use store::Missing;
 pub(crate) use store::{Images, MAX_FETCHES};
 
-/// What stands for an image that is not there. It has the shape of an icon and says nothing, so that failures look the same.
+/// The placeholder of a missing image. It has the shape of an icon and no details, so that failures look the same.
 const PLACEHOLDER: &str = include_str!("placeholder.svg");
 
-/// The tag of the placeholder. It has another form than tags of images, which are hexadecimal.
+/// The `ETag` of the placeholder. It differs in form from those of images, which are hexadecimal.
 const PLACEHOLDER_TAG: &str = "\"placeholder-1\"";
 
-/// Nothing in an image may load, run or be submitted, even if it is opened by itself.
+/// An image must not load, run or submit anything, even if it is opened directly.
 const POLICY: &str = "default-src 'none'; sandbox";
 
 const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// How long browsers keep an image. Its address changes with the manifest, so only a server that changes a file in place shows later.
+/// How long browsers cache an image. Its path changes with the manifest, so only a file that a server replaces in place is outdated.
 const FRESH: &str = "public, max-age=3600";
 
-/// How long they keep a placeholder.
+/// How long browsers cache a placeholder.
 const FRESH_PLACEHOLDER: &str = "public, max-age=60";
 
 /// `GET /images/{registry_chain}/{registry_addr}/{tool_id}/{icon|featured}`
@@ -69,7 +69,7 @@ fn respond(asked: &HeaderMap, kind: &'static str, bytes: Bytes, etag: HeaderValu
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(fresh));
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    // Pages of others that show tools by our API show their images too; they hold nothing of the visitor.
+    // Other sites that show tools through the API show their images too; images contain no data about the visitor.
     headers.insert(CORP, HeaderValue::from_static("cross-origin"));
     headers.insert(ETAG, etag);
     response

@@ -1,15 +1,15 @@
-//! Which raster image some bytes are, by their first bytes, and how large it is, by its header.
+//! Detects the format of a raster image by its first bytes, and its size by its header.
 //!
-//! Nothing is decoded. What is not plainly one of five formats, or whose header does not say its size, is refused: SVG, HTML, PDF and
-//! archives among them. The type that the server declared plays no part.
+//! Nothing is decoded. Bytes that are not clearly one of five formats, or whose header does not state a size, are rejected: SVG, HTML, PDF
+//! and archives among them. The media type that the server declared is ignored.
 
-/// Longest side in pixels. Icons have at most 1,024, banners some 2,000; browsers allocate four bytes for each pixel.
+/// The maximum side in pixels. Icons have at most 1,024, banners some 2,000; browsers allocate four bytes for each pixel.
 const MAX_SIDE: u32 = 4_096;
 
-/// Most pixels: 32 MiB when a browser decodes them.
+/// The maximum number of pixels: 32 MiB when a browser decodes them.
 const MAX_PIXELS: u64 = 8 * 1024 * 1024;
 
-/// Bytes within which an AVIF file must state its size. The boxes before it have some hundreds.
+/// The number of bytes within which an AVIF file must state its size. The boxes before it have some hundreds.
 const AVIF_HEAD_BYTES: usize = 4_096;
 
 /// A format that is served.
@@ -23,7 +23,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The media type.
+    /// Returns the media type.
     pub(crate) const fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -34,7 +34,7 @@ impl Format {
         }
     }
 
-    /// The format of some bytes, if it is one of ours and its size is within the limits.
+    /// Returns the format of some bytes, if it is supported and its size is within the limits.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         let (format, size) = if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
             (Self::Png, png(bytes))
@@ -92,10 +92,10 @@ fn jpeg(bytes: &[u8]) -> Size {
         (*bytes.get(at)? == 0xff).then_some(())?;
         let marker = *bytes.get(at + 1)?;
         match marker {
-            // A marker may be preceded by any number of fill bytes.
+            // Any number of fill bytes may precede a marker.
             0xff => at += 1,
             0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => return Some((big16(bytes, at + 7)?, big16(bytes, at + 5)?)),
-            // Image data before any frame, the end, or markers that have no place here.
+            // Image data before any frame, the end, or markers that are invalid here.
             0x00 | 0x01 | 0xd0..=0xda => return None,
             _ => {
                 let length = usize::try_from(big16(bytes, at + 2)?).ok()?;
@@ -123,11 +123,11 @@ fn webp(bytes: &[u8]) -> Size {
     }
 }
 
-/// ISO 23008-12 §6.5.3: the largest of the sizes that image items have. Tiles have smaller ones than the image.
+/// ISO 23008-12 §6.5.3: the largest size of the image items. Tiles are smaller than the image.
 fn avif(bytes: &[u8]) -> Size {
     let head = &bytes[..bytes.len().min(AVIF_HEAD_BYTES)];
     let boxes = head.windows(4).enumerate().filter(|(_, name)| *name == b"ispe");
-    // The name is followed by a version with flags, and the size.
+    // After the name come a version with flags, and the size.
     boxes.filter_map(|(at, _)| Some((big32(head, at + 8)?, big32(head, at + 12)?))).reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)))
 }
 
@@ -135,7 +135,7 @@ fn avif(bytes: &[u8]) -> Size {
 mod tests {
     use super::*;
 
-    /// The start of a PNG of this size.
+    /// Returns the start of a PNG of this size.
     fn png_of(width: u32, height: u32) -> Vec<u8> {
         let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
         bytes.extend(width.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Where an image comes from, and under which address the directory serves it.
+//! The source of an image, and its path on the directory.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use toolcrib_x402::header;
 
 use crate::view;
 
-/// What every address of an image begins with.
+/// The prefix of every image path.
 pub(crate) const PREFIX: &str = "/images/";
 
 /// Which image of a tool.
@@ -35,7 +35,7 @@ impl Which {
         [Self::Icon, Self::Featured].into_iter().find(|which| which.name() == name)
     }
 
-    /// What the manifest says, if the tool is verified: nothing else makes the directory fetch.
+    /// Returns the URL in the manifest, if the tool is verified: nothing else makes the directory fetch.
     fn url(self, view: &ToolView) -> Option<&str> {
         let manifest = view::manifest(view)?;
         match self {
@@ -45,7 +45,7 @@ impl Which {
     }
 }
 
-/// Where the bytes of an image are.
+/// The location of an image's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// On a server.
@@ -55,7 +55,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The source of a tool's image. `None` where there is none that may be shown.
+    /// Returns the source of a tool's image. `None` if there is none that may be shown.
     pub(crate) fn of(view: &ToolView, which: Which, ipfs_gateway: Option<&str>) -> Option<Self> {
         let url = which.url(view)?;
         match ImageUri::classify(url) {
@@ -70,15 +70,16 @@ impl Source {
     }
 }
 
-/// The bytes of a `data:` URL, in base64: no other encoding is used for images. What type it declares does not matter; its bytes do.
+/// Decodes the bytes of a `data:` URL in base64: no other encoding is used for images. Its declared type is ignored; its bytes are
+/// checked.
 fn inline(url: &str) -> Option<Vec<u8>> {
     let (head, data) = url.split_once(',')?;
     head.to_ascii_lowercase().ends_with(";base64").then_some(())?;
     header::decode(data).ok()
 }
 
-/// The address of a tool's image here, if its manifest names one that may be shown. It changes with what the manifest says, so that a
-/// browser that keeps the old image asks for the new one.
+/// Returns the path of a tool's image on this directory, if its manifest has one that may be shown. It changes with the URL in the
+/// manifest, so that browsers do not show a cached old image.
 pub(crate) fn address(view: &ToolView, which: Which) -> Option<String> {
     let url = which.url(view)?;
     if !matches!(ImageUri::classify(url), ImageKind::Https(_) | ImageKind::Ipfs | ImageKind::DataImage(_)) {

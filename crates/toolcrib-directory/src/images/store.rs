@@ -1,7 +1,7 @@
-//! Images that were fetched, and those that could not be, for a while.
+//! A cache of fetched images, and for a shorter time of failures.
 //!
-//! One fetch serves all visitors: those who ask for the same image meanwhile wait for it. A visitor who goes away does not stop a fetch
-//! that began, so that coming and going makes no more of them.
+//! One fetch serves all visitors: concurrent requests for the same image wait for it. A visitor who disconnects does not stop a fetch in
+//! progress, so disconnecting and reconnecting causes no additional fetches.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,45 +23,45 @@ use super::raster::Format;
 use crate::directory::App;
 use crate::limits::{Class, Who};
 
-/// Largest image in bytes. Icons have some tens of kilobytes; a directory is not a place for photographs.
+/// The maximum size of an image in bytes. Icons have some tens of kilobytes; a directory is not a place for photographs.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Longest fetch. A page shows a placeholder meanwhile, so there is no point in waiting as long as for a manifest.
+/// The timeout of a fetch. A page shows a placeholder meanwhile, so there is no point in waiting as long as for a manifest.
 const FETCH_TIME: Duration = Duration::from_secs(5);
 
-/// Fetches at the same time at most.
+/// The maximum number of concurrent fetches.
 pub(crate) const MAX_FETCHES: usize = 16;
 
-/// How long a fetch waits for a place.
+/// How long a fetch waits for a free slot.
 const PLACE_TIME: Duration = Duration::from_secs(2);
 
-/// How long an image is kept before its server is asked again.
+/// How long an image is cached before it is fetched again.
 const KEPT: Duration = Duration::from_secs(6 * 3_600);
 
-/// How long a failure is kept: an author who fixed the server waits no longer.
+/// How long a failure is cached: an author who fixed the server waits no longer.
 const FAILED: Duration = Duration::from_secs(600);
 
-/// How long it is kept that there was no place, or that a limit was reached.
+/// How long it is cached that no slot was free, or that a limit was reached.
 const REFUSED: Duration = Duration::from_secs(5);
 
 /// What an entry takes beyond its bytes, about.
 const OVERHEAD: u64 = 512;
 
-/// An image that was checked.
+/// A validated image.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     pub(crate) bytes: Bytes,
     pub(crate) format: Format,
-    /// A strong tag: the same for the same bytes, on every machine.
+    /// A strong `ETag`: equal for equal bytes, on every machine.
     pub(crate) etag: HeaderValue,
 }
 
-/// Why there is no image. What a server said stays here.
+/// Why there is no image. Text of the server is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// It could not be fetched, or is not an image that is served.
+    /// It could not be fetched, or is not a supported image.
     Failed,
-    /// A limit was reached, or there was no place: another time it may be there.
+    /// A limit was reached, or no slot was free: a later request may succeed.
     Refused,
 }
 
@@ -73,7 +73,7 @@ struct Entry {
     until: Instant,
 }
 
-/// The chain decides whether a host of the development environment may be reached, so it is part of the key.
+/// The chain decides whether a host of the development environment may be requested, so it is part of the key.
 type Key = (u64, Box<str>);
 
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ impl Weighter<Key, Arc<Entry>> for Bytewise {
     }
 }
 
-/// The images that are kept, and the client that fetches others.
+/// The image cache, and the client that fetches images.
 #[derive(Debug)]
 pub(crate) struct Images {
     client: Option<Untrusted>,
@@ -94,16 +94,16 @@ pub(crate) struct Images {
 }
 
 impl Images {
-    /// Images that are fetched with `client`; without one nothing is fetched.
+    /// Creates a cache that fetches with `client`; without one nothing is fetched.
     pub(crate) fn new(client: Option<Untrusted>, bytes: u64) -> Self {
-        // At least one image must fit, or each visitor would have it fetched again.
+        // At least one image must fit, otherwise each visitor would cause another fetch.
         let bytes = bytes.max(4 * MAX_BYTES as u64);
         let items = usize::try_from(bytes / 16_384).unwrap_or(usize::MAX).clamp(64, 1_000_000);
         let kept = Cache::with(items, bytes, Bytewise, DefaultHashBuilder::default(), DefaultLifecycle::default());
         Self { client, kept, places: Semaphore::new(MAX_FETCHES) }
     }
 
-    /// Bytes that are kept.
+    /// Returns the size of the cache in bytes.
     pub(crate) fn weight(&self) -> u64 {
         self.kept.weight()
     }
@@ -118,7 +118,7 @@ impl Images {
     }
 }
 
-/// The image behind a URL: kept, or fetched for this visitor and all who ask meanwhile.
+/// Returns the image at a URL: cached, or fetched for this visitor and all concurrent requests.
 pub(crate) async fn image(app: &Arc<App>, visitor: Option<IpAddr>, chain: u64, url: HttpsUrl) -> Outcome {
     let key: Key = (chain, url.normalized().into());
     if let Some(outcome) = app.images.fresh(&key) {
@@ -126,7 +126,7 @@ pub(crate) async fn image(app: &Arc<App>, visitor: Option<IpAddr>, chain: u64, u
         return outcome;
     }
     app.metrics.image_misses.fetch_add(1, Ordering::Relaxed);
-    // Only what makes us fetch counts: a page of kept images costs nothing.
+    // Only fetches count: a page of cached images costs nothing.
     if app.limiter.count(Who::at(visitor, Class::Image), app.options.images_per_address).wait.is_some() {
         return limited(app);
     }
@@ -149,7 +149,7 @@ async fn shared(app: Arc<App>, key: Key, chain: u64, url: HttpsUrl) -> Outcome {
                 Err(Missing::Failed) => FAILED,
                 Err(Missing::Refused) => REFUSED,
             };
-            // The guard fails when the entry was made meanwhile, which is as good.
+            // The guard fails when another insertion was faster, which is fine.
             let _ = guard.insert(Arc::new(Entry { outcome: outcome.clone(), until: Instant::now() + time }));
             outcome
         }
@@ -176,7 +176,7 @@ async fn fetched(app: &App, chain: u64, url: &HttpsUrl) -> Outcome {
     image.ok_or(Missing::Failed)
 }
 
-/// The image that some bytes are, if it is one that is served.
+/// Returns the image in some bytes, if its format is supported.
 pub(crate) fn checked(bytes: Bytes) -> Option<Image> {
     let format = Format::of(&bytes)?;
     let digest = alloy_primitives::hex::encode(&Sha256::digest(&bytes)[..12]);

@@ -1,4 +1,4 @@
-//! The list of agents, and the page of one: the steps with reasons, who holds the name, what it speaks and what it costs.
+//! The list of agents, and the page of one: the verification steps with reasons, its owner, protocols and pricing.
 
 use axum::http::Uri;
 use axum::response::Response;

@@ -1,7 +1,7 @@
-//! Pages for people: a search page and a page for each tool. They need no script and carry none.
+//! Pages for people: a search page and a page for each tool. They work without scripts and contain none.
 //!
-//! All text of strangers goes through maud, which escapes it, and through `escape_for_display`, which takes away what is not seen. Links
-//! go to `https` alone and send no referrer. Images come from `images.rs`, or there is a placeholder.
+//! All untrusted text goes through maud, which escapes it, and through `escape_for_display`, which escapes invisible characters. Links
+//! only go to `https` and send no referrer. Images come from `images.rs`, or a placeholder is shown.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ mod tool;
 
 const STYLE: &str = include_str!("style.css");
 
-/// Nothing runs, nothing is framed, and everything that loads comes from here: no author learns who reads a page.
+/// No scripts, no framing, and everything that loads comes from this origin: no author learns who reads a page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
                       frame-ancestors 'none'";
 
@@ -85,7 +85,7 @@ fn respond(status: StatusCode, options: &Options, title: &str, content: &Markup)
     response
 }
 
-/// A refusal as a page.
+/// An error response as a page.
 fn refused(options: &Options, refusal: Refusal) -> Response {
     let status = refusal.status;
     let title = match status {
@@ -115,12 +115,12 @@ fn refused(options: &Options, refusal: Refusal) -> Response {
     response
 }
 
-/// Text of a stranger, without what is not seen.
+/// Untrusted text, with invisible characters escaped.
 fn shown(text: &str) -> String {
     escape_for_display(text)
 }
 
-/// A URL of a stranger: a link where it may be one, with its host as people should see it.
+/// An untrusted URL: a link if it is allowed, with its host in the form for people.
 fn link(url: &str) -> Markup {
     let host = HttpsUrl::parse(url).ok().map(|url| display_host(url.host()));
     match (LinkKind::classify(url), host) {
@@ -142,12 +142,12 @@ fn icon(source: Option<&str>, name: &str) -> Markup {
     }
 }
 
-/// The address of a tool's page.
+/// The path of a tool's page.
 fn address(chain: &str, registry: &str, id: &str) -> String {
     format!("/tools/{chain}/{registry}/{id}")
 }
 
-/// A class of ours, whatever the status is.
+/// A CSS class of our own, whatever the status is.
 fn class(status: &str) -> &'static str {
     match status {
         "passed" => "passed",

@@ -1,4 +1,4 @@
-//! The page of a resource of the Bazaar: what it costs, what catalogues claim, and what it answered.
+//! The page of a Bazaar resource: its price, the claims of catalogues, and its own response.
 
 use maud::{Markup, html};
 
@@ -38,7 +38,7 @@ pub(super) fn content(tool: &Tool) -> Markup {
     }
 }
 
-/// What facilitators claim, beside what the resource answered itself.
+/// The claims of facilitators, next to the resource's own response.
 pub(super) fn claims(resource: &Resource) -> Markup {
     html! {
         section {

@@ -14,7 +14,7 @@ use crate::reader::Reader;
 use crate::surrogate::depends;
 use crate::view::{BAZAAR, Found};
 
-/// Values of one facet that are shown.
+/// The number of shown values of one facet.
 const MAX_VALUES: usize = 12;
 
 pub(super) async fn page(app: Reader, uri: Uri) -> Response {

@@ -1,4 +1,4 @@
-//! The page of a tool: the four checks with reasons, what it costs, who may use it, what to know, and what happened.
+//! The page of a tool: the four checks with reasons, its price, access, warnings, and history.
 
 use axum::http::Uri;
 use axum::response::Response;
@@ -14,10 +14,10 @@ use crate::reader::Reader;
 use crate::surrogate::{depends, resource_key, tool_key};
 use crate::view::{Standing, Tool};
 
-/// What paths of pages begin with.
+/// The prefix of page paths.
 const PREFIX: &str = "/tools/";
 
-/// Events that are shown. The rest is behind the API.
+/// The number of shown events. The API has the rest.
 const MAX_EVENTS: usize = 50;
 
 const CHECKS: [(&str, &str); 4] = [
@@ -95,7 +95,7 @@ fn head(tool: &Tool) -> Markup {
     }
 }
 
-/// What the operator decided, if anything.
+/// The operator's restriction, if any.
 pub(super) fn moderated(standing: &Standing) -> Markup {
     html! {
         @if let Some(moderation) = &standing.moderation {
@@ -239,7 +239,7 @@ pub(super) fn schemas(tool: &Tool) -> Markup {
     }
 }
 
-/// What stands for no predicate.
+/// The address that means no predicate.
 const NOBODY: &str = "0x0000000000000000000000000000000000000000";
 
 fn past(history: &[HistoryEvent]) -> Markup {

@@ -1,4 +1,4 @@
-//! The kinds of parameters: how a text is read, and what the document says about it.
+//! The kinds of parameters: how a text is parsed, and its schema in the document.
 
 use alloy_primitives::Address;
 use serde::de::Error as _;
@@ -19,25 +19,25 @@ use crate::answer::echo;
 use crate::parameters::address;
 use crate::parameters::path::chain_number;
 
-/// Most tags of one search: a manifest has no more.
+/// The maximum number of tags in one search: a manifest has no more.
 pub(crate) const MAX_TAGS: usize = 16;
 
-/// Longest id, in characters. Manifests have shorter ones.
+/// The maximum length of an id, in characters. Manifests have shorter ones.
 const MAX_ID_CHARS: usize = 64;
 
 /// A kind of parameter.
 pub(crate) trait Kind {
-    /// What its text means.
+    /// The type of the parsed value.
     type Read;
 
-    /// Reads the text, or says what was expected.
+    /// Parses the text, or returns what was expected.
     fn read(text: &str) -> Result<Self::Read, String>;
 
-    /// Its schema.
+    /// Returns its schema.
     fn schema() -> ObjectBuilder;
 }
 
-/// A kind that has a value without the parameter.
+/// A kind with a default value.
 pub(crate) trait Absent: Kind {
     fn absent() -> Self::Read;
 }
@@ -87,7 +87,7 @@ impl Absent for Chain {
     }
 }
 
-/// A decimal in millionths.
+/// Parses a decimal as millionths.
 fn millionths(text: &str) -> Option<u64> {
     let amount = money::Amount::parse_units(text, 6).ok().and_then(|amount| u64::try_from(amount.get()).ok());
     amount.filter(|amount| i64::try_from(*amount).is_ok())
@@ -248,9 +248,9 @@ impl Absent for Cursor {
     }
 }
 
-/// What is one of some words.
+/// A value that is one of some words.
 pub(crate) trait Words: Clone + 'static {
-    /// All of them, with their meaning.
+    /// All words, with their values.
     const WORDS: &'static [(&'static str, Self)];
 }
 
@@ -300,7 +300,7 @@ impl Words for PricingModel {
     ];
 }
 
-/// Tags in small letters: several parameters, or one with commas in between.
+/// Lower-case tags: several parameters, or one with commas.
 #[derive(Debug, Default)]
 pub(crate) struct Tags(pub(crate) Vec<String>);
 

@@ -1,11 +1,11 @@
 //! Parameters of requests.
 //!
-//! Each operation declares its query as a struct of [`Param`]s that derives `Deserialize` and `utoipa::IntoParams`: the same declaration is
-//! what [`Query`] reads and what the `OpenAPI` document says. The type of a field says what is accepted, its doc comment is the description.
-//! The derive macro knows types without generics alone, so each field names an alias.
+//! Each operation declares its query as a struct of [`Param`]s that derives `Deserialize` and `utoipa::IntoParams`: [`Query`] and the
+//! `OpenAPI` document use the same declaration. The type of a field defines what is accepted, its doc comment is the description. The
+//! derive macro supports only types without generics, so each field names an alias.
 //!
-//! Reading is strict. What cannot be read is refused by name, and so is a parameter that is not declared, or given twice where one is meant.
-//! Pages alone ignore what is not declared.
+//! Parsing is strict. An invalid parameter is rejected by name, and so is one that is not declared, or given twice where one is expected.
+//! Only pages ignore undeclared parameters.
 
 mod kind;
 mod path;
@@ -25,7 +25,7 @@ pub(crate) use kind::{Tags, Words};
 pub(crate) use path::{address, resource, resource_part, tool};
 pub(crate) use query::{Pairs, Query};
 
-/// The value of a parameter. It is of the kind `K`, which says how its text is read and how the document describes it.
+/// The value of a parameter. Its kind `K` defines how its text is parsed and how the document describes it.
 pub(crate) struct Param<K: Kind>(pub(crate) K::Read);
 
 impl<K: Kind> Param<K> {
@@ -34,7 +34,7 @@ impl<K: Kind> Param<K> {
     }
 }
 
-/// The value without the parameter.
+/// The value of an absent parameter.
 impl<K: Absent> Default for Param<K> {
     fn default() -> Self {
         Self(K::absent())
@@ -58,7 +58,7 @@ impl<K: Kind> ToSchema for Param<K> {}
 /// An account or a contract.
 pub(crate) type Account = Param<kind::Account>;
 
-/// A chain by its number or by a name of the pinned table. An empty one is as good as none.
+/// A chain by its number or by a name of the pinned table. An empty value is the same as none.
 pub(crate) type Chain = Param<kind::Chain>;
 
 /// A price in dollars, in millionths.
@@ -67,29 +67,29 @@ pub(crate) type Dollars = Param<kind::Dollars>;
 /// An amount of any currency, in millionths.
 pub(crate) type Amount = Param<kind::Amount>;
 
-/// An id of the agents' vocabulary, or one formed like those.
+/// An id of the agents' vocabulary, or one in the same format.
 pub(crate) type Id = Param<kind::Id>;
 
 /// Yes or no.
 pub(crate) type Flag<const DEFAULT: bool> = Param<kind::Flag<DEFAULT>>;
 
-/// A whole number within bounds.
+/// An integer within bounds.
 pub(crate) type Number<const LEAST: i64, const MOST: i64> = Param<kind::Number<LEAST, MOST>>;
 
-/// A whole number within bounds that is `DEFAULT` without the parameter.
+/// An integer within bounds that is `DEFAULT` without the parameter.
 pub(crate) type Count<const LEAST: i64, const MOST: i64, const DEFAULT: i64> = Param<kind::Count<LEAST, MOST, DEFAULT>>;
 
-/// A text of at most so many characters, without spaces around it. An empty one is as good as none.
+/// A trimmed text up to a maximum number of characters. An empty value is the same as none.
 pub(crate) type Text<const MOST: usize> = Param<kind::Text<MOST>>;
 
-/// Where a list continues, as an earlier answer said. An empty one is as good as none.
+/// The cursor of an earlier response. An empty value is the same as none.
 pub(crate) type Cursor = Param<kind::Cursor>;
 
 /// The kind of access to a tool.
 pub(crate) type Access = Param<AccessKind>;
 
-/// The least trust tier.
+/// The minimum trust tier.
 pub(crate) type LeastTier = Param<Tier>;
 
-/// How an agent charges.
+/// The pricing model of an agent.
 pub(crate) type Pricing = Param<PricingModel>;

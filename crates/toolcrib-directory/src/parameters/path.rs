@@ -8,7 +8,7 @@ use toolcrib_http::percent_decode;
 use crate::answer::Refusal;
 use crate::view::BAZAAR;
 
-/// The tool that a path such as `/api/v2/tools/8453/0x…/7/activity` is about, after `prefix`. `None` for a source that is not followed.
+/// Returns the tool in a path such as `/api/v2/tools/8453/0x…/7/activity`, after `prefix`. `None` for a source that is not followed.
 pub(crate) fn tool(uri: &Uri, prefix: &str) -> Result<Option<ToolRef>, Refusal> {
     let mut parts = uri.path().strip_prefix(prefix).unwrap_or_default().split('/');
     let mut part =
@@ -26,16 +26,16 @@ pub(crate) fn tool(uri: &Uri, prefix: &str) -> Result<Option<ToolRef>, Refusal> 
     Ok(Some(tool))
 }
 
-/// Sources of the public interface that no registry is behind.
+/// Sources of the public API without a registry.
 pub(crate) const SOURCES: [&str; 2] = [BAZAAR, "x402_bankr"];
 
-/// The number of the resource that a path such as `/api/v2/tools/8453/x402_bazaar/7` is about, after `prefix`. `None` for another path.
-/// The chain is any number: a resource has none of its own.
+/// Returns the number of the resource in a path such as `/api/v2/tools/8453/x402_bazaar/7`, after `prefix`. `None` for another path. The
+/// chain is any number: a resource has none of its own.
 pub(crate) fn resource(uri: &Uri, prefix: &str) -> Option<i64> {
     resource_at(uri.path().strip_prefix(prefix)?)
 }
 
-/// The number of the resource that a path such as `/api/v2/tools/8453/x402_bazaar/7/abuse` is about, after `prefix` and before `/abuse`.
+/// Returns the number of the resource in a path such as `/api/v2/tools/8453/x402_bazaar/7/abuse`, after `prefix` and before `/abuse`.
 pub(crate) fn resource_part(uri: &Uri, prefix: &str, part: &str) -> Option<i64> {
     resource_at(uri.path().strip_prefix(prefix)?.strip_suffix(part)?.strip_suffix('/')?)
 }
@@ -53,7 +53,7 @@ pub(super) fn chain_number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number: &u64| is_plain && i64::try_from(*number).is_ok())
 }
 
-/// An address in any case. A checksum is not asked for: it guards typing, and here a wrong address finds nothing.
+/// Parses an address in any case. A checksum is not required: it detects typing mistakes, and here a wrong address finds nothing.
 pub(crate) fn address(text: &str) -> Option<Address> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
     if digits.len() != 40 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {

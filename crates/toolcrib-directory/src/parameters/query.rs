@@ -1,4 +1,4 @@
-//! The query of a request, and the extractor that reads it into the type of an operation.
+//! The query of a request, and the extractor that parses it into the type of an operation.
 
 use axum::extract::FromRequestParts;
 use axum::http::Uri;
@@ -9,13 +9,13 @@ use toolcrib_http::form_decode;
 use crate::answer::{Refusal, echo};
 use crate::parameters::read::{Fields, Undeclared};
 
-/// Bytes of a query at most. Common servers and proxies take request lines of 8 KiB.
+/// The maximum size of a query in bytes. Common servers and proxies accept request lines of 8 KiB.
 const MAX_QUERY_BYTES: usize = 8 * 1024;
 
-/// Parameters of a query at most, repetitions counted.
+/// The maximum number of parameters in a query, including repetitions.
 const MAX_PARAMETERS: usize = 100;
 
-/// The parameters of an operation, and no others. `axum::extract::Query` says less about what is wrong.
+/// Extracts the parameters of an operation, and rejects others. `axum::extract::Query` has less precise errors.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
@@ -27,12 +27,12 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// Names and values of a query, decoded, in their order.
+/// Decoded names and values of a query, in their order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairs(Vec<(String, String)>);
 
 impl Pairs {
-    /// Reads a query. `form_urlencoded` repairs what is not encoded as UTF-8; here it is refused.
+    /// Parses a query. `form_urlencoded` repairs invalid UTF-8; here it is rejected.
     pub(crate) fn of(uri: &Uri) -> Result<Self, Refusal> {
         let query = uri.query().unwrap_or_default();
         if query.len() > MAX_QUERY_BYTES {
@@ -51,22 +51,22 @@ impl Pairs {
         Ok(Self(pairs))
     }
 
-    /// Reads the parameters of a page. Others are ignored: sites that link to pages add parameters of their own.
+    /// Parses the parameters of a page. Others are ignored: sites that link to pages add parameters of their own.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         Ok(T::deserialize(Fields::of(self, Undeclared::Ignored))?)
     }
 
-    /// The names of all parameters.
+    /// Returns the names of all parameters.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// All values of a parameter.
+    /// Returns all values of a parameter.
     pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The value of a parameter as it is written, to be shown again. `None` for one that is empty or given twice.
+    /// Returns the value of a parameter as it is written, to be shown again. `None` for one that is empty or given twice.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let mut values = self.all(name);
         values.next().filter(|value| !value.is_empty() && values.next().is_none())

@@ -1,7 +1,7 @@
-//! How serde reads a query into a struct.
+//! A serde deserializer from a query to a struct.
 //!
-//! `serde_urlencoded` reads the pairs as they come, and its errors do not name the parameter. Here the fields are read in the order of their
-//! declaration, so that the same request is always refused for the same parameter, and every error names it.
+//! `serde_urlencoded` reads the pairs in the order of the query, and its errors do not name the parameter. Here the fields are read in the
+//! order of their declaration, so that the same request is always rejected for the same parameter, and every error names it.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ use serde::forward_to_deserialize_any;
 use crate::answer::{Refusal, echo};
 use crate::parameters::Pairs;
 
-/// Why a query cannot be read.
+/// Why a query is invalid.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// What is wrong with a value whose parameter is not known yet.
+    /// The error of a value whose parameter is not known yet.
     Value(String),
     Refused(Box<Refusal>),
 }
@@ -25,7 +25,7 @@ impl Fault {
         Self::Refused(Box::new(Refusal::parameter(name, message)))
     }
 
-    /// Names the parameter.
+    /// Adds the name of the parameter.
     fn of(self, name: &str) -> Self {
         match self {
             Self::Value(message) => Self::refused(name, &message),
@@ -64,7 +64,7 @@ impl Error for Fault {
     }
 }
 
-/// What happens to parameters that are not declared.
+/// How undeclared parameters are handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Undeclared {
     Refused,
@@ -75,7 +75,7 @@ pub(crate) enum Undeclared {
 pub(crate) struct Fields<'a> {
     pairs: &'a Pairs,
     undeclared: Undeclared,
-    /// The fields that are still to be read.
+    /// The remaining fields.
     left: std::slice::Iter<'static, &'static str>,
     /// The field whose value comes next.
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Who may use a tool.
+//! Access to a tool.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// `None` while only the chain's word for the predicate is known.
+    /// Returns `None` when only the address of the predicate is known.
     pub(super) fn of(view: &ToolView) -> Option<Self> {
         let kind = access_kind(view);
         let listing = view.listing.as_ref().filter(|listing| listing.access.predicate == view.row.predicate);
@@ -129,7 +129,7 @@ pub(crate) struct Contract {
     pub(crate) chain: String,
 }
 
-/// How access is given. Before the first look the chain says only whether there is a predicate.
+/// Returns the kind of access. Before the first verification the chain only shows whether there is a predicate.
 pub(crate) fn access_kind(view: &ToolView) -> AccessKind {
     match &view.listing {
         Some(listing) if listing.access.predicate == view.row.predicate => listing.access.kind.clone(),
@@ -138,7 +138,7 @@ pub(crate) fn access_kind(view: &ToolView) -> AccessKind {
     }
 }
 
-/// Where a collection is shown. The field is required by clients; on other chains it is empty.
+/// Returns the page of a collection. Clients require the field; on other chains it is empty.
 fn collection_page(chain: u64, contract: &str) -> String {
     match chain {
         1 => format!("https://opensea.io/assets/ethereum/{contract}"),

@@ -1,7 +1,7 @@
-//! An agent in a list, and everything about one.
+//! An agent in a list, and the full view of one.
 //!
-//! What a manifest says is shown only while the verdict is good and holds. Of others there is the verdict with its reasons, and under
-//! `claims` what they call themselves.
+//! The content of a manifest is shown only while the verdict is good and valid. For other agents there is the verdict with its reasons,
+//! and their own description under `claims`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -191,12 +191,12 @@ impl AgentItem {
         }
     }
 
-    /// Whether it may be shown to other agents.
+    /// Returns whether it may be shown to other agents.
     pub(crate) const fn is_good(&self) -> bool {
         self.verified && self.conformant
     }
 
-    /// What it is called.
+    /// Returns its display name.
     pub(crate) fn display_name(&self) -> &str {
         self.name.as_deref().filter(|name| !name.trim().is_empty()).unwrap_or(&self.domain)
     }
@@ -214,7 +214,7 @@ impl PricingView {
         Self { model, amount, currency, unit, chain }
     }
 
-    /// The price in words.
+    /// Returns the price in words.
     pub(crate) fn spoken(&self) -> String {
         let mut words = vec![self.model.as_str()];
         words.extend([&self.amount, &self.currency, &self.unit].into_iter().flatten().map(String::as_str));
@@ -292,7 +292,7 @@ impl AgentToolView {
             creator: tool.view.row.creator.to_checksum(None),
             same_owner: tool.same_owner,
             verdict: Standing::of(&tool.view).verdict,
-            // Tools are looked for only if the agent is verified and conformant.
+            // Tools are searched only if the agent is verified and conformant.
             confirmed: tool.same_owner && tool.view.is_listed(),
         }
     }
@@ -411,7 +411,7 @@ fn steps(verdict: Option<&AgentVerdict>) -> Vec<StepView> {
     all.collect()
 }
 
-/// What a code means, in our words. A code of a later program means nothing here.
+/// Returns what a code means. A code of a later version is unknown here.
 fn title(code: &str) -> String {
     Code::find(code).map(|code| code.title().to_owned()).unwrap_or_default()
 }

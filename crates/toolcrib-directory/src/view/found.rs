@@ -1,4 +1,4 @@
-//! A tool that was found.
+//! A hit of a search.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -97,7 +97,7 @@ impl Found {
         }
     }
 
-    /// Notes the resource of the Bazaar with the same endpoint.
+    /// Sets the Bazaar resource with the same endpoint.
     pub(crate) fn beside(mut self, resource: Option<&ResourceView>) -> Self {
         self.standing.also_in_bazaar = resource.map(resource::id);
         self

@@ -1,7 +1,7 @@
-//! What is shown of a tool: the fields that clients of the public interface read, and ours beside them.
+//! The JSON view of a tool: the fields that clients of the public API read, and additional ones of ours.
 //!
-//! What a manifest says is shown only while all four checks pass for what the registry says now and the manifest keeps every rule. Of
-//! others there is what the chain says, the verdict with its reasons, and under `claims` what they call themselves.
+//! The content of a manifest is shown only while all four checks pass for the current registration and the manifest conforms to every
+//! rule. For other tools there are the onchain data, the verdict with its reasons, and their own description under `claims`.
 
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::money::Amount;
@@ -29,7 +29,7 @@ pub(crate) use resource::{BAZAAR, Resource};
 pub(crate) use standing::Standing;
 pub(crate) use tool::{Duplicates, Tool, ToolItem};
 
-/// A tool of a registry, or a resource of the Bazaar.
+/// A tool of a registry, or a Bazaar resource.
 #[derive(Clone, Debug)]
 pub(crate) enum Listed {
     Tool(Box<ToolView>),
@@ -37,7 +37,7 @@ pub(crate) enum Listed {
 }
 
 impl Listed {
-    /// The tool, if it is one.
+    /// Returns the tool, if it is one.
     pub(crate) const fn tool(&self) -> Option<&ToolView> {
         match self {
             Self::Tool(view) => Some(view),
@@ -45,7 +45,7 @@ impl Listed {
         }
     }
 
-    /// Its key in the index.
+    /// Returns its key in the index.
     pub(crate) const fn key(&self) -> ToolKey {
         match self {
             Self::Tool(view) => view.row.key,
@@ -53,7 +53,7 @@ impl Listed {
         }
     }
 
-    /// Where it is in a list.
+    /// Returns its position in a list.
     pub(crate) const fn place(&self) -> Place {
         match self {
             Self::Tool(view) => Place { registered_at: view.row.registered.time, key: view.row.key },
@@ -62,34 +62,34 @@ impl Listed {
     }
 }
 
-/// A moment as text.
+/// Formats a time.
 pub(crate) fn time(at: UnixTime) -> String {
     format_rfc3339(at).unwrap_or_default()
 }
 
-/// Millionths of a dollar as dollars.
+/// Formats micro-dollars as dollars.
 pub(crate) fn dollars(micro: u64) -> String {
     Amount::new(alloy_primitives::U256::from(micro)).format_units(6)
 }
 
-/// What was derived, if it is about the registration as it is now.
+/// Returns the listing, if it is about the current registration.
 pub(crate) fn current(view: &ToolView) -> Option<&Listing> {
     let row = &view.row;
     view.listing.as_ref().filter(|listing| listing.manifest_hash == row.manifest_hash && listing.metadata_uri == row.metadata_uri)
 }
 
-/// What the manifest says, if it may be shown.
+/// Returns the content of the manifest, if it may be shown.
 pub(crate) fn manifest(view: &ToolView) -> Option<&ManifestFacts> {
     let listing = view.listing.as_ref().filter(|listing| listing.is_good_for(&view.row))?;
     listing.manifest.as_ref()
 }
 
-/// What a tool is called.
+/// Returns the display name of a tool.
 pub(crate) fn display_name(view: &ToolView) -> String {
     manifest(view).map_or_else(|| format!("tool {}", view.tool.id), |manifest| manifest.name.clone())
 }
 
-/// The host of an endpoint as people see it.
+/// Returns the host of an endpoint in the form for people.
 pub(crate) fn domain(endpoint: &str) -> Option<String> {
     HttpsUrl::parse(endpoint).ok().map(|url| display_host(url.host()).text)
 }

@@ -1,4 +1,4 @@
-//! What a call costs.
+//! The price of a call.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,7 +37,7 @@ pub(crate) struct PricingRecipient {
 }
 
 impl PricingRecipient {
-    /// How much, as people say it: `0.01 USDC` for assets that are known, and so many of the smallest unit of others.
+    /// Returns the amount in words: `0.01 USDC` for known assets, otherwise the number of smallest units.
     pub(crate) fn spoken(&self) -> String {
         match (&self.asset_symbol, self.asset_decimals, Amount::parse(&self.amount_per_call)) {
             (Some(symbol), Some(decimals), Ok(amount)) => format!("{} {symbol}", amount.format_units(decimals)),
@@ -50,7 +50,7 @@ pub(super) fn prices(view: &ToolView) -> Vec<PricingRecipient> {
     manifest(view).map(|manifest| recipients(&manifest.prices, &time(view.row.updated.time))).unwrap_or_default()
 }
 
-/// Payment options that hold since a time.
+/// Converts payment options, with the time since which they apply.
 pub(super) fn recipients(prices: &[Price], since: &str) -> Vec<PricingRecipient> {
     let one = |price: &Price| PricingRecipient {
         recipient: price.recipient.rsplit(':').next().unwrap_or_default().to_owned(),

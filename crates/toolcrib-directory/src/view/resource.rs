@@ -1,4 +1,4 @@
-//! A resource of the Bazaar, in the shape of a tool: what catalogues claim under their name, and as its price only what it said itself.
+//! A Bazaar resource in the shape of a tool: claims of catalogues with their source, and as its price only its own response.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,10 +13,10 @@ use super::tool::{Duplicates, HealthView, Registration, Tool, ToolItem};
 use super::usage::Usage;
 use super::{Found, domain, time};
 
-/// What stands for a registry in the paths of resources.
+/// The word in place of a registry in the paths of resources.
 pub(crate) const BAZAAR: &str = Source::Bazaar.as_str();
 
-/// The verdict about a resource: there is nothing that could be verified.
+/// The verdict about a resource: nothing about it can be verified.
 const UNVERIFIED: &str = "unverified";
 
 /// The verdict about a resource that the operator blocked.
@@ -99,7 +99,7 @@ pub(crate) struct Probe {
 }
 
 impl Resource {
-    /// What is known about it. `onchain` is the verified tool that is called there.
+    /// Converts a resource. `onchain` is the verified tool with the same endpoint.
     pub(crate) fn of(view: &ResourceView, onchain: Option<String>) -> Self {
         Self {
             id: id(view),
@@ -140,12 +140,12 @@ impl Probe {
     }
 }
 
-/// The name of a resource.
+/// Returns the id of a resource.
 pub(crate) fn id(view: &ResourceView) -> String {
     format!("{BAZAAR}/{}", view.id)
 }
 
-/// What a resource is called. Its own words are not shown of one that is blocked.
+/// Returns the display name of a resource. A blocked one is shown without its own text.
 fn display_name(view: &ResourceView) -> String {
     if view.is_blocked() { format!("resource {}", view.id) } else { view.name() }
 }
@@ -172,7 +172,7 @@ fn registration(view: &ResourceView) -> Registration {
     }
 }
 
-/// Where it is called, unless it is blocked.
+/// Returns its endpoint, unless it is blocked.
 fn endpoint(view: &ResourceView) -> Option<String> {
     (!view.is_blocked()).then(|| view.url.clone())
 }
@@ -198,20 +198,20 @@ fn standing(view: &ResourceView) -> Standing {
     }
 }
 
-/// Everybody may pay.
+/// Returns open access: any account may pay.
 const fn access() -> Access {
     Access { open_access: true, logic: "AND", requirements: Vec::new() }
 }
 
 impl ToolItem {
-    /// A resource in a list. Its name is what it is called in a catalogue.
+    /// Converts a resource for a list. Its name is that of a catalogue.
     pub(crate) fn of_resource(view: &ResourceView) -> Self {
         Self { registration: registration(view), standing: standing(view), name: (!view.is_blocked()).then(|| view.name()) }
     }
 }
 
 impl Tool {
-    /// Everything about a resource.
+    /// Converts a resource to the full view.
     pub(crate) fn of_resource(view: &ResourceView, onchain: Option<String>) -> Self {
         let claim = view.claim();
         let health = match view.probe.as_ref().map(|probe| probe.state.as_str()) {
@@ -252,7 +252,7 @@ impl Tool {
 }
 
 impl Found {
-    /// A resource that was found.
+    /// Converts a resource to a hit.
     pub(crate) fn of_resource(view: &ResourceView, is_whole: bool, score: f32) -> Self {
         let registration = registration(view);
         let claim = view.claim();

@@ -1,4 +1,4 @@
-//! How a tool stands: the verdict with its four checks, and what to know before relying on it.
+//! The standing of a tool: the verdict with its four checks, and warnings.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use toolcrib_index::search::Source;
 use super::access::access_kind;
 use super::{current, time};
 
-/// The warning that ERC-8257 asks indexers for, word for word.
+/// The warning that ERC-8257 requires of indexers, word for word.
 pub(crate) const NOT_ADVERTISED: &str = "predicate does not advertise IAccessPredicate";
 
 /// How a tool stands.
@@ -171,7 +171,7 @@ pub(crate) fn life(view: &ToolView) -> String {
     word.to_owned()
 }
 
-/// What to know before relying on a tool: the warnings of the last look, and that of ERC-8257 about predicates.
+/// Returns the warnings about a tool: those of the last verification, and that of ERC-8257 about predicates.
 pub(crate) fn warnings(view: &ToolView) -> Vec<Warning> {
     let Some(listing) = current(view) else { return Vec::new() };
     let mut warnings = Vec::new();

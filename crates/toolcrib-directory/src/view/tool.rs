@@ -1,4 +1,4 @@
-//! A tool in a list, and everything about one.
+//! A tool in a list, and the full view of one.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,7 +37,7 @@ impl ToolItem {
         }
     }
 
-    /// Notes the resource of the Bazaar with the same endpoint.
+    /// Sets the Bazaar resource with the same endpoint.
     pub(crate) fn beside(mut self, resource: Option<&ResourceView>) -> Self {
         self.standing.also_in_bazaar = resource.map(id);
         self

@@ -1,4 +1,4 @@
-//! What was proven about the use of a tool.
+//! The proven usage of a tool.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,7 +26,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Nothing was proven.
+    /// Returns the view without any usage.
     pub(super) fn none() -> Self {
         Self { paid_calls: 0, payers: 0, ranking_payers: 0, volume_usd: dollars(0), signed_calls: 0, last_at: None }
     }

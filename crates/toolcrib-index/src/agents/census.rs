@@ -1,4 +1,4 @@
-//! How the checks of agents are doing, for metrics: names by state, failed checks by code, and how far workers are behind.
+//! Counts of agents for metrics: names by state, failed checks by code, and the backlog of workers.
 
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{FromRow as _, PerEngine, Row, Value};
@@ -15,11 +15,11 @@ pub struct AgentCensus {
     pub good: u64,
     /// Names whose last check could not be completed, by the code of the reason.
     pub unreachable: Vec<(String, u64)>,
-    /// Names that wait for a worker.
+    /// Names that are due for a check.
     pub due: u64,
-    /// Names that workers hold.
+    /// Names that workers have leased.
     pub leased: u64,
-    /// Since when the name waits that waits longest.
+    /// When the name that waits longest became due.
     pub oldest_due: Option<UnixTime>,
 }
 

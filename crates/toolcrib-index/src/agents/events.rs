@@ -1,7 +1,8 @@
 //! Agents in the change feed.
 //!
-//! They share the numbers of tools, so that one cursor is a place in both: a change of an agent has the number of no registry and the token
-//! of the name as its id. The feed keeps numbers alone, so the names of tokens are found among all names that were ever listed.
+//! They share the feed's sequence numbers with tools, so that one cursor is a position in both: a change of an agent has a registry number
+//! that no registry has, and the token id of the name as its id. The feed stores numbers only, so the names of tokens are resolved among
+//! all names that were ever listed.
 
 use std::collections::HashMap;
 
@@ -12,18 +13,18 @@ use toolcrib_core::agent::AgtDomain;
 use crate::model::{RegistryId, ToolKey};
 use crate::{Error, Index};
 
-/// The names of tokens, as far as they were read.
+/// The names of token ids read so far.
 pub(crate) type AgentTokens = RwLock<HashMap<U256, AgtDomain>>;
 
 const NAMES: &str = "SELECT domain FROM index_agent";
 
-/// The key of an agent in the change feed.
+/// Returns the key of an agent in the change feed.
 pub fn feed_key(domain: &AgtDomain) -> ToolKey {
     ToolKey { registry: RegistryId::AGENTS, id: domain.token_id() }
 }
 
 impl Index {
-    /// The agent that a change of the feed is about; `None` for a change of a tool.
+    /// Returns the agent of a feed entry; `None` for a change of a tool.
     pub async fn agent_of(&self, key: ToolKey) -> Result<Option<AgtDomain>, Error> {
         if !key.is_agent() {
             return Ok(None);
@@ -31,7 +32,7 @@ impl Index {
         if let Some(domain) = self.agent_tokens().read().await.get(&key.id) {
             return Ok(Some(domain.clone()));
         }
-        // A name that came since. Its row was written together with its first change.
+        // A name that was added after the cache was read. Its row was written together with its first change.
         let mut names = HashMap::new();
         for row in self.database().fetch(NAMES, &[]).await? {
             let domain = AgtDomain::parse(row.scalar()?).map_err(|_| Error::Corrupt { what: "name of an agent" })?;

@@ -1,7 +1,7 @@
-//! Finding agents: words and filters over the list.
+//! Search for agents: words and filters over the list.
 //!
-//! One statement reads the small row of every listed name and compares texts with `LIKE`. That is linear in the list, which has at most
-//! [`MAX_NAMES`](super::MAX_NAMES) names, so there is no index of words beside it; pages are cut by a place in the order. Verified agents
+//! One statement reads the small row of every listed name and compares texts with `LIKE`. The cost is linear in the list, which has at
+//! most [`MAX_NAMES`](super::MAX_NAMES) names, so there is no full-text index; pagination uses a position in the order. Verified agents
 //! come first, then those whose name or domain has all the words, then the newest.
 
 use std::fmt;
@@ -21,22 +21,22 @@ use super::tables::LAST_CHANGE;
 use super::writing::MAX_CHANGES;
 use crate::{Error, Index};
 
-/// Most agents of one page.
+/// The maximum number of agents on one page.
 pub const MAX_AGENTS: usize = 200;
 
-/// Longest query that is read, in characters: a name and a sentence.
+/// The maximum length of a query in characters: a name and a sentence.
 pub const MAX_QUERY_CHARS: usize = 300;
 
-/// Most words of a query that count. The statement has a place for each.
+/// The maximum number of words of a query that are used. The statement has a parameter for each.
 pub const MAX_QUERY_WORDS: usize = 6;
 
-/// Longest text that is searched, in characters: a domain twice, a name and a description.
+/// The maximum length of the searched text in characters: a domain twice, a name and a description.
 const MAX_FOLDED_CHARS: usize = 1_000;
 
-/// Longest text of a cursor. Ours have at most 120 characters.
+/// The maximum length of a cursor. Those that this index issues have at most 120 characters.
 const MAX_CURSOR_CHARS: usize = 200;
 
-/// The first byte of a cursor. One of another version is refused.
+/// The first byte of a cursor. A cursor of another version is rejected.
 const CURSOR_VERSION: u8 = 1;
 
 /// A search for agents.
@@ -48,28 +48,28 @@ pub struct AgentQuery {
     pub capability: Option<String>,
     /// Only agents that speak this protocol.
     pub protocol: Option<String>,
-    /// Only agents that charge in this way.
+    /// Only agents with this pricing model.
     pub pricing: Option<PricingModel>,
-    /// Only agents that are free, or cost at most so much.
+    /// Only agents that are free, or cost at most this price.
     pub max_price: Option<MaxPrice>,
     /// Also agents that are not verified and conformant. Filters do not match their claims.
     pub include_unverified: bool,
-    /// Only what comes after this place.
+    /// Only agents after this cursor.
     pub after: Option<AgentCursor>,
-    /// At most so many.
+    /// The maximum number of agents.
     pub limit: usize,
 }
 
-/// The highest price of an agent.
+/// A maximum price.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaxPrice {
-    /// Millionths of the currency. Units are not converted: what is compared is the number in the manifest.
+    /// Millionths of the currency. Units are not converted: the comparison uses the number in the manifest.
     pub micro: u64,
-    /// The currency, in any case.
+    /// The currency, case-insensitive.
     pub currency: String,
 }
 
-/// A part of a list of agents.
+/// A page of a list of agents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentPage {
     /// The agents.
@@ -78,10 +78,10 @@ pub struct AgentPage {
     pub next: Option<AgentCursor>,
 }
 
-/// A place in a list of agents: after one agent, for one query. Its text needs no escaping in a URL.
+/// A pagination cursor: after one agent, for one query. Its text needs no escaping in a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentCursor {
-    /// The query that it belongs to.
+    /// A checksum of the query that it belongs to.
     query: u32,
     score: u8,
     newest_at: i64,
@@ -89,7 +89,7 @@ pub struct AgentCursor {
 }
 
 impl AgentCursor {
-    /// Reads a cursor's text.
+    /// Parses a cursor.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text.len() > MAX_CURSOR_CHARS {
             return Err(Error::Cursor);
@@ -123,7 +123,7 @@ impl fmt::Display for AgentCursor {
 }
 
 impl AgentQuery {
-    /// The number of the query, whatever its page.
+    /// Returns a checksum of the query, independent of the page.
     fn number(&self) -> u32 {
         let text = format!(
             "{:?} {:?} {:?} {:?} {:?} {}",
@@ -133,7 +133,7 @@ impl AgentQuery {
         u32::from_be_bytes([hash[0], hash[1], hash[2], hash[3]])
     }
 
-    /// What `LIKE` compares with, for each place of a word. Places without a word take everything.
+    /// Returns the `LIKE` pattern for each word parameter. Parameters without a word match everything.
     fn patterns(&self) -> [String; MAX_QUERY_WORDS] {
         let text: String = self.words.iter().flat_map(|words| words.chars()).take(MAX_QUERY_CHARS).collect();
         let text = folded(&text);
@@ -142,7 +142,7 @@ impl AgentQuery {
     }
 }
 
-/// Characters that mean something to `LIKE`, with the one before them that takes the meaning away.
+/// Escapes the characters that are special in `LIKE`.
 fn escaped(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     for c in word.chars() {
@@ -154,13 +154,13 @@ fn escaped(word: &str) -> String {
     out
 }
 
-/// Text as it is searched: without accents, case and characters that are not seen.
+/// Normalizes text for search: without accents, case and invisible characters.
 pub(super) fn folded(text: &str) -> String {
     let plain = text.chars().nfkd().filter(|c| !is_combining_mark(*c)).take(MAX_FOLDED_CHARS);
     plain.map(|c| if c.is_control() { ' ' } else { c }).flat_map(char::to_lowercase).collect()
 }
 
-/// A term as it stands in the column of terms: ids have letters, digits and hyphens alone, so that nothing has to be escaped.
+/// Returns a term as the column of terms has it: ids have only letters, digits and hyphens, so nothing needs escaping.
 pub(super) fn term(kind: char, id: &str) -> String {
     format!(" {kind}:{id} ")
 }
@@ -219,7 +219,7 @@ row! {
 const COUNT: &str = sql!("SELECT ", CountRow::COLUMNS, " FROM index_agent WHERE listed");
 
 impl Index {
-    /// Finds agents, a page at a time.
+    /// Finds agents, one page at a time.
     pub async fn find_agents(&self, query: &AgentQuery, now: UnixTime) -> Result<AgentPage, Error> {
         let limit = query.limit.clamp(1, MAX_AGENTS);
         let number = query.number();
@@ -227,7 +227,7 @@ impl Index {
             return Err(Error::Cursor);
         }
         let wanted = |kind: char, id: &Option<String>| match id {
-            // A text that is not an id matches no row: the pattern fits no column.
+            // Text that is not an id matches no row: the pattern matches no column.
             Some(id) if is_id(id) => format!("%{}%", term(kind, id)),
             Some(_) => "?".to_owned(),
             None => "%".to_owned(),
@@ -271,7 +271,7 @@ impl Index {
         Ok(AgentPage { agents, next: next.transpose()? })
     }
 
-    /// Everything that is known about a name. `None` for one that was never listed.
+    /// Returns everything that is known about a name. `None` for one that was never listed.
     pub async fn agent(&self, domain: &AgtDomain) -> Result<Option<AgentView>, Error> {
         let sql = format!(
             "SELECT {} FROM index_agent a LEFT JOIN index_agent_document d ON d.domain = a.domain WHERE a.domain = $1",
@@ -281,13 +281,13 @@ impl Index {
         rows.first().map(read).transpose()
     }
 
-    /// The report that the verdict about a name comes from, as JSON.
+    /// Returns the report behind the verdict about a name, as JSON.
     pub async fn agent_report(&self, domain: &AgtDomain) -> Result<Option<String>, Error> {
         let row = self.database().fetch_optional(REPORT, &[Value::Text(domain.as_str())]).await?;
         Ok(row.map(|row| row.scalar::<Option<String>>()).transpose()?.flatten())
     }
 
-    /// The changes of the verdict about a name, the newest first.
+    /// Returns the changes of the verdict about a name, the newest first.
     pub async fn agent_changes(&self, domain: &AgtDomain, limit: usize) -> Result<Vec<AgentChange>, Error> {
         let limit = i64::try_from(limit).unwrap_or(MAX_CHANGES).min(MAX_CHANGES);
         let rows = self.database().fetch(CHANGES, &[Value::Text(domain.as_str()), Value::Integer(limit)]).await?;
@@ -304,7 +304,7 @@ impl Index {
         Ok(changes)
     }
 
-    /// How many names are listed, and how many of them are verified and conformant.
+    /// Returns how many names are listed, and how many of them are verified and conformant.
     pub async fn agent_counts(&self, now: UnixTime) -> Result<(u64, u64), Error> {
         let row = self.database().fetch_optional(COUNT, &[Value::Integer(now.seconds())]).await?;
         let row = row.ok_or(Error::Corrupt { what: "count of agents" })?;
@@ -312,7 +312,7 @@ impl Index {
         Ok((count.listed.unsigned_abs(), count.good.unsigned_abs()))
     }
 
-    /// A number that grows with every change of the list or of a verdict.
+    /// Returns a number that grows with every change of the list or of a verdict.
     pub async fn last_agent_change(&self) -> Result<i64, Error> {
         let row = self.database().fetch_optional(LAST_CHANGE, &[]).await?;
         Ok(row.ok_or(Error::Corrupt { what: "count of changes" })?.scalar()?)

@@ -1,8 +1,8 @@
-//! What an index remembers of each name: the newest manifest that it verified.
+//! The newest verified manifest of each name, for rollback protection.
 //!
-//! Every manifest that an owner ever signed stays valid, so an older one in the TXT record is noticed only by who remembers the newer one. The
-//! memory is in the database, so it survives restarts, and all processes of an index share it: it is read with a lease and written
-//! together with the verdict. It never gets older, and stays when the name leaves the list.
+//! Every manifest that an owner ever signed stays valid, so only an index that remembers the newer one detects an older one in the TXT
+//! record. The memory is in the database, so it survives restarts, and all processes of an index share it: it is read with the lease and
+//! written together with the verdict. It never returns to an older manifest, and stays when the name leaves the list.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub(super) const MIGRATION: Migration = Migration {
         digest BYTES NOT NULL, owner BYTES NOT NULL);",
 };
 
-/// The newest verified manifest of a name. That there is one also says that the name had a manifest and not only legacy records.
+/// The newest verified manifest of a name. If there is one, the name is also known to have had a manifest instead of only legacy records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentMemory {
     /// Its `created_at`, or the time of the verification if that was earlier.
@@ -31,7 +31,7 @@ pub struct AgentMemory {
     pub cid: String,
     /// The digest of its signed content.
     pub digest: B256,
-    /// Its owner, who held the name then.
+    /// The owner of the name at that time.
     pub owner: Address,
 }
 
@@ -54,7 +54,7 @@ const OF_LEASE: &str = sql!(
     JOIN index_agent a ON a.domain = m.domain WHERE a.lease = $1"
 );
 
-/// A result that is written late does not take the memory back.
+/// A result that is written late does not replace a newer manifest.
 const REMEMBER: Bulk = Bulk {
     table: "index_agent_memory",
     columns: &["domain", "created_at", "cid", "digest", "owner"],
@@ -63,7 +63,7 @@ const REMEMBER: Bulk = Bulk {
 };
 
 impl AgentMemory {
-    /// What a verdict adds to what is known; `None` if nothing.
+    /// Returns what to remember after a verdict; `None` if nothing new.
     pub(super) fn of(verdict: &AgentVerdict, known: Option<&Self>, begun: UnixTime) -> Option<Self> {
         if !verdict.verified {
             return None;
@@ -71,7 +71,7 @@ impl AgentMemory {
         let new = Self {
             // A time in the future would make every honest update look old.
             created_at: verdict.created_at?.min(begun),
-            // CIDs are printable ASCII. What is not has no place in a column of text.
+            // CIDs are printable ASCII. Anything else does not belong in a text column.
             cid: verdict.cid.clone().filter(|cid| cid.bytes().all(|byte| byte.is_ascii_graphic()))?,
             digest: verdict.content_digest?,
             owner: verdict.owner?,
@@ -84,7 +84,7 @@ impl AgentMemory {
     }
 }
 
-/// Reads what is remembered of all names that a worker holds.
+/// Reads the remembered manifests of all names that a worker has leased.
 pub(super) async fn of_lease(transaction: &mut Transaction, token: &Token) -> Result<HashMap<String, AgentMemory>, Error> {
     let rows = transaction.fetch(OF_LEASE, &[Value::Bytes(token)]).await?;
     let read = |row: MemoryRow<'_>| {
@@ -94,7 +94,7 @@ pub(super) async fn of_lease(transaction: &mut Transaction, token: &Token) -> Re
     MemoryRow::from_rows(&rows).map(|row| Ok(read(row?))).collect()
 }
 
-/// Writes what is to be remembered.
+/// Writes the manifests to remember.
 pub(super) async fn write(transaction: &mut Transaction, memories: &[(&str, &AgentMemory)]) -> Result<(), Error> {
     if memories.is_empty() {
         return Ok(());

@@ -1,10 +1,10 @@
-//! Agents: `.agt` names that an operator lists, what resolving them concluded, and finding them again.
+//! Agents: `.agt` names that an operator lists, the results of resolving them, and search.
 //!
 //! [`NamesFile`] reads the list of names, [`AgentWorker`] resolves those that are due through a [`ResolveAgent`], and [`AgentQuery`] reads
-//! what is known. There is no chain to follow: the list says which names exist here, and every answer has a time.
+//! the results. There is no chain to follow: the list defines which names exist here, and every result has a time.
 //!
-//! Leases work as those of the verification queue do (`work/queue.rs`): a random token and an end in the row of a name, so that any number
-//! of processes share the work. A verdict is replaced by another verdict alone; a resolution that failed is noted beside it.
+//! Leases work as those of the verification queue do (`work/queue.rs`): a random token and an expiry in the row of a name, so that any
+//! number of processes share the work. Only another verdict replaces a verdict; a failed resolution is recorded next to it.
 
 mod census;
 mod events;

@@ -1,4 +1,4 @@
-//! What is known about an agent, and who finds it out.
+//! The data model of agents, and the trait that resolves them.
 
 use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
@@ -9,31 +9,30 @@ use toolcrib_core::clock::UnixTime;
 use super::memory::AgentMemory;
 use crate::listing::{Failure, FindingNote};
 
-/// Most protocols of one agent that are kept. The vocabulary has five; a few versions and custom ones of each.
+/// The maximum number of protocols stored for one agent. The vocabulary has five; this allows a few versions and custom ones of each.
 pub const MAX_PROTOCOLS: usize = 32;
 
-/// Most capabilities of one agent that are kept: several times the reference vocabulary of 69.
+/// The maximum number of capabilities stored for one agent: several times the reference vocabulary of 69.
 pub const MAX_CAPABILITIES: usize = 256;
 
-/// Most steps of a verdict that are kept: those of .agt 1.0 §4 Verification.
+/// The maximum number of steps stored for a verdict: those of .agt 1.0 §4 Verification.
 const MAX_STEPS: usize = 8;
 
-/// Most findings of a verdict that are kept. Each code is kept once.
+/// The maximum number of findings stored for a verdict. Each code is stored once.
 const MAX_FINDINGS: usize = 64;
 
-/// Longest id, word or CID that is kept, in bytes. A CID with a hash of 64 bytes has 110.
+/// The maximum length of a stored id, word or CID in bytes. A CID with a hash of 64 bytes has 110.
 const MAX_WORD_BYTES: usize = 200;
 
-/// Longest text that is kept, in characters: an endpoint as browsers take it; names and descriptions are shorter.
+/// The maximum length of a stored text in characters: an endpoint as browsers accept it; names and descriptions are shorter.
 const MAX_TEXT_CHARS: usize = 2_048;
 
-/// Longest report that is kept, in bytes: the largest manifest, quoted once.
+/// The maximum length of a stored report in bytes: the largest manifest, quoted once.
 const MAX_REPORT_BYTES: usize = 512 * 1024;
 
-/// Resolves names. The index uses nothing else to reach a network.
+/// Resolves names. The agent index reaches the network only through this trait.
 pub trait ResolveAgent: Send + Sync {
-    /// Resolves a name and judges what came back, also by what the index remembers of it. It never fails: what went wrong is part of the
-    /// answer.
+    /// Resolves and verifies a name, also against the manifest that the index remembers. It never fails: failures are part of the result.
     fn resolve(&self, domain: &AgtDomain, remembered: Option<&AgentMemory>) -> impl Future<Output = AgentResolution> + Send;
 }
 
@@ -49,57 +48,57 @@ pub enum AgentResolution {
     },
     /// A source, gateway or node could not be reached, which says nothing about the name.
     Unreachable {
-        /// The step that could not be taken.
+        /// The step that failed.
         step: String,
         /// The code of the reason.
         code: String,
     },
 }
 
-/// A verdict about an agent: what is shown of it.
+/// The verdict about an agent: the part of a report that is shown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentVerdict {
-    /// The state in a word, such as `manifest` or `not-an-agent`.
+    /// The state, such as `manifest` or `not-an-agent`.
     pub state: String,
-    /// Whether CID, signature and owner onchain all hold.
+    /// Whether CID, signature and onchain owner are all valid.
     pub verified: bool,
-    /// Whether the manifest also keeps every rule.
+    /// Whether the manifest also conforms to every rule.
     pub conformant: bool,
-    /// Whether it is made of unsigned legacy records. Such an agent is never verified.
+    /// Whether it consists of unsigned legacy records. Such an agent is never verified.
     pub legacy: bool,
-    /// Where verification failed first.
+    /// The first step that failed.
     pub failed: Option<Failure>,
-    /// How each step went, in order.
+    /// The outcome of each step, in order.
     pub steps: Vec<AgentStep>,
-    /// The codes of everything that was found, each once, worst first.
+    /// The codes of all findings, each once, most severe first.
     pub findings: Vec<FindingNote>,
-    /// The holder of the name onchain.
+    /// The onchain owner of the name.
     pub owner: Option<Address>,
     /// The CID of the manifest.
     pub cid: Option<String>,
-    /// The digest of the signed bytes: one content has many CIDs.
+    /// The digest of the signed bytes: the same content can have many CIDs.
     pub content_digest: Option<B256>,
-    /// When the manifest was made, by its own word.
+    /// When the manifest was created, as it states.
     pub created_at: Option<UnixTime>,
-    /// How the owner signed, such as `eip-191`.
+    /// The owner's signature scheme, such as `eip-191`.
     #[serde(default)]
     pub signed_by: Option<String>,
     /// The block at which the owner was read.
     pub block: Option<u64>,
     /// What the manifest says, for an agent that is verified and conformant. Untrusted text all the same.
     pub facts: Option<AgentFacts>,
-    /// What an unverified manifest or legacy records call the agent: for people, never for another agent.
+    /// What an unverified manifest or legacy records claim about the agent: for people, never for another agent.
     pub claims: Option<AgentClaims>,
 }
 
-/// How one step of a resolution went.
+/// The outcome of one step of a resolution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentStep {
     /// Its number in .agt 1.0 §4 Verification, 1 to 8.
     pub number: u8,
     /// `passed`, `failed` or `not_reached`.
     pub status: String,
-    /// The code of the reason, where it did not pass.
+    /// The code of the reason, if it did not pass.
     pub code: Option<String>,
 }
 
@@ -112,27 +111,27 @@ pub struct AgentFacts {
     pub description: Option<String>,
     /// Its website.
     pub website: Option<String>,
-    /// The protocols that it speaks, at most [`MAX_PROTOCOLS`].
+    /// The protocols that it supports, at most [`MAX_PROTOCOLS`].
     pub protocols: Vec<AgentProtocol>,
-    /// The ids of what it can do, at most [`MAX_CAPABILITIES`].
+    /// The ids of its capabilities, at most [`MAX_CAPABILITIES`].
     pub capabilities: Vec<String>,
-    /// How it charges.
+    /// Its pricing.
     pub pricing: Option<AgentPricing>,
-    /// Whether the manifest has more protocols or capabilities than are kept.
+    /// Whether the manifest has more protocols or capabilities than are stored.
     #[serde(default)]
     pub is_partial: bool,
 }
 
-/// A protocol that an agent speaks.
+/// A protocol that an agent supports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentProtocol {
     /// Its id, such as `mcp`.
     pub id: String,
-    /// Where. Untrusted text.
+    /// Its endpoint. Untrusted text.
     pub endpoint: String,
 }
 
-/// How an agent charges.
+/// The pricing of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentPricing {
     /// `free`, `freemium`, `paid` or `contact`.
@@ -141,49 +140,49 @@ pub struct AgentPricing {
     pub amount: Option<String>,
     /// An ISO 4217 code or a token symbol.
     pub currency: Option<String>,
-    /// What the amount is charged for.
+    /// The unit that the amount is charged for.
     pub unit: Option<String>,
-    /// Where the token lives.
+    /// The chain of the token.
     pub chain: Option<String>,
 }
 
-/// What an unverified agent calls itself.
+/// What an unverified agent claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentClaims {
     /// Its name.
     pub name: Option<String>,
-    /// What it says it does.
+    /// Its description.
     pub description: Option<String>,
-    /// The account that it names as its owner.
+    /// The account that it claims as its owner.
     pub owner: Option<String>,
     /// The first of its endpoints, at most [`MAX_PROTOCOLS`].
     #[serde(default)]
     pub endpoints: Vec<String>,
 }
 
-/// A resolution that failed.
+/// A failed resolution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentTrouble {
-    /// The step that could not be taken.
+    /// The step that failed.
     pub step: String,
     /// The code of the reason.
     pub code: String,
 }
 
-/// A verdict in short: what has to differ for a change to be recorded.
+/// A verdict in short form: a change is recorded if one of these fields differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentAnswer {
-    /// The state in a word.
+    /// The state.
     pub state: String,
-    /// Whether CID, signature and owner onchain all hold.
+    /// Whether CID, signature and onchain owner are all valid.
     pub verified: bool,
-    /// Whether the manifest also keeps every rule.
+    /// Whether the manifest also conforms to every rule.
     pub conformant: bool,
     /// The step that failed first.
     pub step: Option<String>,
     /// The code of the reason.
     pub code: Option<String>,
-    /// The holder of the name onchain.
+    /// The onchain owner of the name.
     pub owner: Option<Address>,
     /// The CID of the manifest.
     pub cid: Option<String>,
@@ -192,9 +191,9 @@ pub struct AgentAnswer {
 /// A change of the verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentChange {
-    /// When it was noticed.
+    /// When it was detected.
     pub at: UnixTime,
-    /// The verdict from then on.
+    /// The new verdict.
     pub answer: AgentAnswer,
 }
 
@@ -209,21 +208,21 @@ pub struct AgentView {
     pub added_at: UnixTime,
     /// When the verdict was reached.
     pub checked_at: Option<UnixTime>,
-    /// Until when a good verdict holds without another one.
+    /// Until when a good verdict is valid without another one.
     pub expires_at: Option<UnixTime>,
     /// The last verdict.
     pub verdict: Option<AgentVerdict>,
-    /// The last resolution that failed, and when, if it came after the verdict.
+    /// The last failed resolution and its time, if it is newer than the verdict.
     pub trouble: Option<(AgentTrouble, UnixTime)>,
 }
 
 impl AgentVerdict {
-    /// Whether the agent may be shown to other agents, as long as the verdict holds.
+    /// Whether the agent may be shown to other agents while the verdict is valid.
     pub const fn is_good(&self) -> bool {
         self.verified && self.conformant && !self.legacy
     }
 
-    /// The verdict in short.
+    /// Returns the verdict in short form.
     pub fn answer(&self) -> AgentAnswer {
         AgentAnswer {
             state: self.state.clone(),
@@ -236,7 +235,7 @@ impl AgentVerdict {
         }
     }
 
-    /// The verdict as it is kept: within bounds, and with content only if it is good, whatever the resolver gave.
+    /// Returns the verdict as it is stored: within limits, and with content only if it is good, whatever the resolver returned.
     pub(super) fn bounded(mut self) -> Self {
         cut_bytes(&mut self.state);
         self.verified &= !self.legacy;
@@ -282,7 +281,7 @@ impl AgentVerdict {
 impl AgentFacts {
     fn bound(&mut self) {
         let before = (self.protocols.len(), self.capabilities.len());
-        // What is no id would be no filter either, and an endpoint that is cut leads elsewhere.
+        // A value that is not an id cannot match a filter, and a truncated endpoint is a different endpoint.
         self.protocols.retain(|protocol| is_short_id(&protocol.id) && protocol.endpoint.chars().count() <= MAX_TEXT_CHARS);
         self.protocols.truncate(MAX_PROTOCOLS);
         self.capabilities.retain(|id| is_short_id(id));
@@ -301,7 +300,7 @@ impl AgentFacts {
     }
 }
 
-/// The report as it is kept. One that is too large is not: the verdict says what matters.
+/// Returns the report as it is stored. One that is too large is not stored: the verdict has the essentials.
 pub(super) fn bounded_report(report: String) -> Option<String> {
     (report.len() <= MAX_REPORT_BYTES && !report.contains('\0')).then_some(report)
 }
@@ -315,14 +314,14 @@ impl AgentTrouble {
 }
 
 impl AgentView {
-    /// Whether the agent is shown to other agents: in the list, and with a good verdict that holds.
+    /// Whether the agent is shown to other agents: in the list, and with a good verdict that is still valid.
     pub fn is_good(&self, now: UnixTime) -> bool {
         self.listed
             && self.verdict.as_ref().is_some_and(AgentVerdict::is_good)
             && self.expires_at.is_some_and(|expires_at| now < expires_at)
     }
 
-    /// What the manifest says, if it may be shown.
+    /// Returns what the manifest says, if it may be shown.
     pub fn facts(&self, now: UnixTime) -> Option<&AgentFacts> {
         self.verdict.as_ref().filter(|_| self.is_good(now))?.facts.as_ref()
     }

@@ -1,7 +1,7 @@
-//! The list of names: a file with one name a line, read again when it changes.
+//! The list of names: a file with one name per line, read again when it changes.
 //!
-//! All processes of one database share one list: the last one that read a changed file sets it. Names that left the list are kept with
-//! their history, are not resolved any more, and are not shown.
+//! All processes of one database share one list: the process that last read a changed file sets it. Names that left the list are kept with
+//! their history, but neither resolved nor shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -23,56 +23,56 @@ use super::tables::COUNT_CHANGE;
 use crate::feed::{self, Kinds};
 use crate::{Error, Index};
 
-/// Most names of a list: many times the names that had legacy records, and as many as a resolver remembers. Hourly checks of all of them
-/// are five a second, and a search, which reads all of them, takes milliseconds.
+/// The maximum number of names in a list: many times the number of names with legacy records, and as many as a resolver remembers. Hourly
+/// checks of all of them are five a second, and a search, which reads all of them, takes milliseconds.
 pub const MAX_NAMES: usize = 16_384;
 
-/// Largest file that is read: so many names of 67 bytes, and as much again for comments.
+/// The maximum size of the file: the maximum number of names at 67 bytes each, and the same again for comments.
 pub const MAX_FILE_BYTES: u64 = 2 << 20;
 
-/// Most bad lines that are reported one by one. The rest is counted.
+/// The maximum number of bad lines that are reported one by one. The rest is counted.
 pub const MAX_BAD_LINES: usize = 100;
 
-/// Longest part of a bad line that is quoted, in characters.
+/// The maximum length of the quoted part of a bad line, in characters.
 const MAX_QUOTED_CHARS: usize = 80;
 
-/// A list of names as a file has it.
+/// The list of names in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameList {
     /// The names, sorted, each once.
     pub names: BTreeSet<AgtDomain>,
-    /// Lines that are no names, at most [`MAX_BAD_LINES`].
+    /// Lines that are not names, at most [`MAX_BAD_LINES`].
     pub bad: Vec<BadLine>,
-    /// How many lines are no names.
+    /// How many lines are not names.
     pub bad_count: usize,
 }
 
-/// A line that is no name.
+/// A line that is not a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
     /// Its number, counted from 1.
     pub line: usize,
-    /// The text, cut and escaped for display.
+    /// The text, truncated and escaped for display.
     pub text: String,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: &'static str,
 }
 
-/// What a list changed in the index.
+/// The changes that a new list made in the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NameChanges {
-    /// Names that are new or came back.
+    /// Names that are new or returned.
     pub added: usize,
-    /// Names that left.
+    /// Names that were removed.
     pub left: usize,
 }
 
 impl NameList {
-    /// Reads a list: one name a line in any spelling that people use, `#` begins a comment, empty lines do not count. Bad lines do not stop
-    /// the others; a list with more than [`MAX_NAMES`] names is refused whole, since no part of it is meant.
+    /// Parses a list: one name per line in any accepted spelling; `#` begins a comment; empty lines are ignored. Bad lines do not affect
+    /// the others; a list with more than [`MAX_NAMES`] names is rejected whole, because truncating it would be arbitrary.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let mut list = Self::default();
-        // Editors of some systems put a byte order mark first.
+        // Some editors write a byte order mark first.
         let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
         for (line, bytes) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
             let lossy = String::from_utf8_lossy(bytes);
@@ -104,17 +104,17 @@ impl NameList {
 #[derive(Clone, Debug)]
 pub struct NamesFile {
     path: PathBuf,
-    /// The hash of the content that the index has.
+    /// The hash of the content that was last applied to the index.
     known: Option<B256>,
 }
 
 impl NamesFile {
-    /// The file at a path. Nothing is read yet.
+    /// Creates a reader for the file at a path. Nothing is read yet.
     pub const fn new(path: PathBuf) -> Self {
         Self { path, known: None }
     }
 
-    /// Reads the file, and gives the index its names if the content is another one than last time. What cannot be read changes nothing.
+    /// Reads the file, and updates the names in the index if the content changed. A file that cannot be read changes nothing.
     pub async fn refresh(&mut self, index: &Index, now: UnixTime) -> Result<Option<(NameList, NameChanges)>, Error> {
         let path = self.path.clone();
         let read = tokio::task::spawn_blocking(move || read(&path)).await;
@@ -140,7 +140,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// Reads a file of names again at an interval until `shutdown`. What goes wrong is logged, and the list that was read before stays.
+/// Reads a file of names at an interval until `shutdown`. Errors are logged, and the list that was read before stays.
 pub async fn follow_names(
     index: Index,
     mut file: NamesFile,
@@ -185,7 +185,7 @@ const ADD: Bulk = Bulk {
     columns: &["domain", "listed", "added_at", "due_at", "newest_at", "title", "words"],
     conflict: "ON CONFLICT (domain) DO UPDATE SET listed = excluded.listed, due_at = excluded.due_at, attempts = 0",
 };
-/// A name that left is not worked on: a worker that resolves it just now writes nothing.
+/// A name that was removed is not processed: a worker that is resolving it writes nothing.
 const LEAVE: Bulk = Bulk {
     table: "index_agent",
     columns: &["domain", "listed"],
@@ -193,7 +193,7 @@ const LEAVE: Bulk = Bulk {
 };
 
 impl Index {
-    /// Makes these names the list: others are kept, and neither resolved nor shown any more.
+    /// Replaces the list: other names are kept, but neither resolved nor shown.
     pub async fn set_agent_names(&self, names: &BTreeSet<AgtDomain>, now: UnixTime) -> Result<NameChanges, Error> {
         let mut transaction = self.database().begin().await?;
         let mut known = BTreeMap::new();
@@ -201,7 +201,7 @@ impl Index {
             let row = row?;
             known.insert(row.domain, row.listed);
         }
-        // In the order of names, as workers write them, so that two that lock the same rows do not wait for each other.
+        // Sorted by name, as workers write them, to avoid deadlocks between two that lock the same rows.
         let added: Vec<&AgtDomain> = names.iter().filter(|name| known.get(name.as_str()) != Some(&true)).collect();
         let is_in = |name: &str| AgtDomain::parse(name).is_ok_and(|name| names.contains(&name));
         let left: Vec<&str> =
@@ -238,7 +238,7 @@ impl Index {
     }
 }
 
-/// What is searched for as the name of an agent: its domain, as it displays, and what it calls itself.
+/// Returns the title that searches match: the domain, its display form, and the name that the agent claims.
 pub(super) fn title(domain: &AgtDomain, name: Option<&str>) -> String {
     let unicode = domain.unicode();
     [Some(domain.as_str()), unicode.as_deref(), name].into_iter().flatten().collect::<Vec<_>>().join(" ")

@@ -4,18 +4,19 @@ use toolcrib_store::Migration;
 
 use super::memory;
 
-/// `index_agent` has one row for each name that was ever listed: its place in the queue, and the columns that searches look at. It is
-/// small, because a search reads all of it. `index_agent_document` has what is shown.
+/// `index_agent` has one row for each name that was ever listed: its queue columns, and the columns that searches read. It is small,
+/// because a search reads all of it. `index_agent_document` has what is shown.
 ///
 /// - `listed`: whether the name is in the list now. Others are kept and not resolved.
 /// - `due_at`, `leased_until`, `lease`, `attempts`: the queue.
-/// - `answer`: the last verdict in short, as JSON; empty before the first. `changes` is the number of its row in `index_agent_change`.
+/// - `answer`: the last verdict in short form, as JSON; empty before the first. `changes` is the number of its row in
+///   `index_agent_change`.
 /// - `good`: verified and conformant, until `expires_at`.
-/// - `newest_at`: when the content was made or first seen here, whichever is earlier.
-/// - `terms`, `title`, `words`, `model`, `currency`, `price`: what filters compare, of good agents alone; the name is always there.
-/// - `trouble`, `trouble_at`: the last resolution that failed, if it came after the last verdict.
+/// - `newest_at`: when the content was created or first seen here, whichever is earlier.
+/// - `terms`, `title`, `words`, `model`, `currency`, `price`: what filters compare, only for good agents; the name is always there.
+/// - `trouble`, `trouble_at`: the last failed resolution, if it is newer than the last verdict.
 ///
-/// `index_agent_feed` has one row, which counts changes, so that kept answers are dropped.
+/// `index_agent_feed` has one row, which counts changes, to invalidate cached responses.
 pub(crate) const MIGRATIONS: &[Migration] = &[TABLES, memory::MIGRATION];
 
 const TABLES: Migration = Migration {
@@ -35,7 +36,7 @@ const TABLES: Migration = Migration {
     INSERT INTO index_agent_feed (id, last) VALUES (1, 0);",
 };
 
-/// Counts a change. Last before the commit: other writers wait from here on.
+/// Counts a change. The last statement before the commit: from here on other writers wait.
 pub(crate) const COUNT_CHANGE: &str = "UPDATE index_agent_feed SET last = last + 1 WHERE id = 1";
-/// The number of changes.
+/// Selects the number of changes.
 pub(super) const LAST_CHANGE: &str = "SELECT last FROM index_agent_feed WHERE id = 1";

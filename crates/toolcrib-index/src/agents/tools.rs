@@ -1,7 +1,7 @@
-//! Registered tools (ERC-8257) at the endpoints of an agent, as far as this index knows them.
+//! Registered tools (ERC-8257) at the endpoints of an agent, as far as they are in this index.
 //!
-//! Tools are found in two ways: verified ones by their very endpoint, of any creator, and those that the owner of the agent
-//! registered, verified or not, by their origin. Nothing is fetched.
+//! Tools are found in two ways: verified ones of any creator by the same endpoint, and those that the owner of the agent registered,
+//! verified or not, by the same origin. Nothing is fetched.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use crate::model::{ToolKey, ToolView};
 use crate::tools::List;
 use crate::{Error, Index, text_key};
 
-/// Most tools with the same endpoint that are compared: as many as duplicates are named of a tool.
+/// The maximum number of tools with the same endpoint that are compared: the maximum number of duplicates listed for a tool.
 const MAX_AT_ENDPOINT: i64 = 16;
 
-/// Most tools of the owner that are compared, the newest first.
+/// The maximum number of the owner's tools that are compared, the newest first.
 const MAX_OF_OWNER: usize = 200;
 
-/// Most tools that are shown of one agent.
+/// The maximum number of tools shown for one agent.
 pub const MAX_AGENT_TOOLS: usize = 100;
 
 /// A registered tool at an endpoint of an agent.
@@ -31,11 +31,11 @@ pub struct AgentTool {
     pub protocol: AgentProtocol,
     /// What is known about the tool.
     pub view: ToolView,
-    /// The tool's endpoint, by its verified manifest or by its own word. Untrusted text.
+    /// The tool's endpoint, from its verified manifest or as it claims. Untrusted text.
     pub endpoint: String,
     /// How the endpoints relate.
     pub place: Place,
-    /// Whether the account that registered the tool holds the name of the agent.
+    /// Whether the account that registered the tool owns the name of the agent.
     pub same_owner: bool,
 }
 
@@ -44,7 +44,7 @@ const BY_ENDPOINT: &str = "SELECT t.registry, t.tool FROM index_listing l
     WHERE l.endpoint_key = $1 AND t.deregistered_at IS NULL ORDER BY t.registered_at, t.registry, t.tool LIMIT $2";
 
 impl Index {
-    /// The registered tools at the endpoints of an agent, the closest of each endpoint first, at most [`MAX_AGENT_TOOLS`].
+    /// Returns the registered tools at the endpoints of an agent, the closest match of each endpoint first, at most [`MAX_AGENT_TOOLS`].
     pub async fn agent_tools(&self, facts: &AgentFacts, owner: Address) -> Result<Vec<AgentTool>, Error> {
         let endpoints: Vec<(&AgentProtocol, HttpsUrl)> =
             facts.protocols.iter().filter_map(|protocol| Some((protocol, HttpsUrl::parse(&protocol.endpoint).ok()?))).collect();
@@ -83,7 +83,7 @@ impl AgentTool {
         let endpoint = manifest.or_else(|| listing.claims.as_ref()?.endpoint.as_ref())?;
         let place = Place::of(url, &HttpsUrl::parse(endpoint).ok()?)?;
         let same_owner = view.row.creator == owner;
-        // Part of a hash was compared. Hosts are shared by many, so others' tools count at the very endpoint alone.
+        // The query compared only a part of a hash. Many share a host, so tools of other creators count only at the same endpoint.
         (same_owner || place == Place::Same).then(|| Self {
             protocol: protocol.clone(),
             view: view.clone(),

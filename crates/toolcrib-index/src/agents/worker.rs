@@ -1,6 +1,6 @@
 //! The worker: leases names that are due, resolves them, and writes the verdicts.
 //!
-//! Any number of workers may run, in any number of processes. One that dies leaves leases behind that end by themselves.
+//! Any number of workers may run, in any number of processes. Leases of a worker that dies expire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,39 +17,40 @@ use super::model::{AgentResolution, ResolveAgent};
 use super::writing::{self, AgentJob, Finished, Token};
 use crate::{Error, Index};
 
-/// Longest resolution: the TXT records, a gateway or two, and a node, each with its own limits.
+/// The maximum duration of a resolution: the TXT records, a gateway or two, and a node, each with its own limits.
 const RESOLVE_TIME: Duration = Duration::from_secs(60);
 
-/// Length of a lease in seconds: a resolution, and the time to write it down.
+/// The duration of a lease in seconds: a resolution, and the time to write its result.
 const LEASE_SECONDS: i64 = 120;
 
-/// Most results of one transaction, and most names of one lease: a few hundred rows are worth a commit, and more would keep others waiting.
+/// The maximum number of results in one transaction, and of names in one lease: a few hundred rows are worth a commit, and more would
+/// block other writers.
 const MAX_BATCH: usize = 256;
 
-/// The step of a resolution that did not end in time.
+/// The step of a resolution that timed out.
 const RESOLVE_STEP: &str = "resolve";
 
-/// How agents are checked.
+/// The schedule and limits of agent checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentOptions {
-    /// Resolutions at once.
+    /// Concurrent resolutions.
     pub at_once: usize,
     /// Seconds between two checks of a verified name.
     pub interval: i64,
-    /// Seconds until a name is checked again that was verified and is not any more.
+    /// Seconds until a name is checked again that is no longer verified.
     pub soon: i64,
-    /// Longest pause between two checks of a name that is not verified.
+    /// The maximum pause between two checks of a name that is not verified, in seconds.
     pub longest: i64,
-    /// The pause after the first resolution that failed. Each one after it is twice as long, up to `interval`.
+    /// The pause after the first failed resolution, in seconds. Each following pause is twice as long, up to `interval`.
     pub retry: i64,
-    /// Seconds that a good verdict holds without another one.
+    /// For how many seconds a good verdict is valid without another one.
     pub window: i64,
     /// How long to wait when nothing is due.
     pub poll: Duration,
 }
 
 impl Default for AgentOptions {
-    /// Once an hour, as tools are verified; a verdict holds for a day, as that of a tool does.
+    /// Once an hour, as tools are verified; a verdict is valid for a day, as that of a tool is.
     fn default() -> Self {
         Self {
             at_once: 16,
@@ -63,22 +64,22 @@ impl Default for AgentOptions {
     }
 }
 
-/// What a worker did.
+/// What one round of a worker did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentRound {
     /// Names that were leased.
     pub leased: usize,
     /// Verdicts that were written.
     pub judged: usize,
-    /// Verdicts among them that differ from the last one.
+    /// Verdicts that differ from the previous one.
     pub changed: usize,
     /// Resolutions that failed.
     pub unreachable: usize,
-    /// Results that came after another worker took over, or after the name left the list.
+    /// Results discarded because another worker took over, or because the name left the list.
     pub lost: usize,
 }
 
-/// What a worker does with the database.
+/// A worker's database operations.
 enum Access {
     Lease(usize),
     Write(Vec<Finished>),
@@ -100,20 +101,21 @@ impl<R> std::fmt::Debug for AgentWorker<R> {
 }
 
 impl<R: ResolveAgent> AgentWorker<R> {
-    /// A worker on an index.
+    /// Creates a worker for an index.
     pub fn new(index: Index, resolver: R, clock: Arc<dyn Clock + Send + Sync>, options: AgentOptions) -> Result<Self, Error> {
         let mut token = [0; 16];
         getrandom::fill(&mut token).map_err(|_| Error::Corrupt { what: "source of randomness" })?;
         Ok(Self { index, resolver, clock, options, token })
     }
 
-    /// Works until `shutdown`, then ends what was begun.
+    /// Runs until `shutdown`, then finishes the resolutions in progress.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) {
         let most = self.options.at_once.clamp(1, MAX_BATCH);
         let mut shutdown = std::pin::pin!(shutdown.fuse());
         let mut running = FuturesUnordered::new();
         let mut finished = Vec::new();
-        // Beside the resolutions, and never before them: one that is in the middle of something may hold what the database waits for.
+        // Concurrently with the resolutions, and never awaited before them: a resolution in progress may hold what the database operation
+        // waits for.
         let mut database = std::pin::pin!(Fuse::terminated());
         let mut tick = tokio::time::interval(self.options.poll);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -122,10 +124,10 @@ impl<R: ResolveAgent> AgentWorker<R> {
             let free = most - running.len();
             if database.is_terminated() {
                 if !finished.is_empty() {
-                    // What ended meanwhile is written together.
+                    // Results that arrived meanwhile are written together.
                     database.set(self.access(Access::Write(std::mem::take(&mut finished))).fuse());
                 } else if !is_ending && may_be_due && free * 4 >= most {
-                    // A few places at a time, so that a lease is worth its statement.
+                    // Several free slots at a time, so that a lease is worth its statement.
                     database.set(self.access(Access::Lease(free)).fuse());
                 } else if is_ending && running.is_empty() {
                     return;
@@ -145,7 +147,7 @@ impl<R: ResolveAgent> AgentWorker<R> {
         }
     }
 
-    /// Leases or writes. Gives the jobs of a lease. What goes wrong is logged: leases end by themselves, and names are resolved once more.
+    /// Leases or writes. Returns the jobs of a lease. Errors are logged: leases expire, and then the names are resolved again.
     async fn access(&self, access: Access) -> Option<Vec<AgentJob>> {
         match access {
             Access::Lease(count) => Some(self.lease(count).await.unwrap_or_else(|error| {
@@ -161,7 +163,7 @@ impl<R: ResolveAgent> AgentWorker<R> {
         }
     }
 
-    /// Leases what is due once, at most a few hundred names, and writes what became of them.
+    /// Leases what is due once, at most a few hundred names, and writes the results.
     pub async fn round(&self) -> Result<AgentRound, Error> {
         let jobs = self.lease(MAX_BATCH).await?;
         let leased = jobs.len();

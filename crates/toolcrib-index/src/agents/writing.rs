@@ -1,7 +1,7 @@
-//! Leasing names that are due, and writing what became of them.
+//! Leasing names that are due, and writing the results.
 //!
-//! Results are written in batches: resolutions that end together share a transaction, so that re-checking thousands of names costs few
-//! commits. A worker that lost its lease meanwhile writes nothing.
+//! Results are written in batches: resolutions that finish together share a transaction, so that checking thousands of names again costs
+//! few commits. A worker that lost its lease meanwhile writes nothing.
 
 use std::collections::HashMap;
 
@@ -23,21 +23,21 @@ use crate::work::kept::json;
 use crate::work::pace::{grown, spread_by};
 use crate::{Error, Index};
 
-/// Most changes of a verdict that are kept of one name: a name that flips at every hourly check fills a week.
+/// The maximum number of verdict changes stored for one name: a week of a name that flips at every hourly check.
 pub const MAX_CHANGES: i64 = 200;
 
-/// The secret of a worker.
+/// The random token of a worker.
 pub(super) type Token = [u8; 16];
 
-/// A name that this worker holds for a while, and what was known about it before.
+/// A name that this worker has leased, and what was known about it before.
 #[derive(Clone, Debug)]
 pub(super) struct AgentJob {
     pub(super) domain: AgtDomain,
-    /// The newest manifest that was verified.
+    /// The newest verified manifest.
     pub(super) remembered: Option<AgentMemory>,
-    /// Resolutions in a row that did not find it verified.
+    /// Consecutive resolutions without a verified result.
     attempts: u32,
-    /// The end of the lease, which tells two leases of one worker apart.
+    /// The expiry of the lease, which distinguishes two leases of one worker.
     leased_until: i64,
     changes: i64,
     answer: String,
@@ -47,7 +47,7 @@ pub(super) struct AgentJob {
     has_trouble: bool,
 }
 
-/// A resolution that ended.
+/// A finished resolution.
 #[derive(Debug)]
 pub(super) struct Finished {
     pub(super) job: AgentJob,
@@ -131,7 +131,7 @@ const JUDGED: Bulk = Bulk {
         trouble_at = NULL, leased_until = NULL, lease = NULL",
 };
 
-/// Everything that the last verdict said stays.
+/// All fields of the last verdict stay.
 const UNREACHED: Bulk = Bulk {
     table: "index_agent",
     columns: &["domain", "due_at", "attempts", "trouble", "trouble_at"],
@@ -153,7 +153,7 @@ const CHANGE: Bulk = Bulk {
 };
 const CUT_CHANGES: &str = "DELETE FROM index_agent_change WHERE domain = $1 AND number <= $2";
 
-/// Leases names that are due, at most `count`.
+/// Leases at most `count` names that are due.
 pub(super) async fn lease(
     index: &Index,
     token: &Token,
@@ -169,7 +169,7 @@ pub(super) async fn lease(
         Value::Integer(i64::try_from(count).unwrap_or(1)),
     ];
     let mut transaction = index.database().begin().await?;
-    // Planned each time: see `fetch_made`.
+    // Planned for each execution: see `fetch_made`.
     let rows = transaction.fetch_made(index.database().pick(LEASE).to_owned(), &values).await?;
     let mut jobs = LeasedRow::from_rows(&rows).map(|row| AgentJob::of(row?, leased_until)).collect::<Result<Vec<_>, _>>()?;
     if !jobs.is_empty() {
@@ -197,7 +197,7 @@ impl AgentJob {
     }
 }
 
-/// What is written about one name, made ready before the transaction begins.
+/// What to write about one name, prepared before the transaction begins.
 enum Prepared {
     Judged(Box<JudgedRow>),
     Unreached { domain: String, due_at: i64, attempts: i64, trouble: String, at: i64, is_news: bool },
@@ -282,7 +282,7 @@ impl Prepared {
         }
     }
 
-    /// Whether the verdict differs from the one before.
+    /// Whether the verdict differs from the previous one.
     const fn is_change(&self) -> bool {
         match self {
             Self::Judged(row) => row.is_change,
@@ -298,8 +298,8 @@ impl Prepared {
     }
 }
 
-/// When the content is from: what it says itself, but never later than when it was first seen here, so that a date in the future does not
-/// keep an agent at the top.
+/// Returns the date of the content: what it states itself, but never later than when it was first seen here, so that a date in the future
+/// does not keep an agent at the top.
 fn newest_at(job: &AgentJob, verdict: &AgentVerdict, digest: Option<&[u8]>, begun: UnixTime) -> i64 {
     if digest.is_some() && digest == job.digest.as_deref() {
         return job.newest_at;
@@ -310,7 +310,7 @@ fn newest_at(job: &AgentJob, verdict: &AgentVerdict, digest: Option<&[u8]>, begu
     }
 }
 
-/// What searches compare. Of agents that are not good there is the name alone.
+/// The columns that searches compare. Agents that are not good have only their name there.
 #[derive(Default)]
 struct SearchColumns {
     terms: String,
@@ -344,21 +344,22 @@ impl SearchColumns {
     }
 }
 
-/// An amount in millionths, rounded up, so that nothing costs more than a filter says. What is larger than any price is the largest.
+/// Returns an amount in millionths, rounded up, so that an agent never costs more than a filter says. A value too large for the type is
+/// clamped to the maximum.
 fn micro(amount: &str) -> Option<i64> {
     if !is_amount(amount) {
         return None;
     }
     let (whole, fraction) = amount.split_once('.').unwrap_or((amount, ""));
     let (kept, rest) = fraction.split_at(fraction.len().min(6));
-    // The digits are checked: what does not parse is too large.
+    // The digits were validated: a value that does not parse is too large.
     let scaled = whole.parse::<i64>().ok().and_then(|whole| whole.checked_mul(1_000_000));
     let part: i64 = format!("{kept:0<6}").parse().unwrap_or_default();
     let up = i64::from(rest.bytes().any(|byte| byte != b'0'));
     Some(scaled.and_then(|scaled| scaled.checked_add(part + up)).unwrap_or(i64::MAX))
 }
 
-/// Writes what became of some names, in one transaction.
+/// Writes the results of some names in one transaction.
 pub(super) async fn write(
     index: &Index,
     token: &Token,
@@ -381,7 +382,7 @@ pub(super) async fn write(
         held.insert(row.domain, row.leased_until);
     }
     let all = prepared.len();
-    // Each name once: a second result of the same lease does not exist, and one of an older lease has another end.
+    // Each name once: a second result of the same lease does not exist, and one of an older lease has another expiry.
     let ours: Vec<Prepared> = prepared
         .into_iter()
         .filter(|(leased_until, row)| held.remove(row.domain()) == Some(Some(*leased_until)))
@@ -493,13 +494,13 @@ async fn write_unreached(transaction: &mut Transaction, rows: &[Prepared]) -> Re
 }
 
 impl AgentOptions {
-    /// The pause after a resolution that failed: a minute, doubling up to the interval.
+    /// Returns the pause after a failed resolution: a minute, doubling up to the interval.
     fn after_unreachable(&self, attempts: u32) -> i64 {
         grown(self.retry, attempts, self.interval)
     }
 
-    /// The pause after a verdict, and the attempts from then on. A name that was good and is not any more is checked again soon: perhaps its
-    /// owner is in the middle of an update.
+    /// Returns the pause after a verdict, and the new number of attempts. A name that is no longer good is checked again soon: its owner
+    /// may be in the middle of an update.
     fn after_verdict(&self, is_good: bool, was_good: bool, attempts: u32) -> (i64, u32) {
         match (is_good, was_good) {
             (true, _) => (self.interval, 0),

@@ -1,4 +1,4 @@
-//! How following the Bazaar is doing, for metrics.
+//! Metrics about following the Bazaar.
 
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{FromRow as _, Value};
@@ -6,20 +6,20 @@ use toolcrib_store::{row, sql};
 
 use crate::{Error, Index};
 
-/// How following the Bazaar is doing.
+/// Counts of facilitators and resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BazaarCensus {
     /// Every facilitator that was ever configured.
     pub facilitators: Vec<FacilitatorState>,
     /// Resources that are listed.
     pub listed: u64,
-    /// Resources among them that a probe was told about.
+    /// Listed resources whose probe got a result.
     pub probed: u64,
-    /// Resources that wait for a probe.
+    /// Resources that are due for a probe.
     pub due: u64,
 }
 
-/// How following one facilitator is doing.
+/// The state of following one facilitator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FacilitatorState {
     /// Scheme, host and port.
@@ -32,9 +32,9 @@ pub struct FacilitatorState {
     pub skipped: u64,
     /// When the last walk ended.
     pub walked_at: Option<UnixTime>,
-    /// When a walk was last complete.
+    /// When a walk last was complete.
     pub completed_at: Option<UnixTime>,
-    /// The code of the reason why the last walk was not complete; empty for one that was.
+    /// The code of the reason why the last walk was incomplete; empty if it was complete.
     pub outcome: String,
 }
 

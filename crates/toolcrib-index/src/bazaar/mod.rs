@@ -1,12 +1,13 @@
-//! The Bazaar: resources that x402 facilitators list, which no registry knows.
+//! The Bazaar: resources that x402 facilitators list and that are not in a registry.
 //!
-//! [`CatalogueFollower`] walks through the catalogue of each configured facilitator, [`Prober`] asks the resources themselves what they
-//! cost, and [`Index::resources`](crate::Index::resources) and its neighbours read what is known. A catalogue is written by any seller that was paid
-//! once through its facilitator, so nothing in it is ever verified: what it claims and what a probe was told are kept apart.
+//! [`CatalogueFollower`] walks through the catalogue of each configured facilitator, [`Prober`] requests the resources themselves to learn
+//! their price, and [`Index::resources`](crate::Index::resources) and related methods read the results. Any seller who was paid once
+//! through a facilitator can write to its catalogue, so nothing in it is verified: its claims and the results of probes are stored
+//! separately.
 //!
-//! Leases work as those of agents do: a random token and an end in the row of a facilitator or a resource, so that any number of processes
-//! share the work. A resource that vanishes is unlisted after [`BazaarOptions::grace`], when at least [`MISSED_WALKS`] complete walks did not
-//! meet it; a walk that fails or ends early unlists nothing.
+//! Leases work as those of agents do: a random token and an expiry in the row of a facilitator or a resource, so that any number of
+//! processes share the work. A resource that disappears is unlisted after [`BazaarOptions::grace`], when it was missing from at least
+//! [`MISSED_WALKS`] complete walks; a walk that fails or ends early unlists nothing.
 
 mod census;
 mod model;
@@ -25,7 +26,7 @@ pub use read::{ResourceList, ResourcePage};
 pub(crate) use tables::MIGRATIONS;
 pub use walk::{CatalogueFollower, Facilitator, Walk, WalkEnd};
 
-/// The secret of a worker.
+/// The random token of a worker.
 type Token = [u8; 16];
 
 fn token() -> Result<Token, crate::Error> {

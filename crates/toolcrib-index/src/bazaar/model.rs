@@ -1,4 +1,4 @@
-//! What is known about a resource: what facilitators claim, and what a probe was told.
+//! The data model of Bazaar resources: facilitators' claims, and results of probes.
 
 use alloy_primitives::{B256, U256};
 use serde::{Deserialize, Serialize};
@@ -14,19 +14,19 @@ use crate::listing::Price;
 use crate::model::{RegistryId, ToolKey};
 use crate::moderation::{Moderation, Restriction};
 
-/// Longest scheme that is named, in bytes.
+/// The maximum length of a stored payment scheme in bytes.
 const MAX_SCHEME_BYTES: usize = 32;
 
-/// What a facilitator says about a resource. Texts are escaped for display and cut; all of it is a claim.
+/// What a facilitator says about a resource. Texts are escaped for display and truncated; all of it is a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CatalogueClaim {
-    /// What the service is called.
+    /// The name of the service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it does.
+    /// Its description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The media type of its answer.
+    /// The media type of its response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// Topics.
@@ -35,16 +35,16 @@ pub struct CatalogueClaim {
     /// Its icon, if its URL may be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<String>,
-    /// The method that it is called with, if it is said.
+    /// Its HTTP method, if stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Its path with parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route_template: Option<String>,
-    /// What it asks for.
+    /// Its payment options.
     #[serde(default)]
     pub prices: Vec<Price>,
-    /// When the facilitator last heard of it, as it says.
+    /// When the facilitator last updated it, as it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<UnixTime>,
     /// A schema or an example of the input.
@@ -56,7 +56,7 @@ pub struct CatalogueClaim {
 }
 
 impl CatalogueClaim {
-    /// What an item claims.
+    /// Reads the claims of a catalogue item.
     pub(super) fn of(item: &CatalogueItem) -> Self {
         let shown = |text: &Option<String>| text.as_deref().map(escape_for_display);
         let is_shown = |icon: &&String| matches!(ImageUri::classify(icon), ImageKind::Https(_));
@@ -80,14 +80,15 @@ impl CatalogueClaim {
         }
     }
 
-    /// Whether both say the same, whenever the facilitator last heard of it: that changes with every payment.
+    /// Whether both claim the same, ignoring `last_updated`, which changes with every payment.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let at_any_time = |claim: &Self| Self { last_updated: None, ..claim.clone() };
         at_any_time(self) == at_any_time(other)
     }
 }
 
-/// Offers as payment options. An offer of another scheme than `exact` says so: its amount may be the most, and not the price.
+/// Converts offers to payment options. An offer of a scheme other than `exact` has that scheme: its amount may be the maximum instead of
+/// the price.
 pub(super) fn prices(offers: &[Offer]) -> Vec<Price> {
     offers.iter().map(price).collect()
 }
@@ -113,7 +114,7 @@ fn price(offer: &Offer) -> Price {
     listed_price(offer.amount, asset, recipient, protocol, chain, token)
 }
 
-/// Whether two lists of options ask for the same: assets, amounts and recipients, in any order.
+/// Whether two lists of options have the same assets, amounts and recipients, in any order.
 fn is_same_demand(ours: &[Price], theirs: &[Price]) -> bool {
     let has = |list: &[Price], price: &Price| {
         list.iter().any(|other| {
@@ -124,113 +125,113 @@ fn is_same_demand(ours: &[Price], theirs: &[Price]) -> bool {
     ours.iter().all(|price| has(theirs, price)) && theirs.iter().all(|price| has(ours, price))
 }
 
-/// What a resource itself answered to a request without payment.
+/// The response of a resource to a request without payment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeFacts {
-    /// When.
+    /// When it was probed.
     pub at: UnixTime,
-    /// `challenges` (it asks for payment), `serves`, `refuses`, `redirects`, `fails`, `missing`, `no_answer`, or `not_probed`. Later versions
-    /// may have more words.
+    /// `challenges` (it asks for payment), `serves`, `refuses`, `redirects`, `fails`, `missing`, `no_answer`, or `not_probed`. Later
+    /// versions may have more states.
     pub state: String,
-    /// The status of the answer.
+    /// The HTTP status of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The code of the reason, where there is no answer.
+    /// The code of the reason, if there is no response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// What it asks for.
+    /// Its payment options.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prices: Vec<Price>,
 }
 
 impl ProbeFacts {
-    /// Whether both say the same, at whatever time.
+    /// Whether both are the same, ignoring the time.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let Self { at: _, state, status, code, prices } = self;
         (state, status, code, prices) == (&other.state, &other.status, &other.code, &other.prices)
     }
 }
 
-/// What one facilitator claims, and when it did so last.
+/// The claim of one facilitator, and when it was last seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimView {
     /// The facilitator: scheme, host and port.
     pub facilitator: String,
-    /// When a walk last met the resource there.
+    /// When a walk last found the resource there.
     pub seen_at: UnixTime,
-    /// What it claims.
+    /// The claim.
     pub claim: CatalogueClaim,
 }
 
 /// Everything that is known about a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceView {
-    /// Its number here.
+    /// Its number in this database.
     pub id: i64,
     /// The hash of its URL and tool name: the same in every database.
     pub identity: B256,
-    /// Where it is called.
+    /// The URL that it is called at.
     pub url: String,
-    /// Its name on the MCP server at that URL, for one that is called so.
+    /// Its tool name on the MCP server at that URL, if it is an MCP tool.
     pub tool: Option<String>,
-    /// When it was first met here.
+    /// When it was first seen here.
     pub first_seen_at: UnixTime,
-    /// When what is known last changed.
+    /// When the stored data last changed.
     pub updated_at: UnixTime,
-    /// What facilitators claim, in the order in which they were first configured. Never empty.
+    /// The claims of facilitators, in the order in which these were first configured. Never empty.
     pub claims: Vec<ClaimView>,
-    /// What the last probe was told.
+    /// The result of the last probe.
     pub probe: Option<ProbeFacts>,
-    /// What the operator says about it, if anything.
+    /// The operator's restriction, if any.
     pub moderation: Option<Moderation>,
 }
 
 impl ResourceView {
-    /// Whether a notice is shown in place of its content.
+    /// Whether a notice replaces its content.
     pub fn is_blocked(&self) -> bool {
         self.moderation.as_ref().is_some_and(|moderation| moderation.action == Restriction::Block)
     }
 
-    /// The key of a resource in the change feed and in search.
+    /// Returns the key of a resource in the change feed and in search.
     pub(crate) const fn key_of(id: i64) -> ToolKey {
         ToolKey { registry: RegistryId::BAZAAR, id: U256::from_limbs([id.cast_unsigned(), 0, 0, 0]) }
     }
 
-    /// Its key in the change feed and in search.
+    /// Returns its key in the change feed and in search.
     pub const fn key(&self) -> ToolKey {
         Self::key_of(self.id)
     }
 
-    /// The claim that is shown: that of the facilitator that was configured first.
+    /// Returns the claim that is shown: that of the facilitator that was configured first.
     pub fn claim(&self) -> Option<&CatalogueClaim> {
         self.claims.first().map(|view| &view.claim)
     }
 
-    /// What the resource itself asks for. Empty until a probe was told: what a catalogue claims is no price.
+    /// Returns the price that the resource itself asks for. Empty until a probe got one: a price in a catalogue is only a claim.
     pub fn prices(&self) -> &[Price] {
         self.probe.as_ref().map_or(&[], |probe| &probe.prices)
     }
 
-    /// Whether a claim is what the resource itself asks for; `None` until it said.
+    /// Whether a claim matches what the resource itself asks for; `None` before a successful probe.
     pub fn agrees(&self, claim: &CatalogueClaim) -> Option<bool> {
         let prices = self.prices();
         (!prices.is_empty()).then(|| is_same_demand(prices, &claim.prices))
     }
 
-    /// What it is called: the service's name, the tool's name, or the host.
+    /// Returns its display name: the service's name, the tool's name, or the host.
     pub fn name(&self) -> String {
         let named = self.claim().and_then(|claim| claim.name.clone()).or_else(|| self.tool.clone());
         named.unwrap_or_else(|| HttpsUrl::parse(&self.url).map(|url| url.host().to_owned()).unwrap_or_default())
     }
 
-    /// The chain that is shown for it: the first EVM chain that it can be paid on. 0 when there is none.
+    /// Returns the chain that is shown for it: the first EVM chain among its payment options. 0 when there is none.
     pub fn chain(&self) -> u64 {
         let claimed = self.claim().map_or(&[][..], |claim| &claim.prices);
         self.prices().iter().chain(claimed).find_map(|price| price.chain).unwrap_or_default()
     }
 }
 
-/// The URL as resources and endpoints are compared: a path that is empty is the root.
+/// Returns the URL in the form in which resources and endpoints are compared: an empty path becomes the root.
 pub(super) fn comparable(url: &HttpsUrl) -> String {
     let text = url.normalized();
     let end = url.fragment().map_or(text.len(), |fragment| text.len() - fragment.len() - 1);

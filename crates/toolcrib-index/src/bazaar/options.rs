@@ -1,45 +1,46 @@
-//! How the Bazaar is followed, and every limit of it.
+//! Options and limits of following the Bazaar.
 
 use std::time::Duration;
 
 use toolcrib_fetch::Limits;
 
-/// Complete walks that must not meet a resource before it is unlisted: while a walk pages through a list that changes, a resource can slip
-/// from a page that is still to come to one that was read.
+/// How many complete walks must miss a resource before it is unlisted: while a walk pages through a list that changes, a resource can move
+/// from a page that is not read yet to one that was read.
 pub const MISSED_WALKS: i64 = 2;
 
-/// How the Bazaar is followed.
+/// Options of following the Bazaar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BazaarOptions {
     /// Seconds between two walks through a catalogue.
     pub interval: i64,
-    /// The pause after the first walk that failed. Each one after it is twice as long, up to `interval`; a `Retry-After` up to a day is
-    /// waited for.
+    /// The pause after the first failed walk, in seconds. Each following pause is twice as long, up to `interval`; a `Retry-After` of up
+    /// to a day is respected.
     pub retry: i64,
-    /// How long to wait between two pages: a facilitator has other work to do.
+    /// The pause between two pages, to limit the load on the facilitator.
     pub page_pause: Duration,
-    /// Items to ask for. A facilitator may give fewer.
+    /// Items per page to ask for. A facilitator may return fewer.
     pub page_items: usize,
-    /// Most resources of one facilitator. The largest public catalogue has some fifteen thousand.
+    /// The maximum number of resources of one facilitator. The largest public catalogue has some fifteen thousand.
     pub max_items: usize,
-    /// Most pages of one walk: as many items in pages of ten.
+    /// The maximum number of pages of one walk: the same number of items in pages of ten.
     pub max_pages: usize,
-    /// Seconds after which a resource is unlisted that complete walks do not meet.
+    /// Seconds after which a resource is unlisted that complete walks miss.
     pub grace: i64,
-    /// Seconds after which a resource is unlisted that no walk met, however walks end: what was not confirmed for a week is not listed.
+    /// Seconds after which a resource is unlisted that no walk found, complete or not: a resource that was not confirmed for a week is not
+    /// listed.
     pub stale: i64,
-    /// Seconds for which a resource that was unlisted keeps its number.
+    /// Seconds for which an unlisted resource keeps its number.
     pub keep: i64,
     /// Seconds between two probes of a resource.
     pub probe_interval: i64,
-    /// Probes at once, and in each `poll`: four a second ask fifteen thousand resources in an hour.
+    /// Concurrent probes, and probes in each `poll`: four a second cover fifteen thousand resources in an hour.
     pub probes: usize,
     /// Seconds between two requests to an origin.
     pub origin_pause: i64,
     /// Limits of a request for a page.
     pub page_limits: Limits,
-    /// Seconds that this machine's clock may differ from that of the database. A process whose clock is further off follows nothing: it would
-    /// unlist what is there, and keep the others from their walks. `None` trusts the clock.
+    /// How many seconds the clock of this machine may differ from that of the database. A process with a larger difference follows
+    /// nothing: it would unlist resources by mistake, and keep other processes from their walks. `None` trusts the clock.
     pub max_skew: Option<i64>,
     /// How long to wait when nothing is due.
     pub poll: Duration,

@@ -1,34 +1,34 @@
-//! Asking a facilitator for a page.
+//! Requests a page of a facilitator's catalogue.
 
 use toolcrib_core::codes::{self, Code};
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 use toolcrib_x402::{CataloguePage, read_catalogue};
 
-/// Where the list is, below a facilitator's URL.
+/// The path of the list, below a facilitator's URL.
 const LIST: &str = "discovery/resources";
 
-/// How it shows that a page has more bytes than are read.
+/// The codes of a page that exceeds the size limit.
 const TOO_LARGE: [Code; 3] = [codes::fetch::LENGTH_TOO_LARGE, codes::fetch::BODY_TOO_LARGE, codes::fetch::WIRE_TOO_LARGE];
 
-/// The status of a page.
+/// The status of a successful response.
 const OK: u16 = 200;
 
-/// What a facilitator answered.
+/// The result of a request for a page.
 #[derive(Debug)]
 pub(super) enum PageAnswer {
     /// A page.
     Page(CataloguePage),
-    /// More bytes than are read: fewer items fit.
+    /// The page exceeds the size limit: request fewer items.
     TooLarge,
-    /// No page.
+    /// The request failed.
     Failed {
         code: Code,
-        /// Seconds to wait, if the facilitator says so.
+        /// Seconds to wait, if the facilitator sent `Retry-After`.
         retry_after: Option<i64>,
     },
 }
 
-/// Asks for the items from `offset` on.
+/// Requests the items from `offset` on.
 pub(super) async fn ask(
     client: &Configured,
     facilitator: &ConfiguredUrl,
@@ -38,7 +38,7 @@ pub(super) async fn ask(
 ) -> PageAnswer {
     let query = [("limit", limit.to_string()), ("offset", offset.to_string())];
     let failed = |code| PageAnswer::Failed { code, retry_after: None };
-    // A constant path and numbers are never refused.
+    // A constant path and numbers are always valid.
     let Ok(url) = facilitator.join(LIST).below(&[], &query) else { return failed(codes::bazaar::PAGE) };
     let headers = Headers::new().with("accept", "application/json").unwrap_or_default();
     let exchange = client.get(&url, &headers, limits).await;

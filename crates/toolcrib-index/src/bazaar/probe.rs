@@ -1,8 +1,8 @@
-//! Asking resources themselves what they cost.
+//! Probes resources for their price.
 //!
-//! A catalogue is written by others, so a probe is a request to a host that others chose: it goes through the untrusted client with its
-//! egress policy, carries nothing, is not repeated within a day, and waits for the origin's turn as verification does. Only GET and POST
-//! without arguments are sent; a resource that is called in another way is not probed.
+//! Others write the catalogues, so a probe goes to an untrusted host: it uses the untrusted client with its egress policy, carries no
+//! data, is not repeated within a day, and waits for the origin's time slot as verification does. Only GET and POST without arguments are
+//! sent; a resource with another method is not probed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,22 +27,22 @@ use crate::work::origins::{self, Holder, Turn};
 use crate::work::pace::{grown, spread_by};
 use crate::{Error, Index};
 
-/// Length of a lease in seconds: a probe takes at most fifteen, and writing no time.
+/// The duration of a lease in seconds: a probe takes at most fifteen, and writing is quick.
 const LEASE_SECONDS: i64 = 60;
 
-/// The pause after a probe that our own network spoilt. Each one after it is twice as long, up to the interval.
+/// The pause after a probe that failed because of this machine's network. Each following pause is twice as long, up to the interval.
 const UNCLEAR_SECONDS: i64 = 300;
 
-/// Probes in a row after which it is not our own network any more: over half an hour apart, and others are answered meanwhile.
+/// Consecutive probes after which the cause is not this machine's network: they span over half an hour, and other hosts respond meanwhile.
 const UNCLEAR_ATTEMPTS: u32 = 3;
 
-/// What a POST carries: an object without arguments.
+/// The body of a POST: an object without arguments.
 const NOTHING: &[u8] = b"{}";
 
 /// The state of a resource that is not probed.
 const NOT_PROBED: &str = "not_probed";
 
-/// How a resource may be probed, as the database has it: a tool of an MCP server, and another method, are not.
+/// Returns how a resource may be probed, as the database stores it: tools of MCP servers and other methods are not probed.
 pub(super) const fn method(access: &ItemAccess) -> &'static str {
     match access {
         ItemAccess::Http { method: Some(method) } => match method.as_bytes() {
@@ -50,22 +50,22 @@ pub(super) const fn method(access: &ItemAccess) -> &'static str {
             b"POST" => "POST",
             _ => "other",
         },
-        // A resource without a method is asked in the way that changes nothing.
+        // A resource without a stated method is requested with the safe method.
         ItemAccess::Http { method: None } => "GET",
         ItemAccess::Mcp { .. } => "mcp",
     }
 }
 
-/// What a prober did.
+/// What one round of a prober did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeRound {
     /// Resources that were leased.
     pub leased: usize,
     /// Probes whose outcome was written.
     pub probed: usize,
-    /// Outcomes among them that differ from the last one.
+    /// Outcomes that differ from the previous one.
     pub changed: usize,
-    /// Resources whose origin had no turn, or whose probe our own network spoilt.
+    /// Resources whose origin had no free time slot, or whose probe failed because of this machine's network.
     pub postponed: usize,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Debug for Prober {
     }
 }
 
-/// A resource that this prober holds.
+/// A resource that this prober has leased.
 struct Job {
     id: i64,
     url: String,
@@ -127,24 +127,24 @@ const POSTPONE: &str = "UPDATE index_bazaar_resource SET due_at = $3, attempts =
 const WRITE: &str = "UPDATE index_bazaar_resource SET due_at = $3, attempts = 0, leased_until = NULL, lease = NULL, probe = $4,
     updated_at = CASE WHEN $5 THEN $6 ELSE updated_at END WHERE id = $1 AND lease = $2";
 
-/// What became of a probe.
+/// The outcome of a probe.
 enum Outcome {
     Facts(ProbeFacts),
-    /// The origin has no turn before this time.
+    /// The origin has no free time slot before this time.
     Turn(UnixTime),
-    /// Our own network may be at fault.
+    /// The cause may be this machine's network.
     Unclear,
 }
 
-/// What became of a job.
+/// The outcome of a job.
 struct Step {
-    /// Whether its outcome was written, which it is not when another prober has the lease; `None` when it was postponed.
+    /// Whether the outcome was written; `false` when another prober has the lease, `None` when the probe was postponed.
     is_probed: Option<bool>,
     is_change: bool,
 }
 
 impl Prober {
-    /// Probes through this client.
+    /// Creates a prober that uses this client.
     pub fn new(
         index: Index,
         client: Untrusted,
@@ -154,15 +154,15 @@ impl Prober {
         Ok(Self { index, client, clock, options, token: token()? })
     }
 
-    /// Probes until `shutdown`.
+    /// Runs until `shutdown`.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) {
         let mut shutdown = std::pin::pin!(shutdown.fuse());
         loop {
-            // A round is short, so that one that was begun is ended.
+            // A round is short, so a round in progress is finished.
             if let Err(error) = self.round().await {
                 tracing::warn!(code = error.code().id(), %error, "resources could not be probed, retrying");
             }
-            // Also after a full round: this is what limits the rate.
+            // Also after a full round: this limits the rate.
             tokio::select! {
                 () = &mut shutdown => return,
                 () = tokio::time::sleep(self.options.poll) => {}
@@ -170,11 +170,11 @@ impl Prober {
         }
     }
 
-    /// Leases what is due, as many as are probed at once, and writes what became of them.
+    /// Leases what is due, up to the number of concurrent probes, and writes the outcomes.
     pub async fn round(&self) -> Result<ProbeRound, Error> {
         let jobs = self.lease().await?;
         let mut round = ProbeRound { leased: jobs.len(), ..ProbeRound::default() };
-        // Each writes its own outcome: one that is in the middle of something may hold what the database waits for.
+        // Each writes its own outcome: a probe in progress may hold what the database waits for.
         let mut steps = stream::iter(jobs.into_iter().map(|job| self.step(job))).buffer_unordered(self.options.probes.max(1));
         while let Some(step) = steps.next().await {
             let Step { is_probed, is_change } = step?;
@@ -256,9 +256,9 @@ impl Prober {
     async fn ask(&self, url: &HttpsUrl, is_post: bool) -> Exchange {
         let mut limits = Limits::MANIFEST;
         limits.body = MAX_BODY_BYTES;
-        // Never the development environment: a catalogue is no tool of its chain.
+        // Never the development environment: a catalogue is not a tool of its chain.
         let target = Target::endpoint(url, None).limits(limits);
-        // Both are plain names and values, so nothing is refused.
+        // Both are constant names and values, so they are always valid.
         let headers = Headers::new().with("accept", "application/json").unwrap_or_default();
         if !is_post {
             return self.client.get_with(&target, &headers).await;
@@ -301,7 +301,7 @@ impl Prober {
     }
 }
 
-/// What an exchange says.
+/// Converts an HTTP exchange to the facts of a probe.
 fn facts(exchange: &Exchange, is_post: bool, at: UnixTime) -> ProbeFacts {
     let code = exchange.failure.as_ref().map(|failure| failure.code.id().to_owned());
     let Some(response) = exchange.complete() else {
@@ -331,7 +331,7 @@ const fn word(state: ProbeState) -> &'static str {
         ProbeState::Refuses => "refuses",
         ProbeState::Challenges => "challenges",
         ProbeState::Serves => "serves",
-        // Also a state of a later version: nothing is known of it here.
+        // Includes states of a later version, which this version does not know.
         _ => "no_answer",
     }
 }

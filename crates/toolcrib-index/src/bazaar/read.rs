@@ -1,4 +1,4 @@
-//! Reading what is known about resources.
+//! Queries for resources.
 
 use std::collections::HashMap;
 
@@ -13,25 +13,25 @@ use crate::model::{RegistryId, ToolKey, ToolView};
 use crate::moderation::Moderation;
 use crate::{Error, Index, MAX_TOOLS, Order, Place, text_key};
 
-/// A list of resources to read.
+/// A query for a list of resources.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceList {
-    /// In which order.
+    /// The order.
     pub order: Order,
-    /// Only what comes after this place.
+    /// Only resources after this position.
     pub after: Option<Place>,
-    /// At most so many.
+    /// The maximum number of resources.
     pub limit: usize,
 }
 
-/// A part of a list of resources.
+/// A page of a list of resources.
 #[derive(Clone, Debug)]
 pub struct ResourcePage {
-    /// The resources. Those whose endpoint a verified tool has are left out.
+    /// The resources. Those with the same endpoint as a verified tool are left out.
     pub resources: Vec<ResourceView>,
-    /// Where each row was that was read, those that were left out too, and so where the list continues.
+    /// The position of the last row that was read, left out or not: where the list continues.
     pub last: Option<Place>,
-    /// Whether there is more.
+    /// Whether there are more rows.
     pub has_more: bool,
 }
 
@@ -65,7 +65,7 @@ const SELECT: &str = sql!(
 );
 
 impl Index {
-    /// A part of the list of resources. What the operator blocked or hid is left out.
+    /// Returns a page of the list of resources, without those that the operator blocked or hid.
     pub async fn list_resources(&self, list: &ResourceList) -> Result<ResourcePage, Error> {
         let limit = list.limit.clamp(1, MAX_TOOLS);
         let (sign, direction) = match list.order {
@@ -97,15 +97,15 @@ impl Index {
         Ok(ResourcePage { resources: self.without_tools(resources).await?, last, has_more: rows.len() > limit })
     }
 
-    /// What is known about the resources among these keys, in their order. Those that no facilitator lists are missing, those that the
-    /// operator blocked or hid, and those whose endpoint a verified tool has: the tool is shown then.
+    /// Returns the resources among these keys, in their order, without those that no facilitator lists, those that the operator blocked or
+    /// hid, and those with the same endpoint as a verified tool: the tool is shown instead.
     pub async fn resources(&self, keys: &[ToolKey]) -> Result<Vec<ResourceView>, Error> {
         let mut found = self.resources_by(keys.iter().filter_map(ToolKey::resource)).await?;
         found.retain(|view| view.moderation.is_none());
         self.without_tools(found).await
     }
 
-    /// The same with those whose endpoint a verified tool has: which those are changes without the resource.
+    /// Returns the same including those with the same endpoint as a verified tool: that set changes without a change of the resource.
     pub(crate) async fn resources_for_search(&self, keys: &[ToolKey]) -> Result<Vec<ResourceView>, Error> {
         let mut found = Vec::new();
         for part in keys.chunks(MAX_TOOLS) {
@@ -115,12 +115,13 @@ impl Index {
         Ok(found)
     }
 
-    /// One resource, listed beside a tool or not, moderated or not.
+    /// Returns one resource, even if it is unlisted because of a tool, blocked or hidden.
     pub async fn resource(&self, id: i64) -> Result<Option<ResourceView>, Error> {
         Ok(self.resources_by([id].into_iter()).await?.pop())
     }
 
-    /// Resources in the order of their numbers, a part at a time: those after `after`. What the operator blocked or hid is left out.
+    /// Returns resources in the order of their numbers, page by page: those after `after`. Those that the operator blocked or hid are left
+    /// out.
     pub(crate) async fn scan_resources(&self, after: i64, limit: usize) -> Result<(Vec<ResourceView>, Option<i64>), Error> {
         let sql = format!(
             "{SELECT} WHERE r.listed AND m.identity IS NULL AND r.id > $1 ORDER BY r.id LIMIT {}",
@@ -131,7 +132,7 @@ impl Index {
         Ok((self.resource_views(rows.iter()).await?, last))
     }
 
-    /// The resources that are called at these endpoints, by endpoint as it was given. What the operator blocked or hid is left out.
+    /// Returns the resources at these endpoints, by endpoint as it was given. Those that the operator blocked or hid are left out.
     pub async fn resources_at(&self, endpoints: &[&str]) -> Result<HashMap<String, ResourceView>, Error> {
         let urls: Vec<(&str, String)> =
             endpoints.iter().filter_map(|endpoint| Some((*endpoint, comparable(&HttpsUrl::parse(endpoint).ok()?)))).collect();
@@ -148,13 +149,13 @@ impl Index {
         Ok(urls.into_iter().filter_map(|(endpoint, url)| Some((endpoint.to_owned(), at(&url)?))).collect())
     }
 
-    /// The verified tool that is called at the URL of a resource.
+    /// Returns the verified tool at the URL of a resource.
     pub async fn tool_at_resource(&self, resource: &ResourceView) -> Result<Option<ToolView>, Error> {
         let tools = self.tools_at_resources(std::slice::from_ref(resource)).await?;
         Ok(tools.into_iter().rfind(ToolView::is_listed))
     }
 
-    /// Tools that may be called where some of these resources are, whether they are verified or not.
+    /// Returns tools with the same endpoint as one of these resources, verified or not.
     pub async fn tools_beside(&self, resources: &[ToolKey]) -> Result<Vec<ToolKey>, Error> {
         let ids: Vec<String> = resources.iter().filter_map(ToolKey::resource).map(|id| id.to_string()).collect();
         let mut tools = Vec::new();
@@ -184,7 +185,7 @@ impl Index {
         Ok(ids.iter().filter_map(|id| views.remove(id)).collect())
     }
 
-    /// Rows with what facilitators claim. One without a claim is not shown: another process is unlisting it.
+    /// Reads rows together with the claims of facilitators. A row without a claim is left out: another process is unlisting it.
     async fn resource_views(&self, rows: impl Iterator<Item = &Row>) -> Result<Vec<ResourceView>, Error> {
         let mut views = Vec::new();
         for row in rows {
@@ -214,8 +215,8 @@ impl Index {
         Ok(views)
     }
 
-    /// Leaves out resources whose endpoint a verified tool has, whether the operator shows the tool or not: blocking or hiding the tool brings
-    /// nothing into lists.
+    /// Removes resources with the same endpoint as a verified tool, whether the operator shows the tool or not: blocking or hiding the
+    /// tool must not bring its resource into lists.
     async fn without_tools(&self, mut resources: Vec<ResourceView>) -> Result<Vec<ResourceView>, Error> {
         let tools = self.tools_at_resources(&resources).await?;
         let endpoints: Vec<String> = tools.iter().filter_map(endpoint).collect();
@@ -223,14 +224,14 @@ impl Index {
         Ok(resources)
     }
 
-    /// The verified tools that are called where some of these resources are, moderated or not. What is not verified takes nobody's place:
-    /// anybody can claim an endpoint.
+    /// Returns the verified tools with the same endpoint as one of these resources, moderated or not. An unverified tool replaces no
+    /// resource: any account can claim an endpoint.
     async fn tools_at_resources(&self, resources: &[ResourceView]) -> Result<Vec<ToolView>, Error> {
         let urls: Vec<&str> = resources.iter().filter(|view| view.tool.is_none()).map(|view| view.url.as_str()).collect();
         if urls.is_empty() {
             return Ok(Vec::new());
         }
-        // Endpoints are kept as manifests write them, and the root is written in two ways.
+        // Endpoints are stored as manifests write them, and the root path has two spellings.
         let roots = urls.iter().filter_map(|url| url.strip_suffix('/'));
         let keys = urls.iter().copied().chain(roots).map(|url| text_key(url).to_string()).collect::<Vec<_>>().join(", ");
         let sql = format!(
@@ -240,23 +241,23 @@ impl Index {
         let rows = self.database().fetch_made(sql, &[]).await?;
         let keys = ToolKey::from_rows(&rows).collect::<Result<Vec<_>, _>>()?;
         let mut tools = self.tools(&keys).await?;
-        // Keys are parts of hashes.
+        // Keys are parts of hashes, so the full URL is compared as well.
         tools.retain(|tool| tool.is_verified() && endpoint(tool).is_some_and(|endpoint| urls.contains(&endpoint.as_str())));
         Ok(tools)
     }
 }
 
-/// The endpoint of a verified tool, as URLs are compared.
+/// Returns the endpoint of a verified tool, in the form in which URLs are compared.
 fn endpoint(tool: &ToolView) -> Option<String> {
     let manifest = tool.listing.as_ref()?.manifest.as_ref()?;
     HttpsUrl::parse(&manifest.endpoint).ok().map(|url| comparable(&url))
 }
 
-/// The number of a resource at or before which nothing of the same second is left.
+/// Returns the number of a resource at or before which no resource of the same second is left.
 fn number_after(after: &Place, order: Order) -> i64 {
     match (after.key.resource(), order) {
         (Some(id), _) => id,
-        // Resources come after all registries, and so before them in the other direction.
+        // Resources sort after all registries, and so before them in descending order.
         (None, Order::Newest) => 0,
         (None, Order::Oldest) if after.key.registry < RegistryId::BAZAAR => 0,
         (None, Order::Oldest) => i64::MAX,

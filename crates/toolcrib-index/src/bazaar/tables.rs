@@ -2,18 +2,18 @@
 
 use toolcrib_store::Migration;
 
-/// `index_bazaar_facilitator` has a row for each facilitator that was ever configured: its place in the queue, and how the last walk ended.
-/// `key` is a hash of the URL, which may hold a secret; `origin` is what is shown.
+/// `index_bazaar_facilitator` has a row for each facilitator that was ever configured: its queue columns, and the result of the last walk.
+/// `key` is a hash of the URL, which may contain a secret; `origin` is what is shown.
 ///
-/// `index_bazaar_resource` has a row for each resource, and its place in the queue of probes.
-/// - `identity`: the hash of URL and tool name. `id` is its number outside, which is never used again.
-/// - `endpoint_key`: the start of the hash of the URL, of resources that are called by a plain request.
-/// - `listed`: whether a facilitator lists it. Others are kept for a while, so that one that comes back has its number.
-/// - `method`: how it may be probed; empty for those that are not.
-/// - `probe`: what the last probe was told, as JSON.
+/// `index_bazaar_resource` has a row for each resource, with its columns for the queue of probes.
+/// - `identity`: the hash of URL and tool name. `id` is its public number, which is never reused.
+/// - `endpoint_key`: the start of the hash of the URL, only for resources that are called by a plain HTTP request.
+/// - `listed`: whether a facilitator lists it. Others are kept for a while, so that a resource that returns has the same number.
+/// - `method`: how it may be probed; empty for resources that are not.
+/// - `probe`: the result of the last probe, as JSON.
 ///
-/// `index_bazaar_entry` says which facilitator lists which resource, with what it claims. `missed` counts complete walks since then that
-/// did not meet it.
+/// `index_bazaar_entry` has which facilitator lists which resource, with its claim. `missed` counts the complete walks since then that did
+/// not find it.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     sql: "CREATE TABLE index_bazaar_facilitator (id NUMBERED, key BYTES NOT NULL, origin TEXT NOT NULL, due_at BIGINT NOT NULL,

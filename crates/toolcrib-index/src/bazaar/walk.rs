@@ -1,7 +1,8 @@
-//! Walking through the catalogues of facilitators.
+//! Walks through the catalogues of facilitators.
 //!
-//! A walk asks for page after page, by as many items as came, until a page is empty. Each page is one transaction that shows the lease, so
-//! a process that lost it writes nothing. A walk that another process takes over begins anew: a catalogue is a few hundred requests.
+//! A walk requests page after page, advancing by the number of items received, until a page is empty. Each page is one transaction that
+//! checks the lease, so a process that lost it writes nothing. A walk that another process takes over starts again: a catalogue is a few
+//! hundred requests.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -27,16 +28,16 @@ mod writing;
 
 use writing::Written;
 
-/// Length of a lease in seconds. It is renewed with every page, which takes at most half of it.
+/// The duration of a lease in seconds. It is renewed with every page, which takes at most half of it.
 const LEASE_SECONDS: i64 = 90;
 
-/// The longest `Retry-After` that is waited for: a day.
+/// The longest `Retry-After` that is respected: a day.
 const MAX_RETRY_AFTER: i64 = 86_400;
 
-/// Bad items that are named in the log once each, by hash. The others are counted.
+/// The number of bad items that are logged once each, by hash. The others are counted.
 const MAX_NAMED: usize = 1_000;
 
-/// How much fewer items are asked for when a page was too large.
+/// The factor by which the page size shrinks when a page was too large.
 const FEWER: usize = 4;
 
 /// A facilitator whose catalogue is followed.
@@ -53,39 +54,39 @@ impl Facilitator {
         Ok(Self { url, key: keccak256(text.trim_end_matches('/')) })
     }
 
-    /// Scheme, host and port. The rest may hold a secret and is not shown.
+    /// Returns scheme, host and port. The rest may contain a secret and is not shown.
     pub fn origin(&self) -> String {
         self.url.origin()
     }
 }
 
-/// How a walk ended.
+/// The end of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkEnd {
-    /// With an empty page, after at least as many items as the facilitator says there are.
+    /// With an empty page, after at least as many items as the facilitator's total.
     Complete,
-    /// Before its end, for a reason with this code. What was known stays.
+    /// Early, with the code of the reason. Earlier data is kept.
     Early(Code),
-    /// This process was told to stop, or another one took over.
+    /// This process is shutting down, or another one took over.
     Interrupted,
 }
 
-/// What a walk did.
+/// The result of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk {
     /// How it ended.
     pub end: WalkEnd,
-    /// Pages that came.
+    /// Pages received.
     pub pages: usize,
     /// Items in them.
     pub items: usize,
-    /// Items that were skipped, because they are bad or too many.
+    /// Items that were skipped because they are invalid or exceed the limit.
     pub skipped: usize,
-    /// Resources that are listed since.
+    /// Resources that are newly listed.
     pub added: usize,
-    /// Resources of which something else is claimed since.
+    /// Resources with a changed claim.
     pub changed: usize,
-    /// Resources that are not listed any more since.
+    /// Resources that are no longer listed.
     pub removed: usize,
 }
 
@@ -98,7 +99,7 @@ pub struct CatalogueFollower {
     options: BazaarOptions,
     token: Token,
     named: Mutex<HashSet<B256>>,
-    /// Whether the clock was wrong at the last look, so that it is said once.
+    /// Whether the clock was wrong at the last check, so that it is logged once.
     was_skewed: AtomicBool,
 }
 
@@ -109,7 +110,7 @@ impl fmt::Debug for CatalogueFollower {
     }
 }
 
-/// A facilitator that this process walks through.
+/// The lease of a facilitator that this process walks through.
 struct Lease<'f> {
     facilitator: &'f Facilitator,
     id: i64,
@@ -117,7 +118,7 @@ struct Lease<'f> {
     attempts: u32,
 }
 
-/// Whether a facilitator is known and has nothing to be done now. Asked at each poll, so it writes nothing.
+/// Whether a facilitator is known and not due now. This runs at each poll, so it only reads.
 const IS_RESTING: &str = "SELECT id FROM index_bazaar_facilitator WHERE key = $1 AND (due_at > $2 OR (leased_until IS NOT NULL AND leased_until > $2))";
 const ADD: &str = "INSERT INTO index_bazaar_facilitator (key, origin, due_at) VALUES ($1, $2, $3) ON CONFLICT (key) DO NOTHING";
 
@@ -137,7 +138,7 @@ const LEASE: &str = sql!(
 );
 
 impl CatalogueFollower {
-    /// Follows these facilitators.
+    /// Creates a follower of these facilitators.
     pub fn new(
         index: Index,
         facilitators: Vec<Facilitator>,
@@ -157,7 +158,7 @@ impl CatalogueFollower {
         })
     }
 
-    /// Follows until `shutdown`. A walk under way is left, and its lease ends by itself.
+    /// Runs until `shutdown`. A walk in progress is abandoned, and its lease expires.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) {
         let mut shutdown = std::pin::pin!(shutdown.fuse());
         loop {
@@ -175,7 +176,7 @@ impl CatalogueFollower {
         }
     }
 
-    /// Walks through every catalogue that is due, and unlists what is gone.
+    /// Walks through every catalogue that is due, and unlists resources that are gone.
     pub async fn round(&self) -> Result<Vec<(String, Walk)>, Error> {
         let mut walks = Vec::new();
         for facilitator in &self.facilitators {
@@ -224,7 +225,7 @@ impl CatalogueFollower {
         Ok(Some(Lease { facilitator, id, walk, attempts: u32::try_from(attempts).unwrap_or(u32::MAX) }))
     }
 
-    /// Whether this machine's clock is too far from the database's.
+    /// Whether the clock of this machine differs too much from that of the database.
     async fn is_skewed(&self) -> Result<bool, Error> {
         let Some(most) = self.options.max_skew else { return Ok(false) };
         let (ours, theirs) = (self.clock.now().seconds(), self.index.database().now().await?);
@@ -250,7 +251,7 @@ impl CatalogueFollower {
                 }
                 PageAnswer::TooLarge if limit > 1 => state.limit = (limit / FEWER).max(1),
                 PageAnswer::TooLarge => {
-                    // One item alone is too large: the others are behind it.
+                    // A single item is too large: the others come after it.
                     state.walk.pages += 1;
                     state.walk.items += 1;
                     state.walk.skipped += 1;
@@ -261,10 +262,10 @@ impl CatalogueFollower {
                         return Ok(state.ended_or(codes::bazaar::TOTAL));
                     }
                     state.walk.pages += 1;
-                    // One large item makes no small pages of all that follow.
+                    // After one large item the page size grows again.
                     state.limit = state.limit.saturating_mul(FEWER).min(self.options.page_items.max(1));
                     let Some(items) = self.news(&mut state, page.items) else {
-                        // All of it is there, or the server ignores offsets.
+                        // Either everything was read, or the server ignores offsets.
                         return Ok(state.ended_or(codes::bazaar::REPEATS));
                     };
                     match writing::page(&self.index, lease, &self.token, &items, &self.options, self.clock.now()).await? {
@@ -277,7 +278,7 @@ impl CatalogueFollower {
         }
     }
 
-    /// The items of a page that this walk has not met; `None` when it has met all of them.
+    /// Returns the items of a page that are new in this walk; `None` when all were seen before.
     fn news(&self, state: &mut WalkState, items: Vec<Result<CatalogueItem, BadItem>>) -> Option<Vec<CatalogueItem>> {
         let (count, mut news, mut is_new) = (items.len(), Vec::new(), false);
         for item in items {
@@ -300,7 +301,7 @@ impl CatalogueFollower {
         is_new.then_some(news)
     }
 
-    /// Names a bad item in the log, once.
+    /// Logs a bad item, once.
     fn name(&self, bad: BadItem) {
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         if named.len() < MAX_NAMED && named.insert(bad.hash) {
@@ -309,13 +310,13 @@ impl CatalogueFollower {
     }
 }
 
-/// Where a walk is.
+/// The state of a walk.
 struct WalkState {
     walk: Walk,
-    /// Items to ask for.
+    /// The number of items to request.
     limit: usize,
     total: Option<u64>,
-    /// Hashes of everything that this walk has met.
+    /// Hashes of all items seen in this walk.
     seen: HashSet<B256>,
     retry_after: Option<i64>,
 }
@@ -331,8 +332,8 @@ impl WalkState {
         self
     }
 
-    /// Complete if as many items came as the facilitator says there are, and ended early for this reason otherwise. Without a number, an
-    /// empty page is an end and a page that repeats is none.
+    /// Ends the walk: complete if the number of items reached the facilitator's total, otherwise early for this reason. Without a total,
+    /// an empty page is the end and a repeated page is not.
     fn ended_or(self, code: Code) -> Self {
         let is_whole = match self.total {
             Some(total) => self.walk.items as u64 >= total,

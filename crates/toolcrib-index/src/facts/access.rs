@@ -1,4 +1,4 @@
-//! Who may use a tool, from the chain alone: what a manifest says about access is a hint for people.
+//! Who may call a tool, from the chain alone: what a manifest says about access is only a hint for people.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use toolcrib_judge::evidence::{ChainReads, Erc165, PredicateFacts, Proxy, Requir
 
 use crate::listing::{AccessFacts, AccessKind, CollectionFacts, RequirementFacts};
 
-/// Most requirements that are shown. Predicates list at most 256; a page is no place for all of them.
+/// The maximum number of requirements that are shown. Predicates list at most 256, too many for a page.
 pub const MAX_REQUIREMENTS: usize = 32;
 
-/// Most bytes of a requirement's data that are shown. The known kinds but one need 128 at most.
+/// The maximum number of bytes shown of a requirement's data. All known kinds except one need at most 128.
 const MAX_DATA_SHOWN: usize = 512;
 
-/// Who may use a tool with this predicate. What was not asked stays unknown.
+/// Returns who may call a tool with this predicate. What was not read from the chain stays unknown.
 pub(crate) fn access(
     predicate: Option<Address>,
     reads: Option<&ChainReads>,
     collections: &BTreeMap<Address, CollectionFacts>,
 ) -> AccessFacts {
-    // Facts about another contract are no facts about this tool.
+    // Facts about another predicate do not apply to this tool.
     let facts = reads.and_then(|reads| reads.predicate.as_ref()).filter(|facts| Some(facts.address) == predicate);
     let requirements = facts.map_or(&Requirements::NoCode, |facts| &facts.requirements);
     let entries = requirements.entries();
@@ -38,14 +38,14 @@ pub(crate) fn access(
     }
 }
 
-/// Whether a predicate says that it lets nobody in.
+/// Whether a predicate denies access to every account.
 pub(crate) fn is_always_deny(facts: &PredicateFacts) -> bool {
     let Requirements::Listed { logic, entries } = &facts.requirements else { return false };
     let denies = |entry: &Requirement| Meaning::from(entry) == Meaning::DenyAll;
     if *logic == Logic::Or { !entries.is_empty() && entries.iter().all(denies) } else { entries.iter().any(denies) }
 }
 
-/// The contracts whose names are worth knowing.
+/// Returns the contracts whose names are shown.
 pub(crate) fn collections_of(facts: &PredicateFacts) -> Vec<Address> {
     let entries = facts.requirements.entries();
     let mut contracts: Vec<Address> = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn collections_of(facts: &PredicateFacts) -> Vec<Address> {
     contracts
 }
 
-/// The kind of access: that of all requirements, if they are of one.
+/// Returns the kind of access: that of the requirements, if all have the same.
 fn kind(entries: &[Requirement]) -> AccessKind {
     let each = |entry: &Requirement| match Meaning::from(entry) {
         Meaning::Erc721 { .. } | Meaning::Erc1155 { .. } | Meaning::Trait { .. } => AccessKind::NftGated,

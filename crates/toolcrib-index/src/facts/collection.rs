@@ -1,4 +1,4 @@
-//! What collections say about themselves: name and symbol from the chain, and pictures and prices from whoever the operator chose.
+//! Metadata of collections: name and symbol from the chain, images and prices from the operator's provider.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -13,48 +13,48 @@ use toolcrib_judge::Untrusted;
 
 use crate::listing::CollectionFacts;
 
-/// Most collections of one tool whose names are read. Gates name one, composites three.
+/// The maximum number of collections of one tool whose names are read. Gates have one, composites three.
 pub const MAX_COLLECTIONS: usize = 8;
 
-/// Most bytes of a name or symbol. What is longer is an advertisement.
+/// The maximum length of a name or symbol in bytes. Longer ones are advertisements.
 const MAX_TEXT_BYTES: usize = 256;
 
-/// Gas for each: eight words of storage and the code around them, with room to spare.
+/// The gas for each call: eight words of storage and the code around them, with a margin.
 const TEXT_GAS: u64 = 200_000;
 
-/// How long names are remembered. They hardly ever change, and a popular collection gates many tools.
+/// How long names are cached. They hardly ever change, and a popular collection gates many tools.
 const REMEMBERED_SECONDS: i64 = 86_400;
 
-/// Most collections that are remembered, at some hundred bytes each.
+/// The maximum number of cached collections, at some hundred bytes each.
 const MAX_REMEMBERED: usize = 4_096;
 
 /// `name()` and `symbol()`.
 const NAME: [u8; 4] = [0x06, 0xfd, 0xde, 0x03];
 const SYMBOL: [u8; 4] = [0x95, 0xd8, 0x9b, 0x41];
 
-/// A source of images and floor prices of collections. The index knows none, and asks at each look: whoever provides them remembers
-/// them for as long as they are true, and answers in seconds.
+/// A source of images and floor prices of collections. The index has none built in, and asks on each verification: the provider caches
+/// results for as long as they are valid, and responds in seconds.
 pub trait CollectionProvider: fmt::Debug + Send + Sync {
-    /// What it knows about a collection.
+    /// Returns the provider's data about a collection.
     fn collection(&self, chain: u64, contract: Address) -> BoxFuture<'_, Option<Provided>>;
 }
 
-/// What a provider knows about a collection. Foreign text.
+/// A provider's data about a collection. Untrusted text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provided {
-    /// A picture.
+    /// The URL of an image.
     pub image: Option<String>,
-    /// The lowest price it is offered at, in words.
+    /// The floor price as text.
     pub floor_price: Option<String>,
 }
 
 /// Name and symbol of a contract.
 type Names = (Option<String>, Option<String>);
 
-/// What is remembered, and until when.
+/// The cached names, each with its expiry.
 type Known = HashMap<(u64, Address), (Names, UnixTime)>;
 
-/// Reads collections, and remembers them for a while. Clones share what they know.
+/// Reads collections, with a cache. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Collections {
     provider: Option<Arc<dyn CollectionProvider>>,
@@ -66,7 +66,7 @@ impl Collections {
         Self { provider: Some(provider), known: Arc::default() }
     }
 
-    /// What is known about these contracts. One that does not answer has no name, which is no error.
+    /// Reads the metadata of these contracts. A contract that does not respond has no name, which is not an error.
     pub(crate) async fn read(&self, chain: &Chain, contracts: &[Address], now: UnixTime) -> BTreeMap<Address, CollectionFacts> {
         let mut found = BTreeMap::new();
         for contract in contracts.iter().take(MAX_COLLECTIONS) {
@@ -91,7 +91,7 @@ impl Collections {
         found
     }
 
-    /// What the provider knows, as it may be shown.
+    /// Returns the provider's data in a form that may be shown.
     async fn provided(&self, chain: u64, contract: Address) -> Provided {
         let provided = match &self.provider {
             Some(provider) => provider.collection(chain, contract).await.unwrap_or_default(),
@@ -112,7 +112,7 @@ impl Collections {
     }
 }
 
-/// A short text of a contract, escaped.
+/// Reads a short text from a contract, escaped.
 async fn text(chain: &Chain, contract: Address, selector: [u8; 4]) -> Option<String> {
     let data = selector.to_vec().into();
     let call = BoundedCall { to: contract, data, from: None, gas: Some(TEXT_GAS), max_bytes: 64 + MAX_TEXT_BYTES };
@@ -122,7 +122,7 @@ async fn text(chain: &Chain, contract: Address, selector: [u8; 4]) -> Option<Str
     }
 }
 
-/// An ABI string, or the 32 bytes that some old tokens return.
+/// Decodes an ABI string, or the 32 bytes that some old tokens return.
 fn decode(bytes: &[u8]) -> Option<String> {
     let (first, rest) = bytes.split_first_chunk::<32>()?;
     let text = if rest.is_empty() {

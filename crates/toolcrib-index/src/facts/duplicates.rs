@@ -11,7 +11,7 @@ use crate::listing::{Listing, MAX_DUPLICATES};
 use crate::model::{IdBytes, ToolKey, ToolView};
 use crate::{Error, Index, text_key};
 
-/// Other registrations that look the same.
+/// Other registrations with the same URI or endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Duplicates {
     pub(crate) same_uri: Vec<ToolKey>,
@@ -42,7 +42,7 @@ impl Subject {
     }
 }
 
-/// Rows about others.
+/// Rows of other tools.
 #[derive(Default)]
 pub(crate) struct Others {
     same_uri: Vec<Row>,
@@ -65,7 +65,7 @@ const SAME_ENDPOINT: &str = "SELECT l.registry, l.tool, t.creator, l.document FR
     JOIN index_tool t ON t.registry = l.registry AND t.tool = l.tool
     WHERE l.endpoint_key = $1 AND t.deregistered_at IS NULL AND NOT (l.registry = $2 AND l.tool = $3)
     ORDER BY t.registered_at, l.registry, l.tool LIMIT $4";
-/// The same for many tools, on PostgreSQL. Last is the place of the tool.
+/// The same for many tools, on PostgreSQL. The last column is the position of the tool.
 const SAME_URI_MANY: &str = "SELECT o.registry, o.tool, o.creator, v.place
     FROM UNNEST($1::bigint[], $2::text[], $3::bigint[], $4::bytea[], $5::bigint[]) WITH ORDINALITY AS v (uri_key, uri, registry, tool, most, place)
     CROSS JOIN LATERAL (SELECT t.registry, t.tool, t.creator FROM index_tool t
@@ -78,7 +78,7 @@ const SAME_ENDPOINT_MANY: &str = "SELECT o.registry, o.tool, o.creator, o.docume
         WHERE l.endpoint_key = v.endpoint_key AND t.deregistered_at IS NULL AND NOT (l.registry = v.registry AND l.tool = v.tool)
         ORDER BY t.registered_at, l.registry, l.tool LIMIT v.most) AS o";
 
-/// Looks for them.
+/// Finds the duplicates of a tool.
 pub(crate) async fn find(index: &Index, subject: &Subject) -> Result<Duplicates, Error> {
     let (key, id) = (subject.key, subject.key.id_bytes());
     let most = Value::Integer(MAX_DUPLICATES as i64);
@@ -95,7 +95,7 @@ pub(crate) async fn find(index: &Index, subject: &Subject) -> Result<Duplicates,
     of_rows(index, subject, &Others { same_uri, same_endpoint }).await
 }
 
-/// Reads rows about others for many tools, in their order, on PostgreSQL.
+/// Reads rows of other tools for many tools, in their order, on PostgreSQL.
 pub(crate) async fn rows_of_many(transaction: &mut Transaction, subjects: &[Subject]) -> Result<Vec<Others>, Error> {
     let mut found: Vec<Others> = subjects.iter().map(|_| Others::default()).collect();
     let registries: Vec<i64> = subjects.iter().map(|subject| subject.key.registry.0).collect();
@@ -110,7 +110,7 @@ pub(crate) async fn rows_of_many(transaction: &mut Transaction, subjects: &[Subj
         let place = row.get("place")?;
         at(&mut found, place)?.same_uri.push(row);
     }
-    // No key is that of no endpoint: nothing equals NULL.
+    // A tool without an endpoint has a NULL key, which equals nothing.
     let keys: Vec<Option<i64>> = subjects.iter().map(|subject| subject.endpoint.as_deref().map(text_key)).collect();
     for row in transaction.fetch_columns(SAME_ENDPOINT_MANY, &[Column::OptionalIntegers(&keys), registries, ids, most]).await? {
         let place = row.get("place")?;
@@ -119,13 +119,13 @@ pub(crate) async fn rows_of_many(transaction: &mut Transaction, subjects: &[Subj
     Ok(found)
 }
 
-/// PostgreSQL counts from one.
+/// Returns the entry at a position; PostgreSQL counts from one.
 fn at(found: &mut [Others], place: i64) -> Result<&mut Others, Error> {
     let place = usize::try_from(place - 1).ok();
     place.and_then(|place| found.get_mut(place)).ok_or(Error::Corrupt { what: "place of a duplicate" })
 }
 
-/// Makes an answer of rows.
+/// Converts rows to the duplicates of a tool.
 pub(crate) async fn of_rows(index: &Index, subject: &Subject, rows: &Others) -> Result<Duplicates, Error> {
     let mut found = Duplicates::default();
     let mut others = Vec::new();
@@ -138,7 +138,7 @@ pub(crate) async fn of_rows(index: &Index, subject: &Subject, rows: &Others) -> 
     for row in &rows.same_endpoint {
         let read = read(row).and_then(|read| Ok((read, Listing::read(row.get("document")?)?)));
         let Some(((key, creator), listing)) = index.unreadable().skip("index_listing", row, read)? else { continue };
-        // The key is a part of a hash.
+        // The key is a part of a hash, so the full endpoint is compared as well.
         if listing.manifest.is_some_and(|manifest| Some(&manifest.endpoint) == subject.endpoint.as_ref()) {
             found.same_endpoint.push(key);
             let (tool, endpoint) = (index.reference(key).await?, subject.endpoint.clone());

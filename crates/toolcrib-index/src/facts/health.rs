@@ -1,7 +1,7 @@
-//! How a server has been doing, from the newest looks.
+//! The availability of a tool's server, from the newest verification runs.
 //!
-//! A ring of two bytes for each look: the milliseconds until the manifest was there, or [`SILENT`]. It counts fetches of the manifest and
-//! nothing else: calling an endpoint again and again only to see whether it answers would cost its operator more than it tells.
+//! A ring buffer of two bytes for each run: the milliseconds until the manifest was received, or [`SILENT`]. It counts only fetches of the
+//! manifest: calling an endpoint again and again only to test it would cost its operator more than the result is worth.
 
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
@@ -9,17 +9,17 @@ use toolcrib_judge::evidence::Exchange;
 
 use crate::listing::{HEALTH_LOOKS, Health};
 
-/// What stands for a look without an answer.
+/// Marks a run without a response.
 const SILENT: u16 = u16::MAX;
 
-/// What one fetch says about a server.
+/// The result of one fetch for the health of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It answered, after so many milliseconds.
+    /// It responded after this number of milliseconds.
     After(u16),
-    /// It did not, as far as one can tell from here.
+    /// It did not respond.
     None,
-    /// Nothing: it was not asked, or the fault was ours.
+    /// No information: it was not requested, or the failure was local.
     NotAsked,
 }
 
@@ -31,7 +31,7 @@ impl Answer {
                 let millis = exchange.timing.total / 1_000;
                 Self::After(u16::try_from(millis).unwrap_or(SILENT - 1).min(SILENT - 1))
             }
-            // The look-up of the name and our own queue are ours; a host that may not be asked was not asked.
+            // DNS lookups and our own queue are local; a host blocked by policy was not requested.
             Some(failure)
                 if failure.code == codes::fetch::DNS_FAILED
                     || failure.code == codes::fetch::BUSY
@@ -44,7 +44,7 @@ impl Answer {
     }
 }
 
-/// Adds a look to a ring.
+/// Adds a run to a ring buffer.
 pub(crate) fn add(ring: &mut Vec<u8>, answer: Answer) {
     let look = match answer {
         Answer::After(millis) => millis,
@@ -58,7 +58,7 @@ pub(crate) fn add(ring: &mut Vec<u8>, answer: Answer) {
     }
 }
 
-/// What a ring amounts to.
+/// Computes the health from a ring buffer.
 pub(crate) fn health(ring: &[u8], last_answer: Option<UnixTime>) -> Health {
     let looks: Vec<u16> = ring.chunks_exact(2).map(|look| u16::from_be_bytes([look[0], look[1]])).collect();
     let mut answers: Vec<u16> = looks.iter().copied().filter(|look| *look != SILENT).collect();

@@ -1,16 +1,16 @@
-//! Whether somebody still means a registration.
+//! Whether a registration is active or abandoned.
 
 use toolcrib_core::clock::UnixTime;
 
 use crate::listing::Life;
 use crate::model::{ToolRow, UsageTotals};
 
-/// How long nothing must have happened for a tool to be called perhaps stale: a year. It hides nothing.
+/// After how long without any change a tool may be stale: a year. It hides nothing.
 pub const STALE_SECONDS: i64 = 365 * 86_400;
 
-/// Why a retired tool is.
+/// The reason of a tool that its creator deregistered.
 pub const DEREGISTERED: &str = "deregistered";
-/// Why a retired tool is.
+/// The reason of a tool whose predicate denies access to every account.
 pub const ALWAYS_DENY: &str = "always_deny";
 
 pub(crate) fn life(row: &ToolRow, usage: &UsageTotals, is_always_deny: bool, now: UnixTime) -> Life {

@@ -1,4 +1,4 @@
-//! What a verified and conformant manifest says, in the form in which it is listed.
+//! The listed facts of a verified and conformant manifest.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,16 @@ use toolcrib_x402::asset;
 
 use crate::listing::{ManifestFacts, Price};
 
-/// Most names of schema fields that are kept for search. Beyond it a schema is a form, and its names say little.
+/// The maximum number of schema field names that are stored for search. A schema with more is a form, and its names say little.
 pub const MAX_FIELDS: usize = 128;
 
-/// Longest name of a field that is kept, in characters. Longer ones are keys of data, not words.
+/// The maximum length of a stored field name in characters. Longer ones are keys of data, not words.
 const MAX_FIELD_CHARS: usize = 64;
 
-/// Deepest schema that is walked: the manifest's own limit.
+/// The maximum depth of a schema that is walked: the manifest's own limit.
 const MAX_DEPTH: usize = toolcrib_core::schema::MAX_DEPTH;
 
-/// Longest image URI that is kept, in bytes: a small icon as a data URI. Every list would carry a larger one.
+/// The maximum length of a stored image URI in bytes: a small icon as a data URI. Every list would repeat a larger one.
 const MAX_IMAGE_BYTES: usize = 16 << 10;
 
 pub(crate) fn manifest(sealed: &Sealed<ToolManifest>, metadata_uri: &str) -> ManifestFacts {
@@ -49,7 +49,7 @@ pub(crate) fn manifest(sealed: &Sealed<ToolManifest>, metadata_uri: &str) -> Man
     }
 }
 
-/// An image URI, if a page may do something with it.
+/// Returns an image URI, if a page can display it.
 fn image(uri: &str) -> Option<String> {
     let shown = matches!(ImageUri::classify(uri), ImageKind::Https(_) | ImageKind::Ipfs | ImageKind::DataImage(_));
     (shown && uri.len() <= MAX_IMAGE_BYTES).then(|| uri.to_owned())
@@ -60,7 +60,7 @@ fn price(price: &ManifestPrice) -> Price {
     listed_price(price.amount, asset, recipient, price.protocol.clone(), price.asset.evm_chain_id(), price.asset.evm_address())
 }
 
-/// A price. Symbol and decimals come from our table: a token can call itself anything.
+/// Converts a price. Symbol and decimals come from the pinned table: a token can return any symbol.
 pub(crate) fn listed_price(
     amount: Amount,
     asset: String,
@@ -70,7 +70,7 @@ pub(crate) fn listed_price(
     token: Option<Address>,
 ) -> Price {
     let known = chain.zip(token).and_then(|(chain, token)| asset::find(chain, token));
-    // Every token of the table is a dollar.
+    // Every token of the table is a dollar stablecoin.
     let micro_usd = known.and_then(|known| {
         let amount = amount.get();
         let scaled = match known.decimals.checked_sub(6) {
@@ -92,7 +92,7 @@ pub(crate) fn listed_price(
     }
 }
 
-/// The names of properties, each once, in the order in which they stand.
+/// The names of properties, each once, in document order.
 #[derive(Default)]
 struct Fields {
     in_order: Vec<String>,
@@ -123,7 +123,7 @@ impl Fields {
                         self.collect(definition, depth + 1);
                     }
                 }
-                // Values, not schemas.
+                // These contain values instead of schemas.
                 "enum" | "const" | "default" | "examples" => {}
                 _ => self.collect(member, depth + 1),
             }

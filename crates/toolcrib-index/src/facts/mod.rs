@@ -1,8 +1,7 @@
-//! What is derived from a look at a tool: the facts that REST, MCP, pages and search show.
+//! Facts derived from the verification of a tool, as REST, MCP, pages and search show them.
 //!
-//! Everything here is a pure function of the evidence, of what the index knows already and of a time; asking collections for their names
-//! and looking for duplicates are the only exceptions. Nothing here decides whether a tool is verified: that is
-//! [`toolcrib_judge`]'s work.
+//! Everything here is a pure function of the evidence, of the index's earlier state and of a time, except for reading the names of
+//! collections and finding duplicates. Nothing here decides whether a tool is verified: that is the job of [`toolcrib_judge`].
 
 pub(crate) mod access;
 pub(crate) mod collection;
@@ -30,13 +29,13 @@ use crate::model::ToolView;
 use crate::work::Look;
 use crate::work::kept::Memory;
 
-/// Most findings that are listed, the worst. The report has all of them.
+/// The maximum number of findings that are listed, most severe first. The report has all of them.
 pub const MAX_FINDINGS: usize = 64;
 
-/// The words that ERC-8257 asks indexers to use about a predicate that does not speak ERC-165.
+/// The wording that ERC-8257 asks indexers to use about a predicate without ERC-165 support.
 pub const NOT_ADVERTISED: &str = "predicate does not advertise IAccessPredicate";
 
-/// Derives a listing. `expires_at` is when it must have been looked at again.
+/// Derives a listing. `expires_at` is when the next verification must have succeeded.
 pub(crate) fn listing(
     look: &Look,
     view: &ToolView,
@@ -81,7 +80,7 @@ pub(crate) fn listing(
     }
 }
 
-/// What an unverified manifest calls itself. A tool that was removed is shown by the name that it had.
+/// Returns what an unverified manifest claims. A deregistered tool is shown with the last name that it had.
 fn claims(report: &Report, view: &ToolView) -> Option<Claims> {
     if let Some(claims) = &report.claims {
         let text = |text: &Option<Untrusted>| text.as_ref().map(ToString::to_string);
@@ -95,7 +94,7 @@ fn claims(report: &Report, view: &ToolView) -> Option<Claims> {
     had.or_else(|| earlier.claims.clone())
 }
 
-/// The codes of everything that was found, each once, worst first.
+/// Returns the codes of all findings, each once, most severe first.
 fn findings(report: &Report, duplicate: Option<&Finding>, memory: &Memory, now: UnixTime) -> Vec<FindingNote> {
     let found = report.findings.iter().chain(duplicate).map(|finding| FindingNote {
         code: finding.code.id().to_owned(),

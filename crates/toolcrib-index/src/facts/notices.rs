@@ -1,6 +1,6 @@
-//! Changes that matter for trust: what differs between a look and what was known before it.
+//! Changes that matter for trust: differences between a verification and the stored state before it.
 //!
-//! A change is seen once and matters for longer, so that it is remembered and shown for a while. None of them fails a check.
+//! A change is detected once and matters for longer, so it is stored and shown for a while. None of them fails a check.
 
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{self, Code};
@@ -16,20 +16,20 @@ use crate::listing::FindingNote;
 use crate::model::ToolRow;
 use crate::work::kept::{Memory, Notice};
 
-/// How long a change is shown: a month, so that whoever looks in now and then sees it.
+/// How long a change is shown: a month, so that occasional visitors see it.
 pub const NOTICE_SECONDS: i64 = 30 * 86_400;
 
-/// Most changes that are shown at once, the newest.
+/// The maximum number of changes that are shown at once, the newest.
 pub const MAX_NOTICES: usize = 16;
 
-/// What a look changed in what is remembered of a tool.
+/// What a verification changed in the stored memory of a tool.
 pub(crate) struct Noticed {
     pub(crate) memory: Memory,
-    /// Whether the code behind the predicate is another one.
+    /// Whether the code behind the predicate changed.
     pub(crate) is_upgraded: bool,
 }
 
-/// Compares a look with what is remembered.
+/// Compares a verification with the stored memory.
 pub(crate) fn notice(
     before: &Memory,
     row: &ToolRow,
@@ -66,7 +66,7 @@ pub(crate) fn notice(
     let der = evidence.manifest.as_ref().and_then(|exchange| exchange.tls.as_ref()).map(|tls| tls.certificate.as_bytes());
     let seen = der.and_then(certificate::read);
     if let (Some(seen), Some(earlier)) = (&seen, &before.certificate) {
-        // The hint that a certificate is younger than the registration is in every report already.
+        // Every report already has the hint that a certificate is younger than the registration.
         let compared = signals::certificate(row.registered.time, seen, Some(&Certificate::from(earlier)));
         found.extend(compared.iter().filter(|finding| finding.severity > Severity::Hint).map(coded));
     }
@@ -91,7 +91,8 @@ pub(crate) fn notice(
     Noticed { memory, is_upgraded }
 }
 
-/// A change of the registration after a long quiet time. The change before the first one that was seen is known only if there is none.
+/// Detects a change of the registration after a long quiet time. The change before the first one that was seen is known only if there is
+/// none.
 fn after_quiet(before: &Memory, row: &ToolRow) -> Option<Finding> {
     let previous = match before.updated_at {
         Some(seen) => seen,
@@ -101,7 +102,7 @@ fn after_quiet(before: &Memory, row: &ToolRow) -> Option<Finding> {
     signals::update_after_quiet(previous, row.updated.time)
 }
 
-/// The look to compare the next one with. A node that lags behind changes nothing.
+/// Returns the snapshot to compare the next one with. A node that lags behind does not change it.
 fn keep(look: Option<Snapshot>, earlier: Option<&Snapshot>) -> Option<Snapshot> {
     match (look, earlier) {
         (Some(look), Some(earlier)) if look.block < earlier.block => Some(earlier.clone()),
@@ -114,7 +115,7 @@ const fn coded(finding: &Finding) -> (Code, Severity) {
     (finding.code, finding.severity)
 }
 
-/// The notices as they are shown.
+/// Returns the notices in the form in which they are shown.
 pub(crate) fn notes(memory: &Memory, now: UnixTime) -> impl Iterator<Item = FindingNote> {
     memory.notices.iter().filter(move |notice| now.since(notice.at) < NOTICE_SECONDS).filter_map(|notice| {
         let code = Code::find(&notice.code)?;

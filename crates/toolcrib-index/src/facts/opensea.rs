@@ -1,8 +1,8 @@
 //! Images and floor prices from a service with the `OpenSea` API v2.
 //!
-//! Three requests lead from a contract to both: the contract's collection, the collection's image, and its statistics. What came is kept for an
-//! hour and shown for a day when the service does not answer; a service that fails, limits or is slow is left alone for a while, so that it
-//! never delays the verification of the next tool.
+//! Three requests are needed: the contract's collection, the collection's image, and its statistics. Results are fresh for an hour, and
+//! shown for a day when the service does not respond; after an error, a rate limit or a slow response no requests are sent for a while, so
+//! that the service never delays the verification of the next tool.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,35 +18,36 @@ use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 
 use super::collection::{CollectionProvider, Provided};
 
-/// Largest answer. Collections with long descriptions, fees and contracts take some twenty kilobytes.
+/// The maximum size of a response. Collections with long descriptions, fees and contracts take some twenty kilobytes.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Longest time for the three requests together. A verification waits for them, so a service that takes longer is left alone for
+/// The maximum time for the three requests together. A verification waits for them, so after a slower response no requests are sent for
 /// [`PAUSE_SECONDS`].
 const ASK_TIME: Duration = Duration::from_secs(3);
 
-/// How long what the service said is shown without asking again. Floor prices move all day, and a directory is no exchange.
+/// How long a cached result is shown without a new request. Floor prices move all day, but a directory is not an exchange.
 const FRESH_SECONDS: i64 = 3_600;
 
-/// How long it is shown at most, when the service does not answer: a price of yesterday says something, one of last week misleads.
+/// How long a cached result is shown at most when the service does not respond: yesterday's price is useful, last week's misleads.
 const STALE_SECONDS: i64 = 86_400;
 
-/// How long a service is left alone after it failed.
+/// How long no requests are sent after a failure.
 const PAUSE_SECONDS: i64 = 60;
 
-/// The longest `Retry-After` that is kept.
+/// The longest `Retry-After` that is respected.
 const MAX_PAUSE_SECONDS: i64 = 3_600;
 
-/// Most collections that are remembered, at some hundred bytes each.
+/// The maximum number of cached collections, at some hundred bytes each.
 const MAX_REMEMBERED: usize = 4_096;
 
-/// Longest slug. Those of the service are names of at most some sixty characters.
+/// The maximum length of a slug. Those of the service have at most some sixty characters.
 const MAX_SLUG_BYTES: usize = 128;
 
-/// Most digits of a price, on both sides of the point together. Amounts of tokens with eighteen decimals have fewer.
+/// The maximum number of digits of a price, before and after the decimal point together. Amounts of tokens with eighteen decimals have
+/// fewer.
 const MAX_DIGITS: usize = 40;
 
-/// Longest symbol of a currency.
+/// The maximum length of a currency symbol.
 const MAX_SYMBOL_BYTES: usize = 16;
 
 /// The service's names of chains.
@@ -80,20 +81,21 @@ impl fmt::Debug for OpenSea {
 #[derive(Default)]
 struct State {
     known: HashMap<(u64, Address), (Option<Provided>, UnixTime)>,
-    /// Nothing is asked before this time.
+    /// No request is sent before this time.
     paused_until: Option<UnixTime>,
 }
 
-/// Why the service said nothing.
+/// Why the service returned no data.
 enum Silence {
     /// It does not know the collection.
     Unknown,
-    /// It fails, or says what cannot be read: it is left alone for so many seconds.
+    /// It fails, or its response cannot be parsed: no requests for this number of seconds.
     Fails(i64),
 }
 
 impl OpenSea {
-    /// The service at a URL, such as `https://api.opensea.io`, with a key if it needs one. An error when the key cannot be sent.
+    /// Creates a client for the service at a URL, such as `https://api.opensea.io`, with an optional API key. An error when the key is not
+    /// a valid header value.
     pub fn new(
         client: Configured,
         url: ConfiguredUrl,
@@ -152,7 +154,7 @@ impl OpenSea {
 
     async fn get(&self, path: &[&str]) -> Result<Document, Silence> {
         let segments: Vec<String> = ["api", "v2"].iter().chain(path).map(|part| (*part).to_owned()).collect();
-        // Segments are names of ours, an address and a slug, which are never refused.
+        // Segments are constant names, an address and a slug, which are always valid.
         let url = self.url.below(&segments, &[]).map_err(|_| Silence::Unknown)?;
         let mut limits = Limits::MANIFEST;
         limits.body = MAX_BYTES;
@@ -194,18 +196,19 @@ fn is_slug(slug: &str) -> bool {
     (1..=MAX_SLUG_BYTES).contains(&slug.len()) && slug.bytes().all(is_plain)
 }
 
-/// The floor price of statistics with its currency, such as `1.25 ETH`. `None` where nothing is offered, and for what is no price.
+/// Returns the floor price from statistics with its currency, such as `1.25 ETH`. `None` without an offer, and for a value that is not a
+/// price.
 fn floor_price(stats: Value<'_>) -> Option<String> {
     let total = stats.get("total")?;
     let price = total.get("floor_price")?;
-    // The digits as they were sent: a double could not hold them all.
+    // The digits as they were sent: a double could not represent all of them.
     let amount = (price.kind() == Kind::Number).then(|| decimal(price.source())).flatten()?;
     let symbol = total.get("floor_price_symbol")?.as_str()?;
     let is_symbol = (1..=MAX_SYMBOL_BYTES).contains(&symbol.len()) && symbol.bytes().all(|byte| byte.is_ascii_alphanumeric());
     is_symbol.then(|| format!("{amount} {symbol}"))
 }
 
-/// A number of JSON as a plain decimal, digit by digit. `None` for zero, for what is negative, and for what has too many digits.
+/// Converts a JSON number to a plain decimal, digit by digit. `None` for zero, for negative numbers, and for too many digits.
 fn decimal(number: &str) -> Option<String> {
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let exponent: i32 = exponent.parse().ok()?;
@@ -214,7 +217,7 @@ fn decimal(number: &str) -> Option<String> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) || digits.bytes().all(|byte| byte == b'0') {
         return None;
     }
-    // Where the point is among the digits; it may be outside of them.
+    // The position of the decimal point among the digits; it may be outside of them.
     let point = i32::try_from(whole.len()).ok()?.checked_add(exponent)?;
     let bound = i32::try_from(MAX_DIGITS).ok()?;
     if digits.len() > MAX_DIGITS || !(-bound..=bound).contains(&point) {

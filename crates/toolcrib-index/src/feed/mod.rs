@@ -7,8 +7,7 @@
 //! How a change gets its number differs by engine (`record.rs`). SQLite has one writer at a time, so a transaction takes its numbers itself.
 //! On PostgreSQL a counter row would serialise all writers, so they insert unnumbered rows, and readers number what is committed before
 //! they read. The numbering transaction is short, and writers never wait for it.
-//!
-//! Changes of a transaction are packed into few rows: they are only ever read in their order, so a row for each would cost more than it
+//! Changes of a transaction are packed into few rows: they are only read in order, so a row for each would be a waste.
 //! is worth.
 
 use toolcrib_core::clock::UnixTime;
@@ -54,7 +53,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// What changed, several at once: one change stands for everything that a transaction did to a tool.
+/// The kinds of a change, several at once: one change covers everything that a transaction did to a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kinds(i64);
 
@@ -67,21 +66,21 @@ impl Kinds {
     pub const PREDICATE: Self = Self(4);
     /// It was deregistered.
     pub const DEREGISTERED: Self = Self(8);
-    /// The chain took something back.
+    /// A reorganisation rolled back an event.
     pub const REORGANISED: Self = Self(16);
     /// The code behind its predicate was replaced.
     pub const UPGRADED: Self = Self(32);
-    /// It was looked at, and the outcome differs from the last one.
+    /// It was verified, and the verdict differs from the last one.
     pub const VERIFICATION: Self = Self(64);
-    /// What is shown of it changed in another way, such as health.
+    /// Other shown facts changed, such as health.
     pub const FACTS: Self = Self(128);
-    /// A use was proven.
+    /// Usage was proven.
     pub const USAGE: Self = Self(256);
-    /// An agent's name came onto the list, or a facilitator lists a resource.
+    /// The name of an agent was added to the list, or a facilitator lists a resource.
     pub const LISTED: Self = Self(512);
-    /// An agent's name left the list, or no facilitator lists the resource any more.
+    /// The name of an agent was removed from the list, or no facilitator lists the resource any more.
     pub const DELISTED: Self = Self(1_024);
-    /// The operator blocked or hid it, or does so no longer.
+    /// The operator blocked, hid, unblocked or unhid it.
     pub const MODERATION: Self = Self(2_048);
 
     const NAMES: [(Self, &'static str); 12] = [
@@ -99,19 +98,19 @@ impl Kinds {
         (Self::MODERATION, "moderation"),
     ];
 
-    /// Both.
+    /// Returns the union of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is among them.
+    /// Returns whether all of `other` are included.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether the chain changed the tool. Whoever looks at tools or imports them says what is shown as well, and nothing happened on the
-    /// chain then.
+    /// Whether the change came from the chain. Verifying or importing a tool also sets kinds of what is shown, without an event on the
+    /// chain.
     pub(crate) const fn is_of_chain(self) -> bool {
         const SHOWN: Kinds = Kinds::VERIFICATION
             .and(Kinds::FACTS)
@@ -122,7 +121,7 @@ impl Kinds {
         self.0 != 0 && self.0 & SHOWN.0 == 0
     }
 
-    /// Their names.
+    /// Returns the names of the kinds.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.into_iter().filter(move |(kind, _)| self.has(*kind)).map(|(_, name)| name)
     }
@@ -131,7 +130,7 @@ impl Kinds {
 /// A change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Its number: the cursor of whoever has seen it.
+    /// Its sequence number: the cursor of a reader that has seen it.
     pub seq: i64,
     /// When it was recorded.
     pub at: UnixTime,
@@ -141,7 +140,7 @@ pub struct Change {
     pub kinds: Kinds,
 }
 
-/// Most changes of one page.
+/// The maximum number of changes on one page.
 pub const MAX_PAGE: usize = 1_000;
 
 row! {
@@ -162,18 +161,18 @@ const ROWS: &str = sql!("SELECT ", ChangeRow::COLUMNS, " FROM index_change WHERE
 const ROW_OF: &str =
     sql!("SELECT ", ChangeRow::COLUMNS, " FROM index_change WHERE seq >= $1 AND first <= $1 ORDER BY seq LIMIT 1");
 const OLDEST: &str = "SELECT MIN(first) FROM index_change";
-/// Most changes of one row: a few kilobytes, and a page is a few rows.
+/// The maximum number of changes in one row: a few kilobytes, and a page is a few rows.
 const PER_ROW: usize = 500;
 
-/// The number of the last change.
+/// Returns the number of the last change.
 pub(crate) async fn last(transaction: &mut Transaction) -> Result<i64, Error> {
     let row = transaction.fetch_optional(LAST, &[]).await?;
     Ok(row.ok_or(Error::Corrupt { what: "feed" })?.scalar()?)
 }
 
-/// The changes after `cursor`, about `count` of them: rows are not cut. An error when some of them are no longer kept.
+/// Returns about `count` changes after `cursor`: rows are not split. An error when some of them are no longer kept.
 pub(crate) async fn after(transaction: &mut Transaction, cursor: i64, count: i64) -> Result<Vec<Change>, Error> {
-    // Before the rows: what is committed in between is not missing.
+    // Read before the rows, so that changes committed in between are not taken for missing.
     let last = last(transaction).await?;
     let end = cursor.saturating_add(count.max(PER_ROW as i64));
     let mut changes = Vec::new();
@@ -206,13 +205,13 @@ fn is_gap(cursor: i64, changes: &[Change], last: i64) -> bool {
 }
 
 impl Index {
-    /// The number of the last change. What was committed before this call has a number when it returns.
+    /// Returns the number of the last change. Everything committed before this call has a number when it returns.
     pub async fn last_change(&self) -> Result<i64, Error> {
         self.number_changes(Wanted::All).await
     }
 
-    /// The changes after `cursor`, at most `limit`. An error when some of them are no longer kept. From the beginning, which is cursor 0,
-    /// a feed that was compacted gives the newest change of each tool, and then every change.
+    /// Returns at most `limit` changes after `cursor`. An error when some of them are no longer kept. Read from the beginning, which is
+    /// cursor 0, a compacted feed returns the newest change of each tool, and then every change.
     pub async fn changes(&self, cursor: i64, limit: usize) -> Result<Vec<Change>, Error> {
         let limit = limit.min(MAX_PAGE);
         let mut compacted = self.compacted_changes(cursor, limit).await?;
@@ -224,7 +223,7 @@ impl Index {
         Ok(compacted.changes)
     }
 
-    /// One change, if it is still kept.
+    /// Returns one change, if it is still kept.
     pub(crate) async fn change(&self, seq: i64) -> Result<Option<Change>, Error> {
         if let Some(row) = self.database().fetch_optional(ROW_OF, &[Value::Integer(seq)]).await? {
             return Ok(read(&ChangeRow::from_row(&row)?)?.find(|change| change.seq == seq));
@@ -232,9 +231,9 @@ impl Index {
         self.newest_change(seq).await
     }
 
-    /// Changes of the part that has every one of them.
+    /// Reads changes of the part of the feed that is not compacted.
     async fn complete_changes(&self, cursor: i64, limit: usize) -> Result<Vec<Change>, Error> {
-        // Before the rows: what is committed in between is not missing.
+        // Read before the rows, so that changes committed in between are not taken for missing.
         let last = self.number_changes(Wanted::All).await?;
         let end = cursor.saturating_add_unsigned(limit as u64);
         let bound = end.saturating_add_unsigned(PER_ROW as u64);

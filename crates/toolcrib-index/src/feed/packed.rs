@@ -1,11 +1,11 @@
-//! The packed form of changes: what is recorded together is read together, so many changes share a row.
+//! The packed form of changes: they are written and read together, and many of them share a row.
 
 use alloy_primitives::U256;
 
 use super::Kinds;
 use crate::model::{RegistryId, ToolKey};
 
-/// Registry, length of the id, the id without its leading zeros, and kinds, of each change; numbers as in LEB128.
+/// Packs registry, length of the id, the id without leading zeros, and kinds of each change; numbers as in LEB128.
 pub(super) fn pack(changes: &[(ToolKey, Kinds)]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(8 * changes.len());
     let number = |bytes: &mut Vec<u8>, mut value: u64| {
@@ -26,7 +26,7 @@ pub(super) fn pack(changes: &[(ToolKey, Kinds)]) -> Vec<u8> {
     bytes
 }
 
-/// What was packed. `None` when it was not.
+/// Unpacks changes. `None` for invalid bytes.
 pub(super) fn unpack(mut bytes: &[u8]) -> Option<Vec<(ToolKey, Kinds)>> {
     fn number(bytes: &mut &[u8]) -> Option<i64> {
         let mut value = 0_u64;
@@ -68,7 +68,7 @@ mod tests {
             let packed = pack(&changes);
             prop_assert_eq!(unpack(&packed), Some(changes));
             if !packed.is_empty() {
-                // Cut off, it is fewer or nothing, and never a panic.
+                // A truncated input gives fewer changes or none, and never panics.
                 let _ = unpack(&packed[..packed.len() - 1]);
             }
         }

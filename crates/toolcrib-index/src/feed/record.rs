@@ -1,4 +1,4 @@
-//! Recording changes, and numbering those that PostgreSQL holds without a number.
+//! Records changes, and numbers those that PostgreSQL has without a number.
 //!
 //! Numbering takes committed rows of `index_change_pending`, oldest first, and moves them to `index_change` under the next numbers, in one
 //! transaction that holds the counter row. A transaction that commits later is numbered later, so readers skip nothing; one that rolls
@@ -54,20 +54,21 @@ const TAKE: &str = sql!(
     TakenRow::COLUMNS
 );
 
-/// Pending rows that one transaction numbers: up to ten megabytes, and a few milliseconds.
+/// The number of pending rows that one transaction numbers: up to ten megabytes, and a few milliseconds.
 const GROUP: usize = 2_000;
 
-/// Groups that one call numbers. Callers wait for it, so a long backfill is numbered by several of them.
+/// The number of groups that one call numbers. Callers wait for it, so several calls number a long backfill.
 const MAX_GROUPS: usize = 64;
 
-/// A numbering transaction takes milliseconds. When one is held up for longer its holder is stuck, and readers go on with what has numbers.
+/// A numbering transaction takes milliseconds. When it waits longer, the holder of the lock is stuck, and readers return the changes that
+/// have numbers.
 const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '500ms'";
 
-/// How long this process leaves numbering alone after it failed: readers must not wait for the lock each time.
+/// How long this process does not number after a failure: readers must not wait for the lock each time.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
-/// Records changes, one for each tool. Do this last before the commit: on SQLite other writers wait from here on, and on PostgreSQL changes
-/// of one tool are in the order in which they are recorded.
+/// Records changes, one for each tool. Call this last before the commit: on SQLite other writers wait from here on, and on PostgreSQL
+/// changes of one tool are in the order in which they are recorded.
 pub async fn record(transaction: &mut Transaction, changes: &[(ToolKey, Kinds)], now: UnixTime) -> Result<(), Error> {
     if changes.is_empty() {
         return Ok(());
@@ -117,11 +118,12 @@ async fn append(transaction: &mut Transaction, rows: &[Packed]) -> Result<(), Er
 pub(crate) enum Wanted {
     /// All of them.
     All,
-    /// Those of the chain. Workers ask so: their own verdicts make no jobs, and numbering each would serialise them again.
+    /// Those that came from the chain. Workers need only these: their own verdicts create no jobs, and numbering each would serialise them
+    /// again.
     OfChain,
 }
 
-/// Changes of the chain that have no number, for a snapshot in which none can be given.
+/// Reads changes from the chain without a number, for a snapshot in which none can be assigned.
 pub(crate) async fn unnumbered(transaction: &mut Transaction) -> Result<Vec<(UnixTime, ToolKey, Kinds)>, Error> {
     let mut found = Vec::new();
     for row in UnnumberedRow::from_rows(&transaction.fetch(UNNUMBERED, &[]).await?) {
@@ -132,7 +134,7 @@ pub(crate) async fn unnumbered(transaction: &mut Transaction) -> Result<Vec<(Uni
     Ok(found)
 }
 
-/// What the readers of one process share, so that many of them cause one numbering transaction.
+/// State shared by the readers of one process, so that many of them cause one numbering transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Numbering {
     begun: AtomicU64,
@@ -141,14 +143,14 @@ pub(crate) struct Numbering {
 
 #[derive(Debug, Default)]
 struct Done {
-    /// The run that ended last.
+    /// The number of the last finished run.
     run: u64,
     failed: Option<Instant>,
 }
 
 impl Index {
-    /// Numbers what is pending, and gives the number of the last change. Where that fails, such as on a database that takes no writes,
-    /// readers get what has numbers. On a replica nothing is numbered: that is done where it can be written.
+    /// Numbers pending changes, and returns the number of the last change. If that fails, as on a read-only database, readers get the
+    /// changes that have numbers. On a replica nothing is numbered: that happens on the primary.
     pub(crate) async fn number_changes(&self, wanted: Wanted) -> Result<i64, Error> {
         let database = self.database();
         if database.engine() == Engine::Sqlite || self.is_replica() {
@@ -166,8 +168,8 @@ impl Index {
         last_of(database.fetch_optional(LAST, &[]).await?.as_ref())
     }
 
-    /// Numbers everything that was committed before this call. Callers that come while another one numbers share the next run. `false` when
-    /// nothing was numbered.
+    /// Numbers everything that was committed before this call. Callers that arrive during a run share the next one. `false` when nothing
+    /// was numbered.
     async fn number_pending(&self) -> bool {
         let numbering = self.numbering();
         let before = numbering.begun.load(Ordering::Acquire);
@@ -217,7 +219,7 @@ impl Index {
     }
 }
 
-/// Joins neighbours of one time: verdicts come one by one, and a row for each would make the feed many times as large.
+/// Joins adjacent changes of the same time: verdicts come one by one, and a row for each would make the feed many times as large.
 fn joined(rows: impl Iterator<Item = Packed>) -> Vec<Packed> {
     let mut joined: Vec<Packed> = Vec::new();
     for row in rows {

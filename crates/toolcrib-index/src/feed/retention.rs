@@ -1,8 +1,8 @@
-//! Retention: of changes older than a window the newest of each tool is kept.
+//! Retention: changes older than a window are compacted to the newest of each tool.
 //!
-//! A reader that begins at the start of the feed learns of every tool, however long the feed has run. A reader that was away for longer than the
-//! window is told so ([`Error::Forgotten`]) and reads everything anew, since it would miss what happened in between. Cursors of a reader
-//! that is on its way through the compacted part are those of changes that are kept, which is how the two are told apart.
+//! A reader that begins at the start of the feed learns of every tool, however old the feed is. A reader that was away for longer than the
+//! window gets [`Error::Forgotten`] and reads everything again, because it would miss what happened in between. Cursors of a reader within
+//! the compacted part are numbers of changes that are kept, which distinguishes the two.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::{Change, ChangeRow, Kinds, read};
 use crate::model::{IdBytes, ToolKey};
 use crate::{Error, Index};
 
-/// Rows of packed changes that one transaction compacts: up to ten thousand changes, and a tenth of a second.
+/// The number of rows of packed changes that one transaction compacts: up to ten thousand changes, and a tenth of a second.
 const ROWS: i64 = 20;
 
-/// Transactions of one call, so that other work has its turn.
+/// The number of transactions in one call, so that other work is not delayed.
 const MAX_GROUPS: usize = 50;
 
 row! {
@@ -35,7 +35,7 @@ const NEWEST: Bulk = Bulk {
     conflict: "ON CONFLICT (registry, tool) DO UPDATE SET seq = excluded.seq, at = excluded.at, kinds = excluded.kinds",
 };
 const FORGET: &str = "DELETE FROM index_change WHERE seq > $1 AND seq <= $2";
-/// Only from where it was: of two that compact, one has done it.
+/// Compare and set: of two concurrent compactions, only one advances the counter.
 const ADVANCE: &str = "UPDATE index_feed SET compacted = $2 WHERE id = 1 AND compacted = $1";
 
 row! {
@@ -54,15 +54,15 @@ const KEPT: &str = "SELECT seq FROM index_change_newest WHERE seq = $1";
 const ONE: &str = sql!("SELECT ", NewestRow::COLUMNS, " FROM index_change_newest WHERE seq = $1");
 const AFTER: &str = sql!("SELECT ", NewestRow::COLUMNS, " FROM index_change_newest WHERE seq > $1 ORDER BY seq LIMIT $2");
 
-/// A part of the compacted changes.
+/// A page of the compacted changes.
 pub(super) struct Compacted {
     pub(super) changes: Vec<Change>,
-    /// Where to read on, if there are fewer than asked for.
+    /// The cursor for further changes, if there are fewer than requested.
     pub(super) cursor: i64,
 }
 
 impl Index {
-    /// Compacts changes that were recorded before a time and that the intake has read. Gives how many there were; there may be more.
+    /// Compacts changes that were recorded before a time and that the intake has read. Returns their number; there may be more.
     pub async fn compact_changes(&self, before: UnixTime) -> Result<u64, Error> {
         let mut compacted = 0;
         for _ in 0..MAX_GROUPS {
@@ -117,13 +117,13 @@ impl Index {
         Ok(count)
     }
 
-    /// A change of the compacted part, if it is the newest of its tool.
+    /// Returns a change of the compacted part, if it is the newest of its tool.
     pub(super) async fn newest_change(&self, seq: i64) -> Result<Option<Change>, Error> {
         let row = self.database().fetch_optional(ONE, &[Value::Integer(seq)]).await?;
         row.as_ref().map(|row| read_newest(&NewestRow::from_row(row)?)).transpose()
     }
 
-    /// The compacted changes after `cursor`.
+    /// Returns the compacted changes after `cursor`.
     pub(super) async fn compacted_changes(&self, cursor: i64, limit: usize) -> Result<Compacted, Error> {
         let none = Compacted { changes: Vec::new(), cursor };
         let row = self.database().fetch_optional(COMPACTED, &[]).await?.ok_or(Error::Corrupt { what: "feed" })?;

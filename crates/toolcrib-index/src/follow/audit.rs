@@ -1,4 +1,4 @@
-//! What a follower does about logs that may be missing: it does not advance over them, and reads again what it has.
+//! How a follower handles logs that may be missing: it does not advance past a gap, and reads indexed blocks again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -19,16 +19,16 @@ use super::{FollowOptions, Follower, Step};
 use crate::Error;
 use crate::model::ToolKey;
 
-/// The longest pause before tools that differ are looked at again, and before a rescan whose answers contradicted each other is repeated.
+/// The longest pause before differing tools are compared again, and before a rescan with contradictory responses is repeated.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
 
-/// How often blocks near the head, which nodes often know late, may be the reason to read everything again.
+/// The minimum time between full rescans caused by blocks near the head, whose logs nodes often have late.
 const TIP_RESCANS: Duration = Duration::from_secs(24 * 3_600);
 
-/// What a follower keeps in mind about completeness.
+/// A follower's state of its completeness checks.
 #[derive(Debug)]
 pub(super) struct Audit {
-    /// The last tool of this pass that was compared.
+    /// The last tool compared in this pass.
     pub(super) cursor: U256,
     /// When the next pass begins.
     pub(super) next_pass: Instant,
@@ -36,29 +36,29 @@ pub(super) struct Audit {
     pub(super) is_compared: bool,
     /// Tools that differ.
     pub(super) wrong: BTreeSet<U256>,
-    /// When they are looked at again, and how long the pause was.
+    /// Tools that differ from the registry.
     pub(super) recheck: (Instant, Duration),
-    /// Whether the registry counts its tools; `None` before it was asked.
+    /// When they are compared again, and the last pause.
     pub(super) counts: Option<bool>,
-    /// Whether the node compares many tools at once.
+    /// Whether the node can compare many tools in one call.
     pub(super) is_batched: bool,
-    /// Whether a node was caught: ranges are read twice until everything was read again.
+    /// Whether a node was caught omitting logs: until the rescan is finished, ranges are read twice.
     is_wary: bool,
-    /// The fewest logs of an answer that was cut short.
+    /// The smallest number of logs in a truncated response.
     cap: Option<usize>,
-    /// Blocks in doubt by their hashes, and since when they are.
+    /// Blocks in doubt by hash, with their number and since when.
     doubts: HashMap<B256, (u64, Instant)>,
-    /// Whether answers contradicted each other during this rescan.
+    /// Whether responses contradicted each other during this rescan.
     is_disputed: bool,
-    /// When a rescan may go on, and the pause before the next one if this one fails.
+    /// When a rescan may continue, and the pause before the next one if this one fails.
     rescan: (Instant, Duration),
-    /// When blocks near the head last were the reason for a rescan.
+    /// When blocks near the head last caused a rescan.
     tip_rescan: Option<Instant>,
-    /// Whether the index may still say that logs are missing.
+    /// Whether the database may still have a record that logs are missing.
     may_be_incomplete: bool,
     /// The id for which blocks below the checkpoint were last read again, and when.
     reread: Option<(U256, Instant)>,
-    /// Ranges that were read so far, to choose those that are read twice.
+    /// The number of ranges read so far, to choose those that are read twice.
     ranges: u64,
 }
 
@@ -89,28 +89,28 @@ impl Audit {
 /// Where logs were missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Where {
-    /// Near the head, where nodes often know them late.
+    /// Near the head, where nodes often have logs late.
     Tip,
-    /// In blocks that every node should have had for long.
+    /// In old blocks, which every node should have.
     Past,
 }
 
 impl Follower {
-    /// How carefully the next range of old blocks is read.
+    /// Returns how carefully the next range of old blocks is read.
     pub(super) fn care(&mut self) -> Care {
         self.audit.ranges += 1;
         let second = self.options.second_reads > 0 && self.audit.ranges.is_multiple_of(self.options.second_reads);
         Care { second: second || self.audit.is_wary, cap: self.audit.cap, ..self.headers() }
     }
 
-    /// Which headers of a range are compared.
+    /// Returns which headers of a range are compared.
     fn headers(&self) -> Care {
         let blocks = self.audit.doubts.values().map(|(block, _)| *block).collect();
         Care { headers: self.options.headers_per_range, blocks, ..Care::default() }
     }
 
-    /// Checks that the logs of a range leave no tool id out, with those that other nodes and smaller questions give. What is missing below the
-    /// range is added to the index.
+    /// Checks that the logs of a range skip no tool id, and otherwise asks other nodes and requests smaller ranges. Logs missing below the
+    /// range are added to the index.
     pub(super) async fn check_numbers(&mut self, from: u64, to: u64, page: &mut LogPage) -> Result<(), Error> {
         if !self.options.numbering {
             return Ok(());
@@ -119,7 +119,7 @@ impl Follower {
         self.find_numbers(from, to, page, missing, missing.id).await
     }
 
-    /// Checks the tools that are registered after a block near the head, with this hash, against the registry's own count.
+    /// Checks the registered tools after a block near the head, with this hash, against the registry's own count.
     pub(super) async fn check_count(&mut self, from: u64, to: u64, hash: B256, page: &mut LogPage) -> Result<(), Error> {
         if !self.options.numbering || self.audit.counts == Some(false) {
             return Ok(());
@@ -127,10 +127,10 @@ impl Follower {
         let Ok(highest) = numbering(self.state()?.highest, &page.logs) else { return Ok(()) };
         let counted = match self.source.registry().tool_count_at(to).await {
             Ok(counted) => counted,
-            // A node that does not have the state of the block, which passes.
+            // The node does not have the state of the block, which is temporary.
             Err(ChainError::Refused { .. }) => return Ok(()),
             Err(error @ ChainError::Transport { .. }) => return Err(error.into()),
-            // Without tools there may be no contract yet.
+            // Without tools the contract may not be deployed yet.
             Err(_) if highest.is_zero() => return Ok(()),
             Err(error) => {
                 if self.audit.counts.is_none() {
@@ -156,7 +156,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Looks for the registrations from the missing one up to `wanted`, in the range and then below it.
+    /// Searches the registrations from the missing one up to `wanted`, in the range and then below it.
     async fn find_numbers(
         &mut self,
         from: u64,
@@ -191,7 +191,8 @@ impl Follower {
         }
     }
 
-    /// Whether blocks below are worth being read again for this id: they can be many, and an answer that was wrong a moment ago still is.
+    /// Whether to read blocks below again for this id: they can be many, and a response that was wrong a moment ago is probably still
+    /// wrong.
     fn may_reread(&mut self, id: U256) -> bool {
         let is_early = |(last, at): &(U256, Instant)| *last == id && at.elapsed() < self.options.rescan_pause;
         if self.audit.reread.as_ref().is_some_and(is_early) {
@@ -201,7 +202,7 @@ impl Follower {
         true
     }
 
-    /// The block in which a tool was registered.
+    /// Returns the block in which a tool was registered.
     async fn registered_at(&mut self, id: U256) -> Result<Option<u64>, Error> {
         const BLOCK: &str = "SELECT registered_block FROM index_tool WHERE registry = $1 AND tool = $2";
         let key = ToolKey { registry: self.registry_id().await?, id };
@@ -210,7 +211,7 @@ impl Follower {
         row.map(|row| Ok(row.scalar()?)).transpose()
     }
 
-    /// Takes note of what asking again showed. An error when a header promises what no node gives.
+    /// Handles the findings of a second read. An error when a header's bloom filter matches events that no node returns.
     pub(super) async fn take_note(&mut self, findings: Findings, place: Where) -> Result<(), Error> {
         if findings.omitted > 0 {
             self.caught(findings.omitted, place).await?;
@@ -240,7 +241,7 @@ impl Follower {
         Ok(())
     }
 
-    /// A node left logs out of an answer that another answer had. Everything that it gave before is read again.
+    /// Handles a node that omitted logs that another response had: everything that it returned before is read again.
     pub(super) async fn caught(&mut self, omitted: u64, place: Where) -> Result<(), Error> {
         let (registry, first_block) = (self.registry_id().await?, self.state()?.first_block);
         let tip = self.audit.tip_rescan.filter(|at| place == Where::Tip && at.elapsed() < TIP_RESCANS);
@@ -262,7 +263,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Reads everything again, and ranges twice until that is done.
+    /// Requests a full rescan, and reads ranges twice until it is finished.
     pub(super) async fn distrust(&mut self) -> Result<(), Error> {
         let (registry, first_block) = (self.registry_id().await?, self.state()?.first_block);
         let mut transaction = self.begin().await?;
@@ -272,7 +273,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Remembers that logs are missing, for metrics and for operators.
+    /// Records that logs are missing, for metrics and operators.
     pub(super) async fn report_incomplete(&mut self, what: &'static str, from: u64, to: u64) -> Result<(), Error> {
         let registry = self.registry_id().await?;
         if self.state.is_none() {
@@ -290,7 +291,7 @@ impl Follower {
         Ok(())
     }
 
-    /// The work behind the checkpoint, a part of it in each step: compares tools with the registry, and reads blocks again.
+    /// Does a part of the work below the checkpoint in each step: compares tools with the registry, and reads blocks again.
     pub(super) async fn look_back(&mut self) -> Result<Step, Error> {
         self.compare_tools().await?;
         let registry = self.registry_id().await?;
@@ -304,7 +305,7 @@ impl Follower {
             }
             Some(_) => Ok(Step::Idle),
             None => {
-                // After a restart only a comparison of all tools says that those which were wrong no longer are.
+                // After a restart only a comparison of all tools shows that those that were wrong no longer are.
                 let is_compared = self.audit.is_compared
                     || self.options.audited_tools == 0
                     || self.audit.counts == Some(false)
@@ -321,7 +322,7 @@ impl Follower {
         }
     }
 
-    /// One range of a rescan.
+    /// Reads one range of a rescan.
     async fn rescan(&mut self, from: u64) -> Result<(), Error> {
         let registry = self.registry_id().await?;
         let Ok(end) = u64::try_from(self.state()?.checkpoint) else { return Ok(()) };
@@ -353,7 +354,7 @@ impl Follower {
         advance_rescan(&mut transaction, registry, next, None).await?;
         transaction.commit().await?;
         if std::mem::take(&mut self.audit.is_disputed) {
-            // Nodes contradicted each other, so this was not the truth yet.
+            // Nodes contradicted each other, so the result is not final.
             let pause = self.audit.rescan.1;
             self.audit.rescan = (Instant::now() + pause, (pause * 2).min(LONGEST_WAIT));
             tracing::warn!(registry = %self.source.registry().address(), seconds = pause.as_secs(),
@@ -366,7 +367,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Reads blocks that are in the index again, and adds what is missing. Gives how many logs that were.
+    /// Reads indexed blocks again, and adds missing logs. Returns their number.
     async fn reread(&mut self, from: u64, to: u64) -> Result<u64, Error> {
         let mut added = 0;
         let mut next = from;
@@ -380,7 +381,7 @@ impl Follower {
         Ok(added)
     }
 
-    /// Adds the logs of a range that are not in the index. With `rescan`, the rescan that is at that block goes on after the range.
+    /// Adds the logs of a range that are not in the index. With `rescan`, the rescan at that block continues after the range.
     pub(super) async fn add_missing(&mut self, from: u64, to: u64, mut page: LogPage, rescan: Option<u64>) -> Result<u64, Error> {
         let registry = self.registry_id().await?;
         let state = self.state()?.clone();
@@ -389,7 +390,7 @@ impl Follower {
         let named = known.learn_earlier(&page.logs);
         let mut last = to;
         for named in &named {
-            // From where it was named to where its upgrades were asked for.
+            // From the block where it was first named to the block from which its upgrades were requested.
             let until = named.had.map_or(checkpoint, |(block, _)| block);
             last = last.max(until);
             let more = self.source.upgrades(named.place.0, until, &[named.predicate]).await?;
@@ -419,7 +420,7 @@ impl Follower {
         Ok(added)
     }
 
-    /// Checks that logs which are to be added are of blocks of the chain, and leaves out those that a header rules out.
+    /// Checks that logs to be added belong to blocks of the chain, and removes those that a header rules out.
     async fn check_blocks(&mut self, page: &mut LogPage) -> Result<(), Error> {
         let mut blocks: Vec<u64> = page.logs.iter().map(|log| log.block).collect();
         blocks.dedup();

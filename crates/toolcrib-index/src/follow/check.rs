@@ -1,4 +1,4 @@
-//! Comparing every tool of an index with its registry at one block, for operators.
+//! Compares every tool of an index with its registry at one block, for operators.
 
 use std::collections::HashMap;
 
@@ -12,46 +12,46 @@ use crate::model::{RegistryId, ToolKey, ToolRow};
 use crate::registries::RegistryRow;
 use crate::{Error, Index, tools};
 
-/// Most tools that a report names. A registry with more differences needs a rescan, not a list.
+/// The maximum number of tools that a report lists. A registry with more differences needs a rescan, not a list.
 pub const MAX_NAMED: usize = 1_000;
 
-/// How the tools of an index compare with their registry.
+/// The result of comparing the tools of an index with their registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
     /// The block whose state was compared.
     pub block: u64,
-    /// Whether that block is final. Nodes forget the state of older blocks; then the newest block of the index is compared.
+    /// Whether that block is final. Nodes prune the state of older blocks; then the newest block of the index is used.
     pub is_final: bool,
-    /// Tools that the registry counts.
+    /// The registry's tool count.
     pub counted: U256,
     /// Tools that were compared.
     pub compared: u64,
     /// Tools that changed after the block and were not compared.
     pub newer: u64,
-    /// Tools about which the registry gave no answer that can be read.
+    /// Tools for which the registry returned no valid response.
     pub unreadable: u64,
     /// Tools that differ.
     pub wrong: u64,
-    /// The first of these.
+    /// The first differences.
     pub differences: Vec<Difference>,
-    /// The block from which a rescan finds what is missing.
+    /// The block from which a rescan finds the missing logs.
     pub rescan_from: Option<u64>,
 }
 
-/// A tool that is not what its registry says.
+/// A tool whose row differs from its registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The tool.
     pub id: U256,
     /// What the index has.
     pub index: ToolState,
-    /// What the registry says.
+    /// The state in the registry.
     pub registry: ToolState,
 }
 
 impl Difference {
-    /// Returns the fields that differ, by the names that the registry has for them.
+    /// Returns the fields that differ, with their names in the registry.
     pub fn fields(&self) -> Vec<&'static str> {
         match (&self.index, &self.registry) {
             (ToolState::Present(ours), ToolState::Present(theirs)) => [
@@ -69,8 +69,8 @@ impl Difference {
 }
 
 impl Index {
-    /// Compares every tool of a registry with the contract, at the last final block or, where the node has no state of it any more, at the
-    /// newest block of the index. Changes nothing; [`Index::request_rescan`] with the report's block finds what is missing.
+    /// Compares every tool of a registry with the contract, at the last final block or, if the node has pruned its state, at the newest
+    /// block of the index. Changes nothing; [`Index::request_rescan`] with the report's block finds missing logs.
     pub async fn check(&self, registry: &Registry) -> Result<CheckReport, Error> {
         let (chain, address) = (registry.chain().chain_id(), registry.address());
         let row = self.find_registry(chain, address).await?;
@@ -149,14 +149,14 @@ impl Index {
     }
 }
 
-/// The block to compare at, and how many tools the registry counts there.
+/// Chooses the block to compare at, and reads the registry's tool count there.
 async fn choose_block(registry: &Registry, row: &RegistryRow) -> Result<(u64, bool, U256), Error> {
     let newest = unsigned(row.state.checkpoint).map_err(|_| Error::Inconsistent { what: "the index is empty" })?;
     let last_final = u64::try_from(row.state.finalized.min(row.state.checkpoint)).ok().filter(|block| *block >= row.first_block);
     if let Some(block) = last_final {
         match registry.tool_count_at(block).await {
             Ok(counted) => return Ok((block, true, counted)),
-            // The state is gone, or the registry was not there yet.
+            // The state is pruned, or the registry was not deployed yet.
             Err(ChainError::Refused { .. } | ChainError::NotARegistry { .. }) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! Comparing the rows of tools with the registry's state, and looking for the logs of those that differ.
+//! Compares the rows of tools with the registry's state, and searches the logs of those that differ.
 
 use std::collections::HashMap;
 
@@ -14,10 +14,10 @@ use super::source::{MAX_PAGE_BYTES, Source, is_too_much, merge};
 use crate::Error;
 use crate::model::ToolRow;
 
-/// Tools that differ and are looked at again in one step. More wait for the next.
+/// The number of differing tools that one step examines again. More wait for the next.
 const WRONG_AT_ONCE: usize = 16;
 
-/// Tools that are compared one by one in a step, where a node does not compare many at once.
+/// The number of tools compared one by one in a step, if a node does not support batches.
 const SINGLE_COMPARISONS: u16 = 8;
 
 impl Follower {
@@ -57,8 +57,8 @@ impl Follower {
         self.examine(&suspects, block, state.checkpoint_hash).await
     }
 
-    /// The tools of a range of ids whose digests differ from the registry's; all of them when the node does not compare many at once. `None`
-    /// when nothing can be said now.
+    /// Returns the tools of a range of ids whose digests differ from the registry's; all of them when the node does not support batches.
+    /// `None` when the comparison is not possible now.
     async fn differing(&mut self, first: U256, count: u16, block: u64) -> Result<Option<Vec<U256>>, Error> {
         let ids: Vec<U256> = (0..count).map(|n| first.saturating_add(U256::from(n))).collect();
         if !self.audit.is_batched {
@@ -78,7 +78,7 @@ impl Follower {
         self.index.rows_of(registry, ids).await
     }
 
-    /// Compares tools one by one, and looks for the logs of those that differ.
+    /// Compares tools one by one, and searches the logs of those that differ.
     async fn examine(&mut self, suspects: &[U256], block: u64, hash: Option<B256>) -> Result<(), Error> {
         let mut found = 0;
         for id in suspects {
@@ -86,7 +86,7 @@ impl Follower {
                 None => continue,
                 Some(true) => true,
                 Some(false) => {
-                    // The state may be that of another block under this number.
+                    // The state may be that of another block with this number.
                     if self.source.block(block).await?.hash != hash.unwrap_or_default() {
                         return Ok(());
                     }
@@ -116,14 +116,14 @@ impl Follower {
                 let (from, to) = (self.state()?.first_block, block);
                 self.report_incomplete("tools differ from the registry", from, to).await?;
             } else {
-                // A node that left these out may have left out more.
+                // A node that omitted these may have omitted more.
                 self.distrust().await?;
             }
         }
         Ok(())
     }
 
-    /// Whether a tool's row is what the registry says. `None` when it does not say.
+    /// Whether a tool's row matches the registry. `None` when the registry does not respond.
     async fn is_right(&mut self, id: U256, block: u64) -> Result<Option<bool>, Error> {
         let state = match self.source.registry().tool_at(id, block).await {
             Ok(state) => state,
@@ -133,7 +133,7 @@ impl Follower {
         Ok(Some(state_of(self.rows(&[id]).await?.get(&id)) == state))
     }
 
-    /// Looks for logs of one tool that are not in the index, and adds them.
+    /// Searches logs of one tool that are not in the index, and adds them.
     async fn search(&mut self, id: U256, to: u64) -> Result<u64, Error> {
         let first_block = self.state()?.first_block;
         let from = self.rows(&[id]).await?.get(&id).map_or(first_block, |row| row.updated.block);
@@ -150,7 +150,7 @@ impl Follower {
 }
 
 impl Source {
-    /// The logs of one tool that any node has.
+    /// Returns the logs of one tool that any node has.
     async fn of_tool(&self, id: U256, from: u64, to: u64) -> Result<LogPage, Error> {
         let mut all = LogPage::default();
         for witness in self.witnesses() {
@@ -171,7 +171,7 @@ impl Source {
     }
 }
 
-/// What the registry would say about a tool, going by its row.
+/// Returns the state that the registry should have for a tool, according to its row.
 pub(super) fn state_of(row: Option<&ToolRow>) -> ToolState {
     match row {
         None => ToolState::NotFound,

@@ -1,10 +1,10 @@
-//! Whether what nodes gave is everything, going by the numbers of tools alone, and what the index remembers about it.
+//! Completeness of the logs that nodes return: the check of tool ids, and the stored state.
 //!
-//! Three things are known about the logs of a registry without believing the node that gives them: tools are numbered from 1 without gaps, the
-//! contract counts them, and headers say which events a block can have. `numbering` is the first, `reread` reads headers and receipts,
-//! `compare` reads the contract.
+//! Three facts about the logs of a registry are independent of the node that returns them: tools are numbered from 1 without gaps, the
+//! contract counts them, and block headers have bloom filters of events. `numbering` checks the first, `reread` reads headers and
+//! receipts, `compare` reads the contract.
 //!
-//! What a follower writes here is part of a transaction of the holder of the lease: one that lost it has nothing to say about nodes.
+//! A follower writes here within a transaction of the lease holder: a follower that lost the lease records nothing.
 
 use alloy_primitives::U256;
 use toolcrib_chain::registry::{ChainEvent, ChainLog, RegistryEvent};
@@ -17,7 +17,7 @@ use super::execute::signed;
 use crate::model::RegistryId;
 use crate::{Error, Index};
 
-/// `rescan_from` is the next block that is read again, `incomplete_since` when logs were first missing that no node gave.
+/// `rescan_from` is the next block to read again, `incomplete_since` when logs were first missing that no node returned.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     sql: "CREATE TABLE index_completeness (registry BIGINT NOT NULL PRIMARY KEY, rescan_from BIGINT, incomplete_since BIGINT,
@@ -25,24 +25,24 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
         audited_at BIGINT) WITHOUT ROWID;",
 }];
 
-/// How complete the events of a registry are, as far as its follower knows.
+/// The completeness of a registry's events, as far as its follower knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completeness {
     /// The registry.
     pub registry: RegistryId,
-    /// The next block that is read again; `None` when nothing is.
+    /// The next block of a rescan; `None` without one.
     pub rescan_from: Option<u64>,
-    /// Since when logs are missing that no node gives; `None` when none are known to be.
+    /// Since when logs are missing that no node returns; `None` when none are known to be.
     pub incomplete_since: Option<UnixTime>,
-    /// How that shows.
+    /// How the gap was detected.
     pub reason: Option<String>,
-    /// Logs that a node left out of an answer and that another answer had.
+    /// Logs that a node omitted from one response and that another response had.
     pub omitted: u64,
-    /// Blocks whose headers promised events that no node gave and no node could rule out.
+    /// Blocks whose headers match events that no node returned and no node could rule out.
     pub doubtful: u64,
-    /// Tools whose row is not what the registry says, when they were last compared.
+    /// Tools whose row differed from the registry in the last comparison.
     pub wrong_tools: u64,
-    /// When all tools had been compared with the registry.
+    /// When a comparison of all tools last finished.
     pub audited_at: Option<UnixTime>,
 }
 
@@ -79,7 +79,7 @@ const AUDITED: &str = "INSERT INTO index_completeness (registry, audited_at) VAL
     ON CONFLICT (registry) DO UPDATE SET audited_at = excluded.audited_at";
 
 impl Index {
-    /// How complete the events of registries are. Registries of which nothing was ever missed or compared are not listed.
+    /// Returns the completeness of registries. Registries without a gap or a comparison so far are not listed.
     pub async fn completeness(&self) -> Result<Vec<Completeness>, Error> {
         let rows = self.database().fetch(ALL, &[]).await?;
         let read = |row: Columns| Completeness {
@@ -95,27 +95,27 @@ impl Index {
         Columns::from_rows(&rows).map(|row| Ok(read(row?))).collect()
     }
 
-    /// Asks the follower of a registry to read its logs again from a block on, and to add what is missing.
+    /// Requests a rescan: the follower of a registry reads its logs again from a block on, and adds missing ones.
     pub async fn request_rescan(&self, registry: RegistryId, from: u64) -> Result<(), Error> {
         let mut transaction = self.database().begin().await?;
         request_rescan(&mut transaction, registry, from).await?;
         Ok(transaction.commit().await?)
     }
 
-    /// The block from which a rescan goes on.
+    /// Returns the block from which a rescan continues.
     pub(super) async fn rescan_of(&self, registry: RegistryId) -> Result<Option<u64>, Error> {
         let row = self.database().fetch_optional(RESCAN_OF, &[Value::Integer(registry.0)]).await?;
         Ok(row.map(|row| row.scalar::<Option<u64>>()).transpose()?.flatten())
     }
 }
 
-/// Asks for logs to be read again from a block on.
+/// Requests a rescan from a block on.
 pub(super) async fn request_rescan(transaction: &mut Transaction, registry: RegistryId, from: u64) -> Result<(), Error> {
     transaction.execute(RESCAN, &[Value::Integer(registry.0), Value::Integer(signed(from)?)]).await?;
     Ok(())
 }
 
-/// Remembers that logs are missing.
+/// Records that logs are missing.
 pub(super) async fn set_incomplete(
     transaction: &mut Transaction,
     registry: RegistryId,
@@ -127,13 +127,13 @@ pub(super) async fn set_incomplete(
     Ok(())
 }
 
-/// Remembers that none are missing any more.
+/// Records that no logs are missing any more.
 pub(super) async fn set_complete(transaction: &mut Transaction, registry: RegistryId) -> Result<(), Error> {
     transaction.execute(COMPLETE, &[Value::Integer(registry.0)]).await?;
     Ok(())
 }
 
-/// Counts logs that an answer left out, by whichever check they were found, and blocks that stay doubtful.
+/// Counts omitted logs, by whichever check they were found, and blocks that stay doubtful.
 pub(super) async fn count_omitted(
     transaction: &mut Transaction,
     registry: RegistryId,
@@ -145,19 +145,19 @@ pub(super) async fn count_omitted(
     Ok(())
 }
 
-/// Remembers how many tools are not what the registry says.
+/// Records how many tools differ from the registry.
 pub(super) async fn set_wrong_tools(transaction: &mut Transaction, registry: RegistryId, wrong: u64) -> Result<(), Error> {
     transaction.execute(WRONG, &[Value::Integer(registry.0), Value::Integer(signed(wrong)?)]).await?;
     Ok(())
 }
 
-/// Remembers when all tools had been compared.
+/// Records when a comparison of all tools finished.
 pub(super) async fn set_audited(transaction: &mut Transaction, registry: RegistryId, now: UnixTime) -> Result<(), Error> {
     transaction.execute(AUDITED, &[Value::Integer(registry.0), Value::Integer(now.seconds())]).await?;
     Ok(())
 }
 
-/// Moves a rescan on, unless an earlier block was asked for meanwhile.
+/// Advances a rescan, unless an earlier block was requested meanwhile.
 pub(super) async fn advance_rescan(
     transaction: &mut Transaction,
     registry: RegistryId,
@@ -170,18 +170,18 @@ pub(super) async fn advance_rescan(
     Ok(())
 }
 
-/// A number that is missing.
+/// A missing tool id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MissingId {
-    /// The first id that no log registered.
+    /// The first id without a registration.
     pub(super) id: U256,
-    /// The block by which it must have been.
+    /// The block by which it must have been registered.
     pub(super) by: u64,
-    /// How it shows.
+    /// How the gap was detected.
     pub(super) what: &'static str,
 }
 
-/// The highest id after these logs, if they register every id up to it that was not registered before.
+/// Returns the highest id after these logs, if they register every id up to it that was not registered before.
 pub(super) fn numbering(highest: Option<U256>, logs: &[ChainLog]) -> Result<U256, MissingId> {
     let mut highest = highest.unwrap_or_default();
     for log in logs {
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(check(0, &[]), Ok(U256::ZERO));
         assert_eq!(check(0, &[registered(1, 1), gone(1, 1), registered(2, 2)]), Ok(U256::from(2)));
         assert_eq!(check(7, &[gone(3, 7), registered(4, 8)]), Ok(U256::from(8)));
-        // One that is registered again is not a number that is missing.
+        // An id that is registered again does not fill a gap.
         assert_eq!(check(7, &[registered(4, 3)]), Ok(U256::from(7)));
         let missing = |id: u64, by| (U256::from(id), by);
         let found = |highest, logs: &[ChainLog]| check(highest, logs).map_err(|missing| (missing.id, missing.by));

@@ -1,5 +1,5 @@
-//! The stage that takes events in: the events themselves, the rows that they fold into, block window, checkpoint and change feed, in one
-//! transaction. Looks at what changed follow from the feed.
+//! The stage that applies events: the events themselves, the rows that they fold into, block window, checkpoint and change feed, in one
+//! transaction. The feed then enqueues verifications of changed tools.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,11 +15,11 @@ use crate::feed::{self, Kinds};
 use crate::model::{At, IdBytes, RegistryId, ToolKey, ToolRow};
 use crate::{Error, tools};
 
-/// Most tools that one upgrade of a predicate is told to in one transaction. A predicate with more is a shared one, whose tools are looked
-/// at again in time anyway.
+/// The maximum number of tools that one transaction notifies of a predicate upgrade. A predicate with more is a shared one, and its tools
+/// are verified again regularly anyway.
 const MAX_UPGRADED_TOOLS: i64 = 5_000;
 
-/// The events of a range of blocks, ready to be taken in.
+/// The events of a range of blocks, ready to be applied.
 #[derive(Debug)]
 pub(super) struct Batch {
     /// The last block of the range. It begins where the checkpoint ends.
@@ -28,9 +28,9 @@ pub(super) struct Batch {
     pub(super) hash: B256,
     /// The events in order, each with its time.
     pub(super) logs: Vec<ChainLog>,
-    /// Hashes of blocks that the chain may still take back.
+    /// Hashes of blocks that a reorganisation may still remove.
     pub(super) blocks: Vec<(u64, B256)>,
-    /// What the chain says about itself.
+    /// The chain's head and last final block.
     pub(super) marks: Marks,
 }
 
@@ -51,7 +51,7 @@ const EVENTS: Bulk = Bulk {
         "hash",
         "implementation",
     ],
-    // The checkpoint moves in the same transaction, so there is nothing to collide with; looking for it costs a tenth of the time.
+    // The checkpoint moves in the same transaction, so conflicts are impossible; checking for them costs a tenth of the time.
     conflict: "",
 };
 const PREDICATES: Bulk = Bulk {
@@ -67,11 +67,11 @@ const BLOCKS: Bulk = Bulk {
 const FORGET_BLOCKS: &str = "DELETE FROM index_block WHERE registry = $1 AND number < $2";
 const CHECKPOINT: &str = "UPDATE index_registry SET checkpoint = $3, checkpoint_hash = $4, head = $5, finalized = $6
     WHERE id = $1 AND checkpoint = $2";
-/// The sign keeps databases from reading all of a registry in the order of ids.
+/// The unary plus keeps databases from reading a whole registry in id order.
 const GATED: &str = "SELECT tool FROM index_tool WHERE +registry = $1 AND predicate = $2 AND deregistered_block IS NULL
     ORDER BY tool LIMIT $3";
 
-/// Takes a batch in. The caller commits, and then believes what comes back.
+/// Applies a batch. The caller commits, and then keeps the returned state.
 pub(super) async fn execute(
     transaction: &mut Transaction,
     registry: RegistryId,
@@ -87,7 +87,7 @@ pub(super) async fn execute(
     let fresh = known.learn(&batch.logs);
     insert_predicates(transaction, registry, &fresh).await?;
 
-    // In the order of ids: two that write the same rows then wait for each other instead of stopping each other.
+    // Sorted by id: two transactions that write the same rows then wait for each other instead of deadlocking.
     let mut order: Vec<U256> = changed.keys().copied().collect();
     order.sort_unstable();
     let (mut rows, mut renewed, mut fresh_rows) = (Vec::new(), Vec::new(), Vec::with_capacity(order.len()));
@@ -117,14 +117,14 @@ pub(super) async fn execute(
     Ok(Executed { highest, predicates: known })
 }
 
-/// What the memory of a follower is after a batch.
+/// The in-memory state of a follower after a batch.
 #[derive(Debug)]
 pub(super) struct Executed {
     pub(super) highest: Option<U256>,
     pub(super) predicates: Predicates,
 }
 
-/// Moves the checkpoint, and only from where this follower believes it to be: a batch is taken in once or not at all.
+/// Advances the checkpoint, and only from the value that this follower expects: a batch is applied once or not at all.
 async fn checkpoint(transaction: &mut Transaction, registry: RegistryId, state: &State, batch: &Batch) -> Result<(), Error> {
     let values = [
         Value::Integer(registry.0),
@@ -209,18 +209,18 @@ fn columns_of(event: &ChainEvent) -> Result<EventColumns<'_>, Error> {
         ChainEvent::Upgraded { predicate, implementation } => {
             (kind::UPGRADED, None, Some(predicate), None, None, Some(implementation))
         }
-        // The enum of the chain may grow; what this program does not know it does not ask for.
+        // The enum of the chain crate may grow; this program requests no events that it does not know.
         ChainEvent::Registry(_) => return Err(Error::Corrupt { what: "event of a registry" }),
     })
 }
 
-/// A tool that events of a batch are about, after them.
+/// A tool affected by a batch, after its events.
 struct Touched {
     row: Option<ToolRow>,
     kinds: Kinds,
 }
 
-/// Folds a batch over what is there.
+/// Folds a batch over the stored rows.
 async fn touched(
     transaction: &mut Transaction,
     registry: RegistryId,
@@ -233,7 +233,7 @@ async fn touched(
             ChainEvent::Upgraded { .. } => None,
         })
     };
-    // Above the highest id that was ever seen there is nothing to read.
+    // Ids above the highest one seen so far have no row.
     let mut before: Vec<U256> = events().map(|(_, event)| event.id()).filter(|id| Some(*id) <= state.highest).collect();
     before.sort_unstable();
     before.dedup();
@@ -253,7 +253,7 @@ async fn touched(
     Ok(touched)
 }
 
-/// How the change feed calls an event.
+/// Returns the feed's kinds for an event.
 pub(super) const fn kinds_of(event: &RegistryEvent) -> Kinds {
     match event {
         RegistryEvent::Registered { .. } => Kinds::REGISTERED,
@@ -263,7 +263,7 @@ pub(super) const fn kinds_of(event: &RegistryEvent) -> Kinds {
     }
 }
 
-/// Tells the tools whose predicate has new code.
+/// Records in the feed that the predicate's code of these tools changed.
 pub(super) async fn upgrades(
     transaction: &mut Transaction,
     registry: RegistryId,
@@ -279,7 +279,7 @@ pub(super) async fn upgrades(
         .collect();
     predicates.sort_unstable();
     predicates.dedup();
-    // What changed by itself is at the front, in the order of ids.
+    // Tools with events of their own come first, sorted by id.
     let changed = feed.len();
     for id in gated(transaction, registry, &predicates).await? {
         match feed[..changed].binary_search_by_key(&id, |(key, _)| key.id) {
@@ -290,7 +290,7 @@ pub(super) async fn upgrades(
     Ok(())
 }
 
-/// The tools that have one of these predicates now.
+/// Returns the tools that currently have one of these predicates.
 pub(super) async fn gated(
     transaction: &mut Transaction,
     registry: RegistryId,
@@ -342,7 +342,7 @@ async fn insert_blocks(transaction: &mut Transaction, registry: RegistryId, batc
     Ok(())
 }
 
-/// A number of a block, of a log or of seconds as the database has it.
+/// Converts a block number, log index or seconds to the database's type.
 pub(super) fn signed(number: u64) -> Result<i64, Error> {
     i64::try_from(number).map_err(|_| Error::Corrupt { what: "number of a block" })
 }

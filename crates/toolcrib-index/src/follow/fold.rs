@@ -1,4 +1,4 @@
-//! A tool's row is the fold over its events. Executing and unwinding use the same function, which is why they agree.
+//! A tool's row is the fold over its events. Executing and unwinding use the same function, so they agree.
 
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_chain::registry::RegistryEvent;
@@ -7,8 +7,8 @@ use toolcrib_store::database::{Bulk, Column, Transaction};
 use crate::Error;
 use crate::model::{At, IdBytes, RegistryId, ToolKey, ToolRow};
 
-/// The row after one more event. What happens to an id that was never registered changes nothing; an id that is registered again, which no
-/// honest registry does, begins anew.
+/// Returns the row after one more event. Events of an id that was never registered change nothing; an id that is registered again, which
+/// no honest registry does, starts over.
 pub(super) fn fold(row: Option<ToolRow>, registry: RegistryId, event: &RegistryEvent, at: At) -> Option<ToolRow> {
     if let RegistryEvent::Registered { id, creator, predicate, uri, hash } = event {
         return Some(ToolRow {
@@ -38,7 +38,7 @@ pub(super) fn fold(row: Option<ToolRow>, registry: RegistryId, event: &RegistryE
     Some(row)
 }
 
-/// The predicate, unless it is the zero that stands for none.
+/// Returns the predicate, unless it is the zero address, which means none.
 pub(super) fn some(predicate: Address) -> Option<Address> {
     Some(predicate).filter(|predicate| !predicate.is_zero())
 }
@@ -59,7 +59,8 @@ const COLUMNS: [&str; 13] = [
     "events",
 ];
 
-/// What changes of a registered tool. `listed` falls when the manifest changes or the tool goes; nothing here makes it rise.
+/// The columns that change for a registered tool. `listed` is reset when the manifest changes or the tool is deregistered; nothing here
+/// sets it.
 macro_rules! change {
     () => {
         "ON CONFLICT (registry, tool) DO UPDATE SET uri = excluded.uri, hash = excluded.hash,
@@ -69,9 +70,9 @@ macro_rules! change {
             AND excluded.deregistered_block IS NULL"
     };
 }
-/// For tools that are there. Columns that are not named cost nothing: SQLite writes every index of a column that is, changed or not.
+/// For existing tools. Columns that are not listed cost nothing: SQLite writes every index of a listed column, changed or not.
 const CHANGE: Bulk = Bulk { table: "index_tool", columns: &COLUMNS, conflict: change!() };
-/// For tools that may be there, of which everything may have changed.
+/// For tools that may exist, and may have changed in every column.
 const UPSERT: Bulk = Bulk {
     conflict: concat!(
         change!(),
@@ -79,7 +80,7 @@ const UPSERT: Bulk = Bulk {
     ),
     ..CHANGE
 };
-/// For tools that were never there.
+/// For tools that never existed.
 const INSERT: Bulk = Bulk { conflict: "", ..CHANGE };
 
 /// Writes rows, each tool once.
@@ -87,12 +88,12 @@ pub(super) async fn upsert(transaction: &mut Transaction, rows: &[ToolRow]) -> R
     write(transaction, &UPSERT, rows).await
 }
 
-/// Writes rows of tools that are there and were not registered anew, each once.
+/// Writes rows of existing tools that were not registered anew, each once.
 pub(super) async fn change(transaction: &mut Transaction, rows: &[ToolRow]) -> Result<(), Error> {
     write(transaction, &CHANGE, rows).await
 }
 
-/// Writes rows of tools that were never there, each once.
+/// Writes rows of tools that never existed, each once.
 pub(super) async fn insert(transaction: &mut Transaction, rows: &[ToolRow]) -> Result<(), Error> {
     write(transaction, &INSERT, rows).await
 }
@@ -132,7 +133,7 @@ async fn write(transaction: &mut Transaction, bulk: &Bulk, rows: &[ToolRow]) -> 
     Ok(())
 }
 
-/// The numbers that kinds have in the database.
+/// The numbers of event kinds in the database.
 pub(super) mod kind {
     pub(in crate::follow) const REGISTERED: i64 = 1;
     pub(in crate::follow) const METADATA: i64 = 2;
@@ -141,7 +142,7 @@ pub(super) mod kind {
     pub(in crate::follow) const UPGRADED: i64 = 5;
 }
 
-/// An event of the registry from its columns; `None` for an upgrade.
+/// Reads an event of the registry from its columns; `None` for an upgrade.
 pub(super) fn event_of(
     kind: i64,
     id: U256,

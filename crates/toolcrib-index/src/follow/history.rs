@@ -1,4 +1,4 @@
-//! The history of a tool: every event that was ever about it, and every upgrade of the predicate that it had at the time.
+//! The history of a tool: every event about it, and every upgrade of the predicate that it had at the time.
 
 use alloy_primitives::{Address, B256};
 use toolcrib_core::clock::UnixTime;
@@ -9,15 +9,15 @@ use super::fold::kind;
 use crate::model::{At, ToolKey};
 use crate::{Error, Index};
 
-/// Most events of one page.
+/// The maximum number of events on one page.
 pub const MAX_EVENTS: usize = 1_000;
 
 /// An event in the history of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolEvent {
-    /// Where it stands.
+    /// Its position in the chain.
     pub place: EventPlace,
-    /// When it was.
+    /// Its block and time.
     pub at: At,
     /// The hash of the block.
     pub block_hash: B256,
@@ -27,12 +27,12 @@ pub struct ToolEvent {
     pub what: Happening,
 }
 
-/// Where an event stands in its chain. It serves as a cursor.
+/// The position of an event in its chain. It serves as a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventPlace {
     /// The number of the block.
     pub block: u64,
-    /// The place among the logs of the block.
+    /// The index of the log in the block.
     pub log_index: u64,
 }
 
@@ -42,40 +42,40 @@ pub struct EventPlace {
 pub enum Happening {
     /// It was registered.
     Registered {
-        /// By whom.
+        /// Its creator.
         creator: Address,
-        /// Who may use it; `None` for everybody.
+        /// Its access predicate; `None` for open access.
         predicate: Option<Address>,
-        /// Where its manifest is. Foreign text.
+        /// The URI of its manifest. Untrusted text.
         metadata_uri: String,
         /// The hash of its manifest.
         manifest_hash: B256,
     },
-    /// URI or hash changed.
+    /// Its URI or hash changed.
     MetadataUpdated {
-        /// The new URI. Foreign text.
+        /// The new URI. Untrusted text.
         metadata_uri: String,
         /// The new hash.
         manifest_hash: B256,
     },
-    /// The predicate changed.
+    /// Its predicate changed.
     PredicateUpdated {
-        /// Who may use it now; `None` for everybody.
+        /// The new predicate; `None` for open access.
         predicate: Option<Address>,
     },
-    /// It was removed for good.
+    /// It was deregistered, which is final.
     Deregistered,
-    /// The code behind its predicate was replaced.
+    /// The code behind its predicate changed.
     Upgraded {
         /// The predicate.
         predicate: Address,
-        /// The new code.
+        /// The new implementation contract.
         implementation: Address,
     },
 }
 
 impl Happening {
-    /// Its name.
+    /// Returns the name of the event.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Registered { .. } => "registered",
@@ -121,7 +121,7 @@ const EVENTS: &str = sql!(
 );
 
 impl Index {
-    /// The history of a tool after a place, oldest first, at most `limit` events.
+    /// Returns the history of a tool after a position, oldest first, at most `limit` events.
     pub async fn events(&self, key: ToolKey, after: Option<EventPlace>, limit: usize) -> Result<Vec<ToolEvent>, Error> {
         let limit = limit.clamp(1, MAX_EVENTS);
         let corrupt = |_| Error::Corrupt { what: "place of an event" };

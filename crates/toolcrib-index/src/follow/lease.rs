@@ -1,8 +1,8 @@
-//! Who follows a registry.
+//! The lease for following a registry.
 //!
-//! A lease is a row. Whoever holds it writes; the others look from time to time whether it has run out. The row also carries a number that
-//! grows whenever the lease changes hands, and every transaction of a follower checks both in its first statement, which keeps the row
-//! locked until the commit: one that slept through the end of its lease commits nothing, whatever its clock says.
+//! A lease is a row. Its holder writes; the other followers poll until it expires. The row also has a fencing number that grows whenever
+//! the lease changes hands, and every transaction of a follower checks both in its first statement, which keeps the row locked until the
+//! commit: a follower that was suspended past the end of its lease commits nothing, whatever its clock says.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const HELD: &str = "SELECT token FROM index_follower WHERE registry = $1 AND own
 const FENCE: &str = "UPDATE index_follower SET until = $4 WHERE registry = $1 AND owner = $2 AND token = $3";
 const RELEASE: &str = "UPDATE index_follower SET until = 0 WHERE registry = $1 AND owner = $2 AND token = $3";
 
-/// The right to write what a registry's chain says.
+/// The lease for writing a registry's events.
 #[derive(Clone)]
 pub(super) struct Lease {
     registry: RegistryId,
@@ -31,7 +31,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// Takes the lease if nobody holds it. Each try is another owner, so a lease that was lost is not mistaken for one's own.
+    /// Acquires the lease if it is free. Each attempt has its own random owner, so a lost lease is not mistaken for this one.
     pub(super) async fn take(
         database: &Database,
         registry: RegistryId,
@@ -51,7 +51,7 @@ impl Lease {
         Ok(Some(Self { registry, owner, token: row.scalar()?, seconds, clock: Arc::clone(clock) }))
     }
 
-    /// The first statement of every transaction. Others wait for the row from here on, and find the lease renewed.
+    /// The first statement of every transaction. From here on others wait for the row, and then find the lease renewed.
     pub(super) async fn fence(&self, transaction: &mut Transaction) -> Result<(), Error> {
         let until = self.clock.now().plus(self.seconds).seconds();
         let values =
@@ -62,14 +62,14 @@ impl Lease {
         }
     }
 
-    /// Keeps it for another while.
+    /// Renews the lease.
     pub(super) async fn renew(&self, database: &Database) -> Result<(), Error> {
         let mut transaction = database.begin().await?;
         self.fence(&mut transaction).await?;
         Ok(transaction.commit().await?)
     }
 
-    /// Gives it back, so that the next need not wait for its end.
+    /// Releases the lease, so that the next follower need not wait until it expires.
     pub(super) async fn release(&self, database: &Database) -> Result<(), Error> {
         let values = [Value::Integer(self.registry.0), Value::Bytes(&self.owner), Value::Integer(self.token)];
         database.execute(RELEASE, &values).await?;

@@ -1,9 +1,9 @@
-//! Following a registry: backfill, live head, reorganisations, one process at a time.
+//! Follows a registry: backfill, chain head, reorganisations; one process at a time.
 //!
-//! A [`Follower`] reads a chain by explicit block numbers below a head that it has seen, and writes in two stages: `execute` takes events in,
-//! `unwind` takes them back. Each is one transaction with everything that depends on it, so a crash at any moment leaves an index that is
-//! right for its checkpoint. Old blocks are read in large ranges, several at a time; near the head every header is read, and its parent, its
-//! hash in the logs and its bloom must fit. How a registry's rows follow from its events is in `fold`.
+//! A [`Follower`] reads a chain by explicit block numbers below a head that it has seen, and writes in two stages: `execute` applies
+//! events, `unwind` rolls them back. Each is one transaction with everything that depends on it, so a crash at any moment leaves an index
+//! that is correct for its checkpoint. Old blocks are read in large ranges, several at a time; near the head every header is read, and its
+//! parent hash, the block hash of its logs and its bloom filter must match. `fold` derives a registry's rows from its events.
 //!
 //! This file has the follower and what one step of it decides; `past` reads old blocks and `live` the head, `reorganise` finds the last
 //! block that is still true, `commit` writes under the lease, and `stored` has the statements.
@@ -11,7 +11,7 @@
 //! Nodes leave logs out. `completeness` says how that shows, `reread` asks again, `audit` decides what follows from it, `compare` compares rows with
 //! the registry's state, and `repair` adds what was missing below the checkpoint.
 //!
-//! Nothing here fetches a manifest or judges a tool: changed tools go into the feed, and looks follow from it.
+//! Nothing here fetches a manifest or verifies a tool: changed tools go into the feed, which enqueues verifications.
 
 use std::future::Future;
 use std::pin::pin;
@@ -62,112 +62,114 @@ use pace::Pace;
 use source::Source;
 use state::{Marks, State};
 
-/// Blocks behind the head whose headers are all read. Deeper reorganisations are found by the hashes of ranges and events.
+/// The number of blocks behind the head whose headers are all read. Deeper reorganisations are detected by the hashes of ranges and
+/// events.
 const WINDOW: u64 = 128;
 
-/// Blocks that are taken in at once near the head.
+/// The maximum number of blocks applied at once near the head.
 const LIVE_BLOCKS: u64 = 64;
 
-/// Blocks below the checkpoint whose logs are asked for again with every new block: nodes are known to give them late.
+/// The number of blocks below the checkpoint whose logs are read again with every new block: nodes may return them late.
 const REREAD: u64 = 8;
 
-/// Pages that are read ahead of the one that is being written. One being decoded and one on the wire keep a writer busy.
+/// Pages that are read ahead of the one being written. One that is decoded and one in transfer keep a writer busy.
 const PAGES_AHEAD: usize = 3;
 
-/// Blocks after which the code of the registry is looked at again.
+/// The number of blocks after which the registry's code is checked again.
 const CODE_EVERY: i64 = 1_000;
 
-/// Steps after which it is said again that a node is behind: ten minutes on public chains.
+/// The number of steps after which it is logged again that a node is behind: ten minutes on public chains.
 const SAY_BEHIND: u64 = 300;
 
-/// Time between two notes of the newest block's time. Listings live for minutes at least.
+/// The time between two records of the chain head's time. Listings are valid for minutes at least.
 const NOTE_EVERY: Duration = Duration::from_secs(30);
 
 /// The longest pause after errors.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How often a transaction that others got in the way of is tried.
+/// How often a transaction is tried that conflicts with others.
 const ATTEMPTS: u32 = 5;
 
-/// How a follower is doing. For metrics.
+/// The progress of a follower, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Whether this follower is the one that writes.
+    /// Whether this follower holds the lease.
     pub leads: bool,
-    /// The last block whose events are in the index.
+    /// The last indexed block.
     pub checkpoint: i64,
-    /// The newest block.
+    /// The chain head.
     pub head: u64,
-    /// The last block that is never taken back.
+    /// The last finalized block, which is never rolled back.
     pub finalized: i64,
-    /// Events that were taken in.
+    /// Events that were applied.
     pub events: u64,
-    /// Ranges that were taken in.
+    /// Ranges that were applied.
     pub ranges: u64,
     /// Reorganisations.
     pub reorganisations: u64,
-    /// Ranges that a node found too large.
+    /// Ranges that a node rejected as too large.
     pub refusals: u64,
-    /// Logs that nodes sent without being asked.
+    /// Logs that nodes sent without a request for them.
     pub strays: u64,
-    /// Logs that bear the name of an event and do not fit it.
+    /// Logs with the topic of an event and invalid data.
     pub malformed: u64,
-    /// Logs that a node left out of an answer and that another answer had.
+    /// Logs that a node omitted from one response and that another response had.
     pub missed: u64,
-    /// Logs that came twice or out of order.
+    /// Logs that were repeated or out of order.
     pub repeats: u64,
-    /// Whether logs are missing that no node gives.
+    /// Whether logs are missing that no node returns.
     pub incomplete: bool,
-    /// Blocks whose headers promised events that no node gave and no node could rule out.
+    /// Blocks whose headers match events that no node returned and no node could rule out.
     pub doubtful: u64,
     /// Tools that were compared with the registry's state.
     pub audited: u64,
-    /// Tools that are not what the registry says.
+    /// Tools that differ from the registry.
     pub wrong_tools: u64,
-    /// The block before which a rescan is done.
+    /// The block before which a rescan is finished.
     pub rescanned: u64,
-    /// How often the head was below the checkpoint: the node was behind.
+    /// How often the head was below the checkpoint because the node was behind.
     pub behind: u64,
-    /// Errors that were waited out.
+    /// Temporary errors.
     pub errors: u64,
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// Another follows this registry.
+    /// Another process has the lease.
     Waiting,
-    /// There is nothing new, and what is there is still true.
+    /// There is nothing new, and the indexed blocks are still on the chain.
     Idle,
-    /// Events were taken in, or it was found that there are none.
+    /// A range was applied, with or without events.
     Advanced,
-    /// Events were taken back.
+    /// Events were rolled back.
     Unwound,
 }
 
-/// Follows one registry. Any number of them, in any number of processes, may follow the same one: one leads, the others wait.
+/// Follows one registry. Any number of followers, in any number of processes, may follow the same one: one holds the lease, the others are
+/// on standby.
 pub struct Follower {
     index: Index,
     source: Source,
     options: FollowOptions,
     registry: Option<RegistryId>,
     lease: Option<Lease>,
-    /// `None` when the database must be asked again.
+    /// `None` when it must be read from the database again.
     state: Option<State>,
     pace: Pace,
     /// When the lease was last renewed by a transaction.
     renewed: Instant,
-    /// When it was made.
+    /// When it was created.
     since: Instant,
-    /// Whether the indexes that readers need are there.
+    /// Whether the indexes that readers need exist.
     is_prepared: bool,
-    /// The checkpoint at which the registry's code was last looked at.
+    /// The checkpoint at which the registry's code was last checked.
     code_at: Option<i64>,
     marks: Option<Marks>,
     audit: Audit,
-    /// When the time of the newest block was last noted.
+    /// When the time of the chain head was last recorded.
     noted: Option<Instant>,
     progress: watch::Sender<Progress>,
 }
@@ -179,7 +181,7 @@ impl std::fmt::Debug for Follower {
 }
 
 impl Follower {
-    /// A follower of the registry at an address. Nothing happens until it is told to run.
+    /// Creates a follower of the registry at an address. It does nothing until it runs.
     pub fn new(index: Index, chain: Chain, registry: Address, options: FollowOptions) -> Self {
         let pace = Pace::new(options.first_range, options.largest_range);
         let audit = Audit::new(&options);
@@ -202,12 +204,12 @@ impl Follower {
         }
     }
 
-    /// How it is doing.
+    /// Returns its progress.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
     }
 
-    /// Follows until `shutdown`, and gives the lease back. Ends with an error when something is wrong that does not pass.
+    /// Follows until `shutdown`, and releases the lease. Returns on a permanent error.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let result = {
             let following = pin!(self.follow());
@@ -226,7 +228,7 @@ impl Follower {
     async fn follow(&mut self) -> Result<(), Error> {
         let mut pause = self.options.poll;
         loop {
-            // Boxed: with what is nested in it, an optimising compiler finds its layout too deep.
+            // Boxed: otherwise an optimising compiler rejects the layout of the nested futures as too deep.
             match Box::pin(self.step()).await {
                 Ok(Step::Advanced | Step::Unwound) => pause = self.options.poll,
                 Ok(Step::Idle | Step::Waiting) => {
@@ -245,7 +247,7 @@ impl Follower {
         }
     }
 
-    /// Follows until the events of block `block` are in the index and true. For tests and measurements; passing errors are waited out.
+    /// Follows until block `block` is indexed and still on the chain. For tests and benchmarks; temporary errors are retried.
     pub async fn catch_up_to(&mut self, block: u64) -> Result<(), Error> {
         loop {
             match Box::pin(self.step_to(block)).await {
@@ -261,7 +263,7 @@ impl Follower {
         }
     }
 
-    /// One look at the chain, and everything that follows from it.
+    /// Checks the chain once, and does everything that follows from it.
     pub async fn step(&mut self) -> Result<Step, Error> {
         self.step_to(u64::MAX).await
     }
@@ -273,7 +275,7 @@ impl Follower {
         let Some(lease) = self.lease.clone() else { return Ok(Step::Waiting) };
         let database = self.index.database().clone();
         let third = Duration::from_secs(u64::try_from(self.options.lease_seconds).unwrap_or_default()) / 3;
-        // Nodes may take longer to answer than others believe in us without a word.
+        // A node may take longer to respond than the lease lasts without a renewal.
         let renewing = async {
             loop {
                 tokio::time::sleep(third).await;
@@ -298,7 +300,7 @@ impl Follower {
             result => result,
         };
         if let Err(error) = &result {
-            // Whether the last transaction took effect may not be known; the database knows.
+            // It may be unknown whether the last transaction was committed; the database knows.
             self.state = None;
             if matches!(error, Error::LeaseLost) {
                 self.lease = None;
@@ -308,7 +310,7 @@ impl Follower {
         result
     }
 
-    /// Takes the lease, unless it is held already.
+    /// Acquires the lease, unless this follower holds it already.
     async fn lead(&mut self) -> Result<bool, Error> {
         let registry = self.registry_id().await?;
         if self.lease.is_none() {
@@ -355,7 +357,7 @@ impl Follower {
                 if ancestor.number < state.checkpoint {
                     return self.take_back(ancestor).await;
                 }
-                // The hash was not known, and what is stored below is true.
+                // The hash was not known, and the blocks stored below are on the chain.
                 self.state.as_mut().ok_or(Error::LeaseLost)?.checkpoint_hash = ancestor.hash;
             }
         }
@@ -371,7 +373,7 @@ impl Follower {
             _ => {
                 self.prepare_reading().await?;
                 let step = self.live(end, marks).await?;
-                // On chains that are never still this is the only time for it.
+                // On chains that produce blocks without pause this is the only time for it.
                 if step == Step::Advanced && self.state()?.next() > end {
                     self.look_back().await?;
                 }
@@ -381,7 +383,7 @@ impl Follower {
         Ok(Step::Advanced)
     }
 
-    /// What the chain says about itself, asked for once for each head.
+    /// Returns head and last final block of the chain, read once for each head.
     async fn look(&mut self, head: &Header) -> Result<Marks, Error> {
         if let Some(marks) = self.marks.filter(|marks| marks.head == head.number) {
             return Ok(marks);
@@ -399,7 +401,7 @@ impl Follower {
         Ok(marks)
     }
 
-    /// Notes the time of the newest block now and then: mass expiry of listings needs its agreement.
+    /// Records the time of the chain head now and then: mass expiry of listings requires it.
     async fn note_time(&mut self, head: &Header) -> Result<(), Error> {
         if self.noted.is_some_and(|at| at.elapsed() < NOTE_EVERY) {
             return Ok(());
@@ -418,7 +420,7 @@ impl Follower {
     }
 
     fn state(&self) -> Result<&State, Error> {
-        // Every path loads it first; a follower that has none does not lead.
+        // Every path loads it first; a follower without it does not hold the lease.
         self.state.as_ref().ok_or(Error::LeaseLost)
     }
 }

@@ -1,4 +1,4 @@
-//! How to follow.
+//! Options of following a registry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,50 +7,50 @@ use toolcrib_chain::network::Network;
 use toolcrib_chain::registry::MAX_COMPARED;
 use toolcrib_core::clock::Clock;
 
-/// How to follow.
+/// Options of following a registry.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct FollowOptions {
-    /// Who knows what time it is.
+    /// The clock.
     pub clock: Arc<dyn Clock + Send + Sync>,
     /// The first block that can have events of the registry, for a registry that is not in the index yet.
     pub first_block: u64,
-    /// How often the head is asked for.
+    /// How often the chain head is polled.
     pub poll: Duration,
-    /// For how many seconds a follower is believed to be alive after it last said so. Another takes over then.
+    /// The duration of the lease in seconds. After it expires another follower takes over.
     pub lease_seconds: i64,
-    /// Blocks after which one is never taken back, where the chain does not say.
+    /// The number of blocks after which a block is final, if the chain does not say.
     pub finality_depth: u64,
-    /// Whether a head below the checkpoint means that the chain was taken back, and not that the node is behind. True for local chains,
-    /// which people rewind.
+    /// Whether a head below the checkpoint means that the chain was rewound, instead of a node that is behind. True for local chains,
+    /// which developers rewind.
     pub shrinks: bool,
-    /// Blocks of the first range. Ranges grow quickly where little happens; one that is too large is read for nothing.
+    /// The size of the first range in blocks. Ranges grow quickly if they have few events; a request for one that is too large is wasted.
     pub first_range: u64,
-    /// Blocks of the largest range. Public nodes rarely allow more.
+    /// The maximum size of a range in blocks. Public nodes rarely allow more.
     pub largest_range: u64,
-    /// Whether the registry numbers its tools from 1 without gaps, as ERC-8257 asks for. Missing numbers then mean missing logs, and nothing is
-    /// taken in over them. False for registries that do not, which can be checked less.
+    /// Whether the registry numbers its tools from 1 without gaps, as ERC-8257 requires. Missing numbers then mean missing logs, and the
+    /// follower does not advance past them. False for registries that do not, which allow fewer checks.
     pub numbering: bool,
-    /// Headers that are checked against the logs of each range of old blocks. Near the head every header is.
+    /// The number of headers checked against the logs of each range of old blocks. Near the head every header is checked.
     pub headers_per_range: u64,
-    /// One in so many ranges of old blocks is read a second time, in parts and from another node if there is one; 0 for none.
+    /// Every n-th range of old blocks is read a second time, in parts and from another node if there is one; 0 for none.
     pub second_reads: u64,
-    /// Tools that are compared with the registry's state at each step near the head; 0 for none.
+    /// The number of tools compared with the registry's state at each step near the head; 0 for none.
     pub audited_tools: u16,
     /// How often all tools are compared.
     pub audit_every: Duration,
-    /// For how long a block is asked for again whose header promises events that no node gives and no node can rule out. Anybody can emit logs
-    /// that make a header promise something, so this has an end; it is counted in the metrics then.
+    /// For how long the follower retries a block whose header matches events that no node returns and no node can rule out. Any account
+    /// can emit logs that make a bloom filter match, so this is limited; after it the block is counted in the metrics.
     pub doubt: Duration,
-    /// The pause before a rescan is repeated in which answers contradicted each other. It doubles each time, up to a day.
+    /// The pause before a rescan with contradictory responses is repeated. It doubles each time, up to a day.
     pub rescan_pause: Duration,
-    /// How long a registry's past is taken in without the indexes that readers need. Then there are few enough rows to make them at once,
-    /// and whoever reads meanwhile need not wait for the end.
+    /// How long a backfill runs without the indexes that readers need. At that point there are few enough rows to build them at once, and
+    /// readers need not wait for the end of the backfill.
     pub without_indexes: Duration,
 }
 
 impl FollowOptions {
-    /// What suits a network.
+    /// Returns the defaults for a network.
     pub fn of(network: &Network, clock: Arc<dyn Clock + Send + Sync>) -> Self {
         Self {
             clock,
@@ -79,7 +79,7 @@ impl std::fmt::Debug for FollowOptions {
     }
 }
 
-/// Blocks after which others, who have followed these chains for years, believe a block for good.
+/// Returns the finality depth that long-established services use for these chains.
 const fn finality_depth(chain: u64) -> u64 {
     match chain {
         1 => 65,

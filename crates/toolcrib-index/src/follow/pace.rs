@@ -1,16 +1,16 @@
-//! How many blocks the next question is about.
+//! Chooses the number of blocks of the next request.
 
-/// Events that a page should have: enough for a transaction to cost little, few enough for several pages to fit in memory.
+/// The target number of events on a page: enough for a transaction to cost little, few enough for several pages to fit in memory.
 const WANTED_EVENTS: u64 = 4_000;
 
-/// Pages that must succeed before a size that a node once refused is tried again.
+/// The number of pages that must succeed before a size that a node once rejected is tried again.
 const PATIENCE: u32 = 16;
 
-/// Grows while pages are small and succeed, and shrinks with refusals.
+/// The range size: grows while pages are small and succeed, and shrinks when a node rejects a range.
 #[derive(Debug)]
 pub(super) struct Pace {
     span: u64,
-    /// What a node refused is not asked for again at once.
+    /// A size that a node rejected; it is not requested again at once.
     ceiling: u64,
     largest: u64,
     succeeded: u32,
@@ -26,7 +26,7 @@ impl Pace {
         self.span
     }
 
-    /// A page of `blocks` blocks came back with `events` events. `refused` says that it was asked for as part of something larger.
+    /// Adapts to a page of `blocks` blocks with `events` events. `refused` means that it was requested as part of a larger range.
     pub(super) fn learn(&mut self, blocks: u64, events: u64, refused: bool) {
         if refused {
             self.ceiling = blocks.max(1);
@@ -38,7 +38,7 @@ impl Pace {
                 self.ceiling = self.ceiling.saturating_mul(2).min(self.largest);
             }
         }
-        // Not by more than twice at a time: the next blocks need not be like these.
+        // At most twice as many: the next blocks may differ from these.
         let fitting = (blocks.saturating_mul(WANTED_EVENTS) / events.max(1)).max(1);
         self.span = fitting.clamp((self.span / 2).max(1), self.span.saturating_mul(2)).min(self.ceiling);
     }
@@ -63,7 +63,7 @@ mod tests {
         }
         pace.learn(2_500, 3, false);
         assert_eq!(pace.span(), 5_000);
-        // Ten events a block: four hundred blocks are a page.
+        // Ten events per block: four hundred blocks make a page.
         for _ in 0..8 {
             pace.learn(pace.span(), pace.span() * 10, false);
         }

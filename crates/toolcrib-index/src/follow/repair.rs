@@ -1,4 +1,4 @@
-//! Adding events that are missing below the checkpoint. Unlike taking back and reading again, nothing that is right disappears meanwhile.
+//! Adds events that are missing below the checkpoint. Unlike a rollback and a new read, correct rows stay visible meanwhile.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(super) async fn retain_missing(
     Ok(())
 }
 
-/// Adds events that are missing, each with its time, and folds their tools again. The caller commits.
+/// Adds missing events, each with its time, and folds their tools again. The caller commits.
 pub(super) async fn repair(
     transaction: &mut Transaction,
     registry: RegistryId,

@@ -1,11 +1,11 @@
-//! Asking a second time: in parts, other nodes, by the hash of a block, and for receipts.
+//! Second reads: in parts, from other nodes, by block hash, and from receipts.
 //!
-//! A node that leaves logs out gives answers that look right, so what it gave is compared with what it cannot know that we compare with: the
-//! bloom filters of headers, the same question cut in two, and what other nodes say. A log that any of them gives is believed.
+//! A node that omits logs returns responses that look valid, so they are compared with sources that it cannot anticipate: the bloom
+//! filters of headers, the same range split in two, and other nodes. A log that any of them returns is accepted.
 //!
-//! Receipts are the strongest witness that every chain has: their logs, those of all contracts, must account for every bit of the header's
-//! filter. Proving them by the receipts root of the header would need each chain's own encoding of receipts; [`Source::settle`] is the place
-//! for it.
+//! Receipts are the strongest evidence that every chain has: their logs, those of all contracts, must account for every bit of the
+//! header's bloom filter. Verifying them against the receipts root of the header would need each chain's own encoding of receipts;
+//! [`Source::settle`] is the place for it.
 
 use alloy_primitives::{Address, B256, BloomInput};
 use futures_util::FutureExt as _;
@@ -17,30 +17,30 @@ use toolcrib_chain::rpc::Header;
 use super::source::{HEADERS_AT_ONCE, MAX_PAGE_BYTES, Source, merge};
 use crate::Error;
 
-/// Nodes that are asked at most. More say what the first ones say.
+/// The maximum number of nodes that are asked. More add no information.
 const MAX_WITNESSES: usize = 3;
 
-/// A promise of a header that would be kept by chance more often than this is no reason to stop.
+/// A bloom filter match with a higher probability of being a false positive does not stop the follower.
 const MAX_CHANCE: f64 = 1e-6;
 
-/// A filter in which an event is found by chance more often than this says nothing: three of four bits are set.
+/// A filter with a higher false positive rate for an event carries no information: three of four bits are set.
 const SATURATED: f64 = 0.178;
 
 /// How carefully a range is read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Care {
-    /// Headers whose filters are compared, chosen at random.
+    /// The number of headers whose bloom filters are compared, chosen at random.
     pub(super) headers: u64,
-    /// Blocks whose headers are compared as well: they were in doubt before.
+    /// Blocks whose headers are compared in any case: they were in doubt before.
     pub(super) blocks: Vec<u64>,
     /// Whether the range is read a second time.
     pub(super) second: bool,
-    /// A range with so many logs is read a second time: a node once gave so many and kept the rest to itself.
+    /// A range with this number of logs is read a second time: a node once truncated a response to it.
     pub(super) cap: Option<usize>,
 }
 
 impl Care {
-    /// The blocks of a range whose headers are compared, in order.
+    /// Returns the blocks of a range whose headers are compared, in order.
     pub(super) fn headers_of(&self, from: u64, to: u64) -> Result<Vec<u64>, Error> {
         let mut blocks = sample(from, to, self.headers)?;
         blocks.extend(self.blocks.iter().filter(|block| (from..=to).contains(block)));
@@ -54,12 +54,12 @@ impl Care {
     }
 }
 
-/// What asking again showed.
+/// The result of a second read.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Logs that one answer had and another did not.
+    /// Logs that one response had and another did not.
     pub(super) omitted: u64,
-    /// Blocks whose headers promise what no node gives.
+    /// Blocks whose headers match events that no node returns.
     pub(super) unkept: Vec<Unkept>,
 }
 
@@ -70,7 +70,7 @@ impl Findings {
     }
 }
 
-/// A block whose header promises an event that no node gives.
+/// A block whose header matches an event that no node returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unkept {
     pub(super) block: u64,
@@ -80,7 +80,7 @@ pub(super) struct Unkept {
 }
 
 impl Source {
-    /// The chain as each of its nodes sees it, or as whichever answers sees it when there is one.
+    /// Returns the chain as seen by each of its nodes, or the chain itself if it has only one.
     pub(super) fn witnesses(&self) -> Vec<Self> {
         match self.chain().node_count() {
             0 | 1 => vec![self.clone()],
@@ -88,8 +88,8 @@ impl Source {
         }
     }
 
-    /// Reads a range from every node, as a whole and in halves, and in smaller parts where these give more than the whole. Gives everything
-    /// that came, and how many logs not every answer had.
+    /// Reads a range from every node, as a whole and in halves, and in smaller parts where these return more than the whole. Returns all
+    /// logs, and how many of them were not in every response.
     pub(super) async fn again(&self, from: u64, to: u64, predicates: &[Address]) -> Result<(LogPage, u64), Error> {
         let mut all: Option<LogPage> = None;
         let (mut disputed, mut failed) = (0, None);
@@ -102,7 +102,7 @@ impl Source {
                         Some(all) => disputed += unite(all, page),
                     }
                 }
-                // One that does not answer is not one that contradicts.
+                // A node that does not respond is not a contradiction.
                 Err(error) => failed = Some(error),
             }
         }
@@ -127,7 +127,7 @@ impl Source {
             let known = all.logs.iter().filter(|log| (from..=to).contains(&log.block)).count() as u64;
             let given = halves.logs.len() as u64;
             let new = add(&mut all, halves);
-            // What the halves have and the whole had not, and the other way round.
+            // Logs that only the halves had, and logs that only the whole had.
             disputed += new + known.saturating_sub(given - new);
             if new > 0 {
                 ranges.extend([(from, middle), (middle + 1, to)]);
@@ -136,7 +136,7 @@ impl Source {
         Ok((all, disputed))
     }
 
-    /// All of a range, in as many pages as the node wants.
+    /// Reads all of a range, in as many pages as the node requires.
     async fn whole(&self, from: u64, to: u64, predicates: &[Address]) -> Result<LogPage, Error> {
         let mut page = LogPage::default();
         let mut next = from;
@@ -148,7 +148,7 @@ impl Source {
         Ok(page)
     }
 
-    /// Asks again about blocks whose headers promise events that are not in `page`, and adds what comes back.
+    /// Reads blocks again whose headers match events that are not in `page`, and adds the results.
     pub(super) async fn settle(&self, headers: &[Header], page: &mut LogPage, predicates: &[Address]) -> Result<Findings, Error> {
         let mut open = Vec::new();
         for header in headers {
@@ -170,7 +170,7 @@ impl Source {
         Ok(findings)
     }
 
-    /// Everything that can be learned about one block: its logs by its hash, from each node, and then its receipts.
+    /// Reads everything about one block: its logs by its hash, from each node, and then its receipts.
     async fn settle_block(
         &self,
         header: &Header,
@@ -183,7 +183,7 @@ impl Source {
         for witness in self.witnesses() {
             match witness.registry().logs_of(header, &watched, MAX_PAGE_BYTES).await {
                 Ok(more) => merge(&mut page, more),
-                // One that does not know the block, or does not answer.
+                // The node does not know the block, or does not respond.
                 Err(ChainError::Refused { .. } | ChainError::Transport { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -211,21 +211,21 @@ impl Source {
     }
 }
 
-/// Adds logs to a page and gives how many it did not have.
+/// Adds logs to a page and returns how many were new.
 pub(super) fn add(page: &mut LogPage, more: LogPage) -> u64 {
     let before = page.logs.len();
     merge(page, more);
     (page.logs.len() - before) as u64
 }
 
-/// Adds logs to a page and gives how many were not in both.
+/// Adds logs to a page and returns how many were not in both.
 pub(super) fn unite(page: &mut LogPage, more: LogPage) -> u64 {
     let (had, given) = (page.logs.len(), more.logs.len());
     merge(page, more);
     (2 * page.logs.len()).saturating_sub(had + given) as u64
 }
 
-/// Some blocks of a range, others each time, in order; all of them if there are no more than `count`.
+/// Returns random blocks of a range, in order; all of them if there are no more than `count`.
 fn sample(from: u64, to: u64, count: u64) -> Result<Vec<u64>, Error> {
     let blocks = (to - from).saturating_add(1);
     if blocks <= count {

@@ -1,4 +1,4 @@
-//! Reading a chain for a follower: ranges of logs that shrink when a node finds them too large, headers, and the times of blocks.
+//! Reads a chain for a follower: ranges of logs that shrink when a node rejects them as too large, headers, and the times of blocks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use super::reread::{Care, Findings, unite};
 use super::state::Predicates;
 use crate::Error;
 
-/// The most bytes of one page of logs. An answer lies in memory twice while it is read, and several are under way at once.
+/// The maximum size of one page of logs in bytes. A response is in memory twice while it is parsed, and several are in progress at once.
 pub(super) const MAX_PAGE_BYTES: usize = 6 << 20;
 
-/// Headers that are asked for at once.
+/// Headers requested at once.
 pub(super) const HEADERS_AT_ONCE: usize = 8;
 
-/// Pauses before a block that is missing is asked for again. Longer ones are left to whoever takes the next step.
+/// Pauses before a missing block is requested again. Longer waits are left to the caller.
 const MISSING_PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(100)];
 
 /// Reads a registry's chain.
@@ -33,18 +33,18 @@ pub(super) struct Source {
 #[derive(Debug)]
 pub(super) struct Fetched {
     pub(super) from: u64,
-    /// Where it really ends: nodes do not always give as much as they are asked for.
+    /// The actual last block: nodes do not always return as much as was requested.
     pub(super) to: u64,
     pub(super) page: LogPage,
-    /// The predicates that were asked about: those that were known, and those that the page itself names.
+    /// The predicates in the request: those known before, and those that the page itself names.
     pub(super) asked: Predicates,
     /// The header of the last block, read after the logs.
     pub(super) last: Header,
-    /// The header of the first block, where the chain may still change its mind.
+    /// The header of the first block, if it may still be reorganised.
     pub(super) first: Option<Header>,
-    /// How often a node found the range too large.
+    /// How often a node rejected the range as too large.
     pub(super) refusals: u64,
-    /// What a second look at the range showed.
+    /// The findings of a second read of the range.
     pub(super) findings: Findings,
 }
 
@@ -61,12 +61,12 @@ impl Source {
         &self.registry
     }
 
-    /// The same chain as seen by one of its nodes.
+    /// Returns the same chain through one of its nodes.
     pub(super) fn through(&self, node: usize) -> Self {
         Self { registry: self.registry.through(node) }
     }
 
-    /// A page of logs that begins at `from`, with the hash of its end.
+    /// Reads a page of logs that begins at `from`, with the hash of its last block.
     pub(super) async fn fetch(
         &self,
         from: u64,
@@ -87,7 +87,7 @@ impl Source {
         merge(&mut page, named);
         let headers = self.headers(care.headers_of(from, to)?).await?;
         findings.add(self.settle(&headers, &mut page, asked.all()).await?);
-        // After the logs: what the node has just answered for, it must still have.
+        // Read after the logs: the node must still have what it has just returned logs for.
         let last = self.block(to).await?;
         let is_final = i64::try_from(from).is_ok_and(|from| from <= finalized);
         let first = match is_final {
@@ -103,7 +103,8 @@ impl Source {
         Ok(Fetched { from, to, page, asked, last, first, refusals, findings })
     }
 
-    /// The logs from `from` to `to`, or to an earlier block if that is too much for the node. Gives that block, and how often it was.
+    /// Reads the logs from `from` to `to`, or to an earlier block if the node rejects the range as too large. Returns that block, and the
+    /// number of rejections.
     pub(super) async fn logs(&self, from: u64, to: u64, predicates: &[Address]) -> Result<(u64, LogPage, u64), Error> {
         let mut end = to;
         let mut refusals = 0;
@@ -112,7 +113,7 @@ impl Source {
                 Ok(page) => return Ok((end, page, refusals)),
                 Err(error) if !is_too_much(&error) => return Err(error),
                 Err(_) if end > from => end = from + (end - from) / 2,
-                // A single block. What others than the registry emit must not keep us from reading the registry.
+                // A single block. Logs of other contracts must not keep the follower from reading the registry.
                 Err(_) => return Ok((end, self.crowded(from, predicates).await?, refusals + 1)),
             }
             refusals += 1;
@@ -129,7 +130,7 @@ impl Source {
         Ok(page)
     }
 
-    /// The logs of a block that has too many: the registry's own with all the room there is, and each predicate's if they fit.
+    /// Reads the logs of a block that has too many: the registry's own with the whole size limit, and each predicate's if they fit.
     async fn crowded(&self, block: u64, predicates: &[Address]) -> Result<LogPage, Error> {
         let mut page = self.all(block, block, &[], usize::MAX).await?;
         for predicate in predicates {
@@ -151,7 +152,7 @@ impl Source {
         Ok(page)
     }
 
-    /// Upgrades of predicates that became known after a range was asked for.
+    /// Reads upgrades of predicates that became known after a range was requested.
     pub(super) async fn upgrades(&self, from: u64, to: u64, predicates: &[Address]) -> Result<LogPage, Error> {
         let mut page = LogPage::default();
         for predicates in predicates.chunks(MAX_LOG_ADDRESSES) {
@@ -175,7 +176,7 @@ impl Source {
         Ok(page)
     }
 
-    /// The header of a block that the chain must have. Of several nodes one may be behind, so another is given the time to answer.
+    /// Reads the header of a block that the chain must have. One of several nodes may be behind, so it retries to let another respond.
     pub(super) async fn block(&self, number: u64) -> Result<Header, Error> {
         for pause in MISSING_PAUSES {
             if let Some(header) = self.chain().header(number).await? {
@@ -186,7 +187,7 @@ impl Source {
         self.chain().header(number).await?.ok_or(Error::Inconsistent { what: "a block below the chain head is missing" })
     }
 
-    /// The headers of a short range.
+    /// Reads the headers of a short range.
     pub(super) async fn blocks(&self, from: u64, to: u64) -> Result<Vec<Header>, Error> {
         self.headers((from..=to).collect()).await
     }
@@ -196,7 +197,7 @@ impl Source {
         stream::iter(asked).buffered(HEADERS_AT_ONCE).try_collect().await
     }
 
-    /// Gives every log its time: from the log itself, or from the header of its block, which is read once.
+    /// Sets the time of every log: from the log itself, or from the header of its block, which is read once.
     pub(super) async fn fill_times(&self, logs: &mut [ChainLog], known: &[Header]) -> Result<(), Error> {
         let mut missing: BTreeMap<u64, B256> = BTreeMap::new();
         for log in logs.iter_mut().filter(|log| log.time.is_none()) {
@@ -230,7 +231,7 @@ pub(super) fn merge(page: &mut LogPage, more: LogPage) {
     page.logs.dedup_by_key(|log| (log.block, log.log_index));
 }
 
-/// Whether a smaller question may be answered. Nodes have no common word for it, so every refusal counts.
+/// Whether a smaller request may succeed. Nodes have no common error for this, so every refusal counts.
 pub(super) fn is_too_much(error: &Error) -> bool {
     matches!(
         error,

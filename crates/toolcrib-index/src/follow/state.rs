@@ -1,4 +1,4 @@
-//! What a follower keeps in mind between transactions. All of it can be read from the database again.
+//! The state that a follower keeps between transactions. All of it can be read from the database again.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::fold;
 use crate::Error;
 use crate::model::{RegistryId, ToolKey};
 
-/// Most predicates whose upgrades are watched. Each is an address in the questions to nodes; those that come later are not watched.
+/// The maximum number of predicates whose upgrades are followed. Each is an address in the log filter; later ones are ignored.
 const MAX_PREDICATES: usize = 2_000;
 
 row! {
@@ -42,14 +42,14 @@ const PREDICATES: &str = sql!(
     ORDER BY first_block, first_log LIMIT $2"
 );
 
-/// How far a registry was followed, and what the next transaction needs to know.
+/// The progress of following a registry, and the state that the next transaction needs.
 #[derive(Clone, Debug)]
 pub(super) struct State {
     pub(super) checkpoint: i64,
     pub(super) checkpoint_hash: Option<B256>,
     pub(super) finalized: i64,
     pub(super) first_block: u64,
-    /// The highest id of a tool that is in the index.
+    /// The highest tool id in the index.
     pub(super) highest: Option<U256>,
     pub(super) predicates: Predicates,
 }
@@ -80,27 +80,27 @@ impl State {
         })
     }
 
-    /// The first block whose events are not in the index.
+    /// Returns the first block that is not indexed.
     pub(super) fn next(&self) -> u64 {
         u64::try_from(self.checkpoint + 1).unwrap_or_default()
     }
 
-    /// Whether anything was taken in yet.
+    /// Whether any block was indexed yet.
     pub(super) fn has_begun(&self) -> bool {
         self.next() > self.first_block
     }
 }
 
-/// What a chain says about itself.
+/// Head and last final block of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Marks {
-    /// The newest block.
+    /// The chain head.
     pub(super) head: u64,
-    /// The last block that is never taken back; -1 when there is none yet.
+    /// The last finalized block; -1 when there is none yet.
     pub(super) finalized: i64,
 }
 
-/// The predicates that tools have or had, in the order in which they were first named.
+/// The predicates that tools have or had, in the order of their first use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Predicates {
     all: Vec<Address>,
@@ -125,7 +125,7 @@ impl Predicates {
         true
     }
 
-    /// Takes in the predicates that these logs name, and gives those that are new.
+    /// Adds the predicates that these logs name, and returns the new ones.
     pub(super) fn learn(&mut self, logs: &[ChainLog]) -> Vec<(Address, (u64, u64))> {
         let mut fresh = Vec::new();
         for log in logs {
@@ -139,8 +139,8 @@ impl Predicates {
         fresh
     }
 
-    /// Takes in the predicates that these logs name, also those that were first named later, and gives each with its new first place and the
-    /// one that it had.
+    /// Adds the predicates that these logs name, also those whose first known use was later, and returns each with its new first position
+    /// and the previous one.
     pub(super) fn learn_earlier(&mut self, logs: &[ChainLog]) -> Vec<NamedEarlier> {
         let mut earlier: Vec<NamedEarlier> = Vec::new();
         for log in logs {
@@ -157,8 +157,8 @@ impl Predicates {
         earlier
     }
 
-    /// Whether an event counts: an upgrade does from where its predicate was first named, so that it does not matter how blocks were cut
-    /// into ranges.
+    /// Whether an event counts: an upgrade counts from the first use of its predicate on, so that the result does not depend on how blocks
+    /// were split into ranges.
     pub(super) fn counts(&self, log: &ChainLog) -> bool {
         match &log.event {
             ChainEvent::Registry(_) => true,
@@ -169,17 +169,17 @@ impl Predicates {
     }
 }
 
-/// A predicate that was named earlier than was known.
+/// A predicate whose first use is earlier than was known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NamedEarlier {
     pub(super) predicate: Address,
-    /// Where it was.
+    /// The position of its first use.
     pub(super) place: (u64, u64),
-    /// What was believed to be its first place.
+    /// Its first position as known before.
     pub(super) had: Option<(u64, u64)>,
 }
 
-/// The predicate that a log names.
+/// Returns the predicate that a log names.
 fn named(log: &ChainLog) -> Option<Address> {
     match &log.event {
         ChainEvent::Registry(RegistryEvent::Registered { predicate, .. } | RegistryEvent::PredicateUpdated { predicate, .. }) => {

@@ -2,11 +2,11 @@
 
 use toolcrib_store::Migration;
 
-/// `index_event` is the log: everything else that the chain says is a fold over it. `tool` is empty for upgrades of predicates, which
-/// belong to whichever tools have the predicate then.
-/// `index_block` has the hashes of blocks that the chain may still take back; there need not be one for every block.
-/// `index_predicate` has the predicates that tools have or had, and where each was first named: from there on its upgrades count.
-/// `index_follower` says who follows a registry, until when, and how often that has changed hands.
+/// `index_event` is the event log: all other onchain data is a fold over it. `tool` is empty for upgrades of predicates, which apply to
+/// the tools that have the predicate at that time.
+/// `index_block` has the hashes of blocks that may still be reorganised; not every block has one.
+/// `index_predicate` has the predicates that tools have or had, and the first use of each: from there on its upgrades count.
+/// `index_follower` has the lease of a registry: its holder, its expiry, and how often it changed hands.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     sql: "CREATE TABLE index_event (registry BIGINT NOT NULL, block_number BIGINT NOT NULL, log_index BIGINT NOT NULL,
@@ -20,6 +20,6 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
         until BIGINT NOT NULL) WITHOUT ROWID;",
 }];
 
-/// What reading a tool's history needs, and taking events in does not: see [`crate::Index::prepare_reading`].
+/// Indexes that reading a tool's history needs and applying events does not: see [`crate::Index::prepare_reading`].
 pub(crate) const INDEXES: &[Migration] =
     &[Migration { version: 1, sql: "CREATE INDEX index_event_tool ON index_event (registry, tool, block_number, log_index);" }];

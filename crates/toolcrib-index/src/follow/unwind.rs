@@ -1,5 +1,5 @@
-//! The stage that takes events back, when the chain did: orphaned events go, and the tools that they were about are folded again from what
-//! remains. Deep reorganisations are undone in steps, each of which leaves the index as it was at an earlier block.
+//! The stage that rolls events back after a reorganisation: orphaned events are deleted, and their tools are folded again from the
+//! remaining events. Deep reorganisations are rolled back in steps; each step leaves the index as it was at an earlier block.
 
 use alloy_primitives::{Address, B256};
 use toolcrib_core::clock::UnixTime;
@@ -13,10 +13,11 @@ use crate::Error;
 use crate::feed::{self, Kinds};
 use crate::model::{At, RegistryId, ToolKey, ToolRow};
 
-/// Most events that one transaction takes back, but for a single block that has more: a transaction must end within the database's limits.
+/// The maximum number of events that one transaction rolls back, except for a single block with more: a transaction must end within the
+/// database's limits.
 const MAX_EVENTS: i64 = 5_000;
 
-/// Events that are read at once when a tool is folded again.
+/// The number of events read at once when a tool is folded again.
 const PAGE: i64 = 1_000;
 
 const BOUNDARY: &str = "SELECT block_number FROM index_event WHERE registry = $1 AND block_number > $2
@@ -53,16 +54,16 @@ const EVENTS: &str = sql!(
 const CHECKPOINT: &str = "UPDATE index_registry SET checkpoint = $3, checkpoint_hash = $4,
     finalized = CASE WHEN finalized > $3 THEN $3 ELSE finalized END WHERE id = $1 AND checkpoint = $2";
 
-/// A block that is still part of the chain.
+/// A block that is still on the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ancestor {
-    /// Its number; one before the first block when nothing of what was taken in remains.
+    /// Its number; one before the first block when none of the indexed blocks remains.
     pub(super) number: i64,
     /// Its hash, if it is known.
     pub(super) hash: Option<B256>,
 }
 
-/// Takes back what comes after `ancestor`, or the newest part of it. Gives the new checkpoint. The caller commits.
+/// Rolls back the blocks after `ancestor`, or the newest part of them. Returns the new checkpoint. The caller commits.
 pub(super) async fn unwind(
     transaction: &mut Transaction,
     registry: RegistryId,
@@ -101,7 +102,7 @@ pub(super) async fn unwind(
         match refold(transaction, key).await? {
             Some(row) => rows.push(row),
             None => {
-                // What was derived about it stays for the case that it comes back; without this row nobody sees it.
+                // Derived data stays in case the tool comes back; without this row it is not visible.
                 let id = key.id_bytes();
                 transaction.execute(DELETE_TOOL, &[number, Value::Bytes(&id)]).await?;
                 transaction.execute(DELETE_JOB, &[number, Value::Bytes(&id)]).await?;
@@ -122,7 +123,7 @@ pub(super) async fn unwind(
     Ok(to)
 }
 
-/// The block down to which one transaction goes.
+/// Returns the block down to which one transaction rolls back.
 async fn boundary(transaction: &mut Transaction, registry: RegistryId, ancestor: i64) -> Result<i64, Error> {
     let number = Value::Integer(registry.0);
     let values = [number, Value::Integer(ancestor), Value::Integer(MAX_EVENTS)];

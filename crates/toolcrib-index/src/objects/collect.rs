@@ -1,13 +1,13 @@
-//! Removing objects that no row refers to.
+//! Garbage collection of objects that no row refers to.
 //!
-//! An object may lose its last reference (a newer verification replaced it), or never get one (its writer died). The first have a row in
-//! `index_object`, the second are found by listing the store. Both are condemned in the database first, and only then deleted:
+//! An object may lose its last reference (a newer verification replaced it), or never get one (its writer died). The former have a row in
+//! `index_object`, the latter are found by listing the store. Both are condemned in the database first, and only then deleted:
 //!
 //! - A writer claims its reference in the transaction that writes the row. Claiming and condemning change the same row, so one of them waits
 //!   for the other and then sees what it did: a claimed object is not condemned, and a condemned one cannot be claimed.
-//! - A claim is refused later than half the grace period after its object was put. The mark of a condemned object stays for the whole grace
-//!   period after its deletion. So whoever put an object before it was deleted finds the mark, or is too late, and whoever puts it after its
-//!   deletion has put it anew. The clocks of store and database may differ by half the grace period.
+//! - A claim is rejected later than half the grace period after its object was put. The mark of a condemned object stays for the whole
+//!   grace period after its deletion. So a writer that put an object before its deletion finds the mark, or is too late, and a writer that
+//!   puts it afterwards has stored it anew. The clocks of store and database may differ by half the grace period.
 
 use std::sync::PoisonError;
 
@@ -20,16 +20,17 @@ use toolcrib_store::{row, sql};
 use super::{EVIDENCE, EvidenceObjects, INDEXES, Reference};
 use crate::{Error, Index};
 
-/// References that one statement condemns or reads: a transaction of milliseconds.
+/// The number of references that one statement condemns or reads: a transaction of milliseconds.
 const PAGE: i64 = 500;
 
-/// Pages of one call, so that a large collection does not keep other work waiting: a million references. The next call goes on there.
+/// The number of pages in one call, so that a large collection does not delay other work: a million references. The next call continues
+/// there.
 const MAX_PAGES: usize = 2_000;
 
-/// A place among references, in the order of `at`.
+/// A position among references, in the order of `at`.
 pub(super) type Cursor = (i64, Vec<u8>);
 
-/// What a collection did.
+/// The result of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
     /// Objects that were deleted.
@@ -67,7 +68,7 @@ const DELETED: &str = "UPDATE index_object SET deleted = TRUE, condemned_at = $2
 const FORGET: &str = "DELETE FROM index_object WHERE deleted AND condemned_at < $1";
 
 impl Index {
-    /// Removes objects that no row has referred to for the grace period. Several processes may do so at once.
+    /// Deletes objects that no row has referred to for the grace period. Several processes may do so at once.
     pub async fn collect_objects(&self) -> Result<Collected, Error> {
         let Some(store) = self.evidence_objects() else { return Ok(Collected::default()) };
         self.database().build_indexes(&[("index.objects.indexes", INDEXES)]).await?;
@@ -91,14 +92,14 @@ impl Index {
             }
         }
         *store.collected.lock().unwrap_or_else(PoisonError::into_inner) = place;
-        // What a collection that was ended early has left.
+        // Objects left over from a collection that was interrupted.
         collected.deleted += self.delete_condemned(store).await?;
         let now = self.database().now().await?;
         collected.forgotten = self.database().execute(FORGET, &[Value::Integer(now - store.options.grace_seconds)]).await?;
         Ok(collected)
     }
 
-    /// Removes objects that never got a reference: their writers died. It lists the whole store.
+    /// Deletes objects that never got a reference because their writers died. It lists the whole store.
     pub async fn collect_orphans(&self) -> Result<Collected, Error> {
         let Some(store) = self.evidence_objects() else { return Ok(Collected::default()) };
         let now = self.database().now().await?;
@@ -169,7 +170,7 @@ mod tests {
         file.set_modified(SystemTime::now() - Duration::from_secs(10 * 24 * 3_600)).unwrap();
     }
 
-    /// A writer that puts an object and then sleeps through its collection.
+    /// A writer that puts an object and then is suspended until after its collection.
     #[tokio::test]
     async fn an_object_that_was_collected_cannot_be_claimed() {
         let folder = tempfile::tempdir().unwrap();
@@ -182,17 +183,17 @@ mod tests {
         assert_eq!(index.collect_orphans().await.unwrap(), Collected { deleted: 1, forgotten: 0 });
         assert!(!object.exists());
         assert!(!claims(&index, put).await, "the mark says so");
-        // The same content again is written, and is kept in the database as long as the mark is there.
+        // The same content is written again, and is stored in the database as long as the mark exists.
         let again = index.put_bundle(b"{}", "{}").await.unwrap().unwrap();
         assert_eq!(again.reference, put.reference);
         assert!(object.exists() && !claims(&index, again).await);
         index.database().execute("UPDATE index_object SET condemned_at = 0", &[]).await.unwrap();
         assert_eq!(index.collect_objects().await.unwrap(), Collected { deleted: 0, forgotten: 1 });
-        // By then whoever put the one that was deleted is too late, without a mark.
+        // By then the writer of the deleted object is too late even without a mark.
         let late = Put { claim_until: index.database().now().await.unwrap() - 1, ..put };
         assert!(!claims(&index, late).await);
         assert!(claims(&index, again).await);
-        // What is claimed is not collected before its time, and no orphan either.
+        // A claimed object is not collected before its time, and is not an orphan either.
         grow_old(&object);
         assert_eq!(index.collect_orphans().await.unwrap(), Collected::default());
         assert_eq!(index.collect_objects().await.unwrap(), Collected::default());
@@ -206,7 +207,7 @@ mod tests {
         let identity = index.identity().await.unwrap();
         let put = index.put_bundle(b"{}", "{}").await.unwrap().unwrap();
         assert!(claims(&index, put).await);
-        // Condemned, and the process died before it deleted.
+        // Condemned, and the process died before it deleted the object.
         index.database().execute("UPDATE index_object SET condemned_at = 1", &[]).await.unwrap();
         assert!(!claims(&index, put).await);
         assert_eq!(index.collect_objects().await.unwrap().deleted, 1);

@@ -1,4 +1,5 @@
-//! What looks after the object store: moves evidence that went into the database while the store was away, and collects garbage.
+//! Maintenance of the object store: moves evidence that was stored in the database while the object store was unavailable, and collects
+//! garbage.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,29 +10,30 @@ use super::transfer::{Direction, TransferPlace};
 use crate::lease::NamedLease;
 use crate::{Error, Index};
 
-/// The name of its lease: one process of a database does this.
+/// The name of its lease: one process of a database does this at a time.
 const LEASE: &str = "objects";
 
-/// How long the lease holds. A round takes seconds, and the longest some minutes.
+/// The duration of the lease in seconds. A round takes seconds, the longest some minutes.
 const LEASE_SECONDS: i64 = 600;
 
 /// Time between two rounds.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Time between two collections, and between two lists of the whole store.
+/// Time between two collections, and between two listings of the whole store.
 const COLLECT_EVERY: Duration = Duration::from_secs(3_600);
 const LIST_EVERY: Duration = Duration::from_secs(24 * 3_600);
 
-/// Rows that one round moves: an index that was filled without an object store moves within a day or so, beside everything else.
+/// The number of rows that one round moves: an index that was filled without an object store moves within a day or so, besides the other
+/// work.
 const MOVES: u64 = 2_000;
 
-/// Seconds after which an object that no row refers to is removed: longer than any transaction, and than clocks differ.
+/// Seconds after which an unreferenced object is deleted: longer than any transaction, and than any difference between clocks.
 const GRACE_SECONDS: i64 = 24 * 3_600;
 
-/// How objects are kept.
+/// Options of object store maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeeperOptions {
-    /// Seconds after which an object that no row refers to is removed. Writers have half of it to write their row.
+    /// Seconds after which an unreferenced object is deleted. Writers have half of it to write their row.
     pub grace_seconds: i64,
 }
 
@@ -41,7 +43,7 @@ impl Default for KeeperOptions {
     }
 }
 
-/// Looks after the object store of an index until told to stop. Trouble is logged, and tried again.
+/// Maintains the object store of an index until `stopped`. Errors are logged and retried.
 pub async fn keep(index: Index, stopped: impl Future<Output = ()> + Send) {
     let mut stopped = std::pin::pin!(stopped);
     let mut keeper = Keeper { index, place: None, collected: None, listed: None };
@@ -65,7 +67,7 @@ struct Keeper {
 
 impl Keeper {
     async fn round(&mut self) -> Result<(), Error> {
-        // It was said that the store is away.
+        // It was logged already that the store is unavailable.
         if self.index.evidence_objects().is_none_or(super::EvidenceObjects::is_paused) {
             return Ok(());
         }
@@ -88,7 +90,7 @@ impl Keeper {
                 tracing::info!(deleted = collected.deleted, "objects without references deleted");
             }
         }
-        // Not at the start: a process that is started again and again would list all the time.
+        // Not at the start: a process that restarts often would list the store all the time.
         let listed = *self.listed.get_or_insert_with(Instant::now);
         if listed.elapsed() >= LIST_EVERY {
             self.listed = Some(Instant::now());

@@ -1,16 +1,16 @@
 //! Evidence and reports in an object store.
 //!
-//! A row says where its evidence is: `bytes` holds the compressed evidence itself, or a `Reference` to an object that holds evidence and
-//! report. Both are read by every process, so that a deployment may change its mind at any time; `transfer` moves rows one way or the
-//! other. An object is named by the SHA-256 of its bytes, below the identity of its database.
+//! A row has the location of its evidence: `bytes` holds the compressed evidence itself, or a `Reference` to an object with evidence and
+//! report. Every process reads both forms, so an operator may switch at any time; `transfer` moves existing rows in either direction. The
+//! name of an object is the SHA-256 of its bytes, below the identity of its database.
 //!
 //! ```text
 //! write:    put object (durable) ──> transaction: claim the reference, write the row        no object without bytes behind it
 //! collect:  condemn what no row refers to (transaction) ──> delete the object ──> keep the mark for a while
 //! ```
 //!
-//! A claim fails on a reference that is condemned, or that was put too long ago; the row then gets the evidence itself. So a writer that
-//! slept through a collection cannot refer to an object that was collected, however long it slept (`collect.rs`).
+//! A claim fails for a reference that is condemned, or that was put too long ago; then the row stores the evidence itself. So a writer
+//! that was suspended during a collection cannot refer to a collected object, however long it was suspended (`collect.rs`).
 
 use std::future::Future;
 use std::io::{BufRead as _, Read as _};
@@ -36,8 +36,8 @@ pub use collect::Collected;
 pub use keeper::{KeeperOptions, keep};
 pub use transfer::{Direction, Placement, TransferPlace};
 
-/// `index_identity` has one row, made when it is first asked for. `index_object` has the references that rows have or had: `at` is when one
-/// was last claimed, `condemned_at` since when it must not be claimed, `deleted` whether its object is gone.
+/// `index_identity` has one row, created on first use. `index_object` has the references that rows have or had: `at` is when one was last
+/// claimed, `condemned_at` since when it must not be claimed, `deleted` whether its object is deleted.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     sql: "CREATE TABLE index_identity (id BIGINT NOT NULL PRIMARY KEY, identity BYTES NOT NULL);
@@ -47,36 +47,36 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     CREATE INDEX index_object_condemned ON index_object (condemned_at) WHERE condemned_at IS NOT NULL;",
 }];
 
-/// Which rows refer to an object, for collecting.
+/// Indexes of the rows that refer to an object, for garbage collection.
 pub(crate) const INDEXES: &[Migration] =
     &[Migration { version: 1, sql: "CREATE INDEX index_evidence_object ON index_evidence (bytes) WHERE length(bytes) = 36;" }];
 
-/// How long a verdict waits for the object store before its evidence goes into the database.
+/// How long a verdict waits for the object store before its evidence is stored in the database.
 const PUT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a reader waits.
 const GET_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the store is left alone after it failed: verdicts do not wait for one that is away.
+/// How long no requests are sent after a failure: verdicts do not wait for an unavailable store.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// Largest report in an object. Findings are capped, and the largest report is some hundred kilobytes.
+/// The maximum size of a report in an object. Findings are capped, and the largest report has some hundred kilobytes.
 const MAX_REPORT_BYTES: usize = 4 << 20;
 
-/// Largest object that is read: as if nothing in it could be compressed.
+/// The maximum size of an object that is read: that of incompressible content.
 const MAX_OBJECT_BYTES: u64 = (MAX_FILE_BYTES + MAX_REPORT_BYTES) as u64;
 
 /// The folder of evidence below the identity.
 const EVIDENCE: &str = "evidence";
 
-/// What a row has in place of evidence: four bytes that no compressed evidence begins with, and the SHA-256 of the object.
+/// The value in place of evidence: four bytes that no compressed evidence begins with, and the SHA-256 of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Reference(pub(crate) [u8; Self::LENGTH]);
 
 impl Reference {
     const LENGTH: usize = 36;
     const MARK: [u8; 4] = *b"obj\x01";
-    /// What a report row begins with in place of a report, which begins with a brace.
+    /// The prefix of a reference in place of a report; a report begins with a brace.
     const TEXT: &str = "object:";
 
     fn of(bytes: &[u8]) -> Self {
@@ -90,19 +90,19 @@ impl Reference {
         Self(reference)
     }
 
-    /// Reads the bytes of an evidence row. `None` when they are the evidence itself.
+    /// Parses the bytes of an evidence row. `None` when they are the evidence itself.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let reference: [u8; Self::LENGTH] = bytes.try_into().ok()?;
         reference.starts_with(&Self::MARK).then_some(Self(reference))
     }
 
-    /// Reads the document of a report row. `None` when it is the report itself.
+    /// Parses the document of a report row. `None` when it is the report itself.
     pub(crate) fn read_text(text: &str) -> Option<Self> {
         let hash = alloy_primitives::hex::decode(text.strip_prefix(Self::TEXT)?).ok()?;
         Some(Self::from_hash(hash.try_into().ok()?))
     }
 
-    /// The document of a report row.
+    /// Returns the document for a report row.
     pub(crate) fn text(&self) -> String {
         format!("{}{}", Self::TEXT, name_of(&self.hash()))
     }
@@ -113,20 +113,20 @@ impl Reference {
         hash
     }
 
-    /// The key of its object. The first folder spreads files.
+    /// Returns the key of its object. The first folder spreads files over directories.
     fn key(&self) -> String {
         let name = name_of(&self.hash());
         format!("{EVIDENCE}/{}/{name}", &name[..2])
     }
 
-    /// The reference of an object of a list.
+    /// Returns the reference of a listed object.
     fn of_key(key: &str) -> Option<Self> {
         let name = key.strip_prefix(EVIDENCE)?.rsplit('/').next()?;
         Some(Self::from_hash(alloy_primitives::hex::decode(name).ok()?.try_into().ok()?))
     }
 }
 
-/// An object that was put and is not claimed yet.
+/// An object that was put and not claimed yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Put {
     pub(crate) reference: Reference,
@@ -134,7 +134,7 @@ pub(crate) struct Put {
     claim_until: i64,
 }
 
-/// What the object store of an index did since the start of the process.
+/// Counters of an index's object store since the start of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectCounts {
     /// Objects that were written.
@@ -143,16 +143,16 @@ pub struct ObjectCounts {
     pub read: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// Evidence that went into the database because the store could not take it.
+    /// Evidence stored in the database because the object store was unavailable.
     pub kept_in_database: u64,
-    /// Objects that were missing or damaged when they were read.
+    /// Objects that were missing or damaged when read.
     pub lost: u64,
 }
 
 /// The object store of an index.
 #[derive(Debug)]
 pub(crate) struct EvidenceObjects {
-    /// The whole store, and the part of this database.
+    /// The whole store, and the prefix of this database.
     base: Objects,
     objects: Objects,
     options: KeeperOptions,
@@ -162,7 +162,7 @@ pub(crate) struct EvidenceObjects {
     failed: AtomicU64,
     kept: AtomicU64,
     lost: AtomicU64,
-    /// Where the next collection goes on.
+    /// Where the next collection continues.
     collected: Mutex<Option<collect::Cursor>>,
 }
 
@@ -182,13 +182,13 @@ impl EvidenceObjects {
         }
     }
 
-    /// Puts an object. `None` when the store cannot take it now: its content belongs into the database then.
+    /// Puts an object. `None` when the store is unavailable: then its content is stored in the database.
     async fn put(&self, index: &Index, packed: Vec<u8>) -> Result<Option<Put>, Error> {
         if self.is_paused() {
             self.kept.fetch_add(1, Ordering::Relaxed);
             return Ok(None);
         }
-        // Before the object: a claim that is in time by this clock comes before any collection that could see the object.
+        // Read before the object is put: a claim that is in time by this clock precedes any collection that could see the object.
         let now = index.database().now().await?;
         let reference = Reference::of(&packed);
         let key = reference.key();
@@ -204,7 +204,7 @@ impl EvidenceObjects {
         }
     }
 
-    /// The content of an object, unpacked. An object that is lost is an error that says so.
+    /// Returns the content of an object, decompressed. A missing or damaged object is an error.
     async fn get(&self, reference: Reference) -> Result<Vec<u8>, objects::Error> {
         let key = reference.key();
         let found = self.within(GET_TIMEOUT, self.objects.get(&key, MAX_OBJECT_BYTES)).await;
@@ -259,14 +259,14 @@ impl EvidenceObjects {
     }
 }
 
-/// The two parts of an object: evidence and report, a line of JSON each.
+/// The two parts of an object: evidence and report, one line of JSON each.
 pub(crate) struct Bundle {
     pub(crate) evidence: Vec<u8>,
     pub(crate) report: String,
 }
 
 impl Bundle {
-    /// The content of an object.
+    /// Joins evidence and report to the content of an object.
     fn join(evidence: &[u8], report: &str) -> Vec<u8> {
         [evidence, b"\n", report.as_bytes(), b"\n"].concat()
     }
@@ -286,13 +286,13 @@ fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Index {
-    /// The same index with an object store for evidence and reports. All processes of a database should have the same.
+    /// Returns the same index with an object store for evidence and reports. All processes of a database should use the same one.
     pub async fn with_objects(self, objects: Objects, options: KeeperOptions) -> Result<Self, Error> {
         let identity = self.identity().await?;
         Ok(self.with_evidence(EvidenceObjects::new(objects, &identity, options)))
     }
 
-    /// The same index with the object store of another, for a copy of its database.
+    /// Returns the same index with the object store of another, for a copy of its database.
     pub(crate) async fn with_objects_of(self, other: &Self) -> Result<Self, Error> {
         match other.evidence_objects() {
             Some(store) => self.with_objects(store.base.clone(), store.options).await,
@@ -300,7 +300,7 @@ impl Index {
         }
     }
 
-    /// What names this database apart from all others, copies of it excepted.
+    /// Returns the random identity of this database, which only copies of it share.
     pub async fn identity(&self) -> Result<[u8; 16], Error> {
         const READ: &str = "SELECT identity FROM index_identity WHERE id = 1";
         const MAKE: &str = "INSERT INTO index_identity (id, identity) VALUES (1, $1) ON CONFLICT (id) DO NOTHING";
@@ -316,7 +316,7 @@ impl Index {
         row.scalar::<&[u8]>()?.try_into().map_err(|_| corrupt)
     }
 
-    /// What the object store did since the start. `None` without one.
+    /// Returns the counters of the object store since the start. `None` without one.
     pub fn object_counts(&self) -> Option<ObjectCounts> {
         let store = self.evidence_objects()?;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -329,13 +329,13 @@ impl Index {
         })
     }
 
-    /// Puts evidence and report into the object store, if there is one and it can take them.
+    /// Puts evidence and report into the object store, if there is one and it is available.
     pub(crate) async fn put_bundle(&self, evidence: &[u8], report: &str) -> Result<Option<Put>, Error> {
         let Some(store) = self.evidence_objects() else { return Ok(None) };
         store.put(self, crate::work::kept::pack(&Bundle::join(evidence, report))?).await
     }
 
-    /// Reads evidence and report behind a reference.
+    /// Reads the evidence and report of a reference.
     pub(crate) async fn bundle(&self, reference: Reference) -> Result<Bundle, Error> {
         let store = self.evidence_objects().ok_or(Error::ObjectsUnset)?;
         let content = store.get(reference).await?;
@@ -344,7 +344,8 @@ impl Index {
     }
 }
 
-/// Claims an object for a row of this transaction, which writes the reference afterwards. `false` when the row has to hold the evidence itself.
+/// Claims an object for a row of this transaction, which writes the reference afterwards. `false` when the row has to store the evidence
+/// itself.
 const CLAIM: PerEngine = PerEngine {
     sqlite: "INSERT INTO index_object (reference, at) SELECT $1, CAST(strftime('%s', 'now') AS INTEGER)
         WHERE CAST(strftime('%s', 'now') AS INTEGER) <= $2
@@ -368,12 +369,12 @@ pub(crate) async fn claim(transaction: &mut Transaction, put: Put) -> Result<boo
     Ok(transaction.execute(sql, &values).await? == 1)
 }
 
-/// Claims several on PostgreSQL, and gives those that rows may refer to.
+/// Claims several on PostgreSQL, and returns those that rows may refer to.
 pub(crate) async fn claim_many(transaction: &mut Transaction, puts: &[Put]) -> Result<Vec<Reference>, Error> {
     if puts.is_empty() {
         return Ok(Vec::new());
     }
-    // In one order everywhere, to avoid deadlocks.
+    // Sorted, to avoid deadlocks.
     let mut puts = puts.to_vec();
     puts.sort_by_key(|put| put.reference);
     let references: Vec<&[u8]> = puts.iter().map(|put| &put.reference.0[..]).collect();

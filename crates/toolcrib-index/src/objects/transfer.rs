@@ -1,6 +1,6 @@
-//! Moving evidence that is there between database and object store.
+//! Moves existing evidence between database and object store.
 //!
-//! Each row is changed only if it still holds what was read, so that a verification that ends meanwhile wins.
+//! Each row is changed only if it still has the value that was read, so a verification that finishes meanwhile wins.
 
 use toolcrib_store::database::{FromRow as _, Value};
 use toolcrib_store::objects;
@@ -11,10 +11,10 @@ use crate::model::ToolKey;
 use crate::work::kept::{pack, unpack};
 use crate::{Error, Index};
 
-/// Rows that are read at once: each may have megabytes.
+/// Rows read at once: each may have megabytes.
 const PAGE: i64 = 16;
 
-/// Where evidence is to be.
+/// The destination of evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// In the object store.
@@ -23,7 +23,7 @@ pub enum Direction {
     ToDatabase,
 }
 
-/// Where evidence is.
+/// Where evidence is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// Rows with the evidence itself.
@@ -83,22 +83,22 @@ impl Evidence {
         Ok(Self { key, kind: row.kind, bytes: row.bytes, document: row.document })
     }
 
-    /// The report belongs to the newest evidence, which has kind 0.
+    /// Returns the report, which belongs to the newest evidence, of kind 0.
     fn report(&self) -> Option<&str> {
         self.document.as_deref().filter(|_| self.kind == 0)
     }
 }
 
 impl Index {
-    /// Counts where evidence is. It reads all rows.
+    /// Counts where evidence is stored. It reads all rows.
     pub async fn evidence_placement(&self) -> Result<Placement, Error> {
         let row = self.database().fetch_optional(COUNT, &[]).await?.ok_or(Error::Corrupt { what: "count" })?;
         let row = PlacementRow::from_row(&row)?;
         Ok(Placement { in_database: row.in_database.unsigned_abs(), in_objects: row.in_objects.unsigned_abs() })
     }
 
-    /// Moves evidence and reports, at most `most` rows after a place; gives how many there were and the place to go on from, if there are
-    /// more. What cannot be moved stays where it is: an object that is lost has nothing to move.
+    /// Moves evidence and reports, at most `most` rows after a position; returns their number and the position to continue at, if there
+    /// are more. What cannot be moved stays where it is, such as a lost object.
     pub async fn transfer_evidence(
         &self,
         direction: Direction,
@@ -134,7 +134,7 @@ impl Index {
     async fn to_objects(&self, evidence: &Evidence) -> Result<bool, Error> {
         let Ok(unpacked) = unpack(&evidence.bytes) else { return Ok(false) };
         let report = evidence.report().filter(|document| Reference::read_text(document).is_none());
-        // The report of evidence that is not the newest is not kept: an empty one stands for it.
+        // The report of older evidence is not kept: an empty one replaces it.
         let away = || objects::Error::Unavailable { detail: "it failed a moment ago".to_owned() };
         let put = self.put_bundle(&unpacked, report.unwrap_or("null")).await?.ok_or_else(away)?;
         let mut transaction = self.database().begin().await?;
@@ -183,7 +183,7 @@ impl Index {
     }
 }
 
-/// A place among the rows of evidence, in the order of keys.
+/// A position among the rows of evidence, in key order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransferPlace {
     registry: i64,

@@ -1,11 +1,11 @@
-//! Tools, verdicts, prices and usage as Parquet files, for `DuckDB` and its like.
+//! Exports tools, verdicts, prices and usage as Parquet files, for `DuckDB` and similar tools.
 //!
-//! An export is a folder that appears all at once, with one file for each table and `export.json`, which says what it is. All files show one
-//! moment. Rows are read by pages and written by groups, so memory does not grow with the index: some megabytes for each file, and in an
-//! export of changes 50 bytes for each changed tool. Tools that the operator blocked or hid are left out, as in public lists.
+//! An export is a folder that appears atomically, with one file for each table and a description in `export.json`. All files show the same
+//! moment. Rows are read in pages and written in row groups, so memory does not grow with the index: some megabytes for each file, and in
+//! an incremental export 50 bytes for each changed tool. Tools that the operator blocked or hid are left out, as in public lists.
 //!
-//! With a cursor only tools that changed since then are written, with all their rows. `changed.parquet` names each of them: a reader that keeps
-//! a copy deletes the rows of these tools and adds those of the export.
+//! With a cursor only tools that changed since then are written, with all their rows. `changed.parquet` lists them: a reader that keeps a
+//! copy deletes the rows of these tools and adds those of the export.
 //!
 //! `rows.rs` reads, `table.rs` writes, and the columns are in `schema.rs`.
 
@@ -29,47 +29,49 @@ use crate::{Error, Index};
 use rows::Reader;
 use table::Table;
 
-/// The version of the columns. New columns at the end do not change it.
+/// The version of the schema. New columns at the end do not change it.
 pub const VERSION: u32 = 1;
 
-/// The file that says what an export is.
+/// The file that describes an export.
 pub const DESCRIPTION: &str = "export.json";
 
-/// Most changed tools of an export of changes: 100 MB to remember them. A reader that is further behind exports everything.
+/// The maximum number of changed tools in an incremental export: 100 MB to remember them. A reader that is further behind exports
+/// everything.
 const MAX_CHANGED: usize = 2_000_000;
 
-/// Changes that are read at once.
+/// Changes read at once.
 const CHANGES: i64 = 10_000;
 
-/// What was exported.
+/// The description of an export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Exported {
-    /// The version of the columns.
+    /// The version of the schema.
     pub version: u32,
-    /// When it was made.
+    /// When the export was created.
     pub made_at: UnixTime,
-    /// The change that the next export of changes begins after.
+    /// The cursor for the next incremental export.
     pub cursor: i64,
-    /// The change that this one begins after; `None` when it has everything.
+    /// The cursor of this incremental export; `None` for a full one.
     pub since: Option<i64>,
     /// How many rows each file has.
     pub rows: BTreeMap<String, u64>,
 }
 
-/// Writes an export into a folder that must not exist, and appears when everything is written. With `since` only what changed after that
-/// change; [`Error::Forgotten`] if the feed no longer says what did, and [`Error::Cursor`] if it is not there yet.
+/// Writes an export into a folder that must not exist, and that appears when everything is written. With `since` only what changed after
+/// that change; [`Error::Forgotten`] if the feed has no longer all changes since then, and [`Error::Cursor`] if it has not reached that
+/// number.
 pub async fn export(index: &Index, folder: &Path, since: Option<i64>, now: UnixTime) -> Result<Exported, Error> {
     if folder.symlink_metadata().is_ok() {
         return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
     }
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    // In the same folder, so that it only has to be renamed. One that is left by a crash is hidden, and never taken for an export.
+    // In the same folder, so that it only has to be renamed. One left by a crash is hidden, and not mistaken for an export.
     let making = tempfile::Builder::new().prefix(".parquet-").tempdir_in(parent).map_err(failed)?;
-    // Before the transaction, which must not ask for another connection; and so that committed changes have numbers.
+    // Before the transaction, which must not use another connection; and so that committed changes have numbers.
     index.look_again().await?;
     index.last_change().await?;
     let mut transaction = index.database().begin_reading().await?;
-    // What has a number in this moment is in the tables in this moment.
+    // The tables of this snapshot include every change that has a number in it.
     let cursor = feed::last(&mut transaction).await?;
     if since.is_some_and(|since| since > cursor) {
         return Err(Error::Cursor);
@@ -87,17 +89,17 @@ pub async fn export(index: &Index, folder: &Path, since: Option<i64>, now: UnixT
     Ok(exported)
 }
 
-/// Describes the files of a folder, and gives it its name when all of it is on disk.
+/// Writes the description of the files, and renames the folder when everything is on disk.
 fn publish(making: TempDir, folder: &Path, parent: &Path, exported: &Exported) -> Result<(), Error> {
     let mut description = File::create_new(making.path().join(DESCRIPTION)).map_err(failed)?;
     let text = serde_json::to_string_pretty(exported).map_err(|error| failed(error.into()))?;
     description.write_all(text.as_bytes()).and_then(|()| description.write_all(b"\n")).map_err(failed)?;
     description.sync_all().map_err(failed)?;
-    // Names of files are part of their folder.
+    // File names are stored in the directory, so it is synced as well.
     #[cfg(unix)]
     File::open(making.path()).and_then(|making| making.sync_all()).map_err(failed)?;
     std::fs::rename(making.path(), folder).map_err(failed)?;
-    // What was renamed is not removed.
+    // Keep the temporary folder, which was renamed.
     let _ = making.keep();
     #[cfg(unix)]
     File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
@@ -108,7 +110,7 @@ fn failed(error: IoError) -> Error {
     Error::File { what: "the Parquet files could not be written", error }
 }
 
-/// Tools that changed after a change. Agents and resources of the Bazaar have no tables here.
+/// Returns tools that changed after a change. Agents and Bazaar resources have no tables here.
 async fn changed_tools(transaction: &mut Transaction, since: i64) -> Result<HashSet<ToolKey>, Error> {
     let mut changed = HashSet::new();
     let mut cursor = since;
@@ -123,7 +125,7 @@ async fn changed_tools(transaction: &mut Transaction, since: i64) -> Result<Hash
     }
 }
 
-/// The files of an export that is being made.
+/// The files of an export in progress.
 struct Export {
     tools: Table,
     prices: Table,
@@ -172,7 +174,7 @@ impl Export {
         Ok(())
     }
 
-    /// Tools in the order of their keys, and what belongs to them.
+    /// Writes a page of tools in key order, with their rows in the other tables.
     async fn write_page(&mut self, transaction: &mut Transaction, views: &[ToolView]) -> Result<(), Error> {
         for view in views {
             rows::tool(view, &mut self.tools)?;

@@ -1,4 +1,4 @@
-//! Rows of the files: from what is known of a tool, and from the tables of verdicts and calls.
+//! Converts tools, verdicts and calls to rows of the files.
 
 use std::collections::HashMap;
 
@@ -10,20 +10,20 @@ use super::table::{Cell, Table};
 use crate::Error;
 use crate::model::{At, IdBytes, ToolKey, ToolView};
 
-/// Rows of a table that are read at once.
+/// Rows of a table read at once.
 const PAGE: usize = 1_000;
 
-/// Milliseconds, as files have times.
+/// Converts seconds to the milliseconds that the files have.
 fn millis(seconds: i64) -> i64 {
     seconds.saturating_mul(1_000)
 }
 
-/// Counts and block numbers that a signed number holds; larger ones do not occur.
+/// Converts counts and block numbers to a signed number; values beyond its range do not occur.
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// The row of a tool.
+/// Writes the row of a tool.
 pub(super) fn tool(view: &ToolView, table: &mut Table) -> Result<(), Error> {
     let (row, usage, listing) = (&view.row, &view.usage, view.listing.as_ref());
     let manifest = listing.and_then(|listing| listing.manifest.as_ref());
@@ -79,7 +79,7 @@ pub(super) fn tool(view: &ToolView, table: &mut Table) -> Result<(), Error> {
     table.push(&cells)
 }
 
-/// The rows of a tool's payment options.
+/// Writes the rows of a tool's payment options.
 pub(super) fn prices(view: &ToolView, table: &mut Table) -> Result<(), Error> {
     let tool = view.tool.to_string();
     let manifest = view.listing.as_ref().and_then(|listing| listing.manifest.as_ref());
@@ -96,7 +96,7 @@ pub(super) fn prices(view: &ToolView, table: &mut Table) -> Result<(), Error> {
             token.as_ref().into(),
             price.symbol.as_ref().into(),
             price.decimals.map(i64::from).into(),
-            // The same bits: the column is of numbers without a sign.
+            // The same bits: the column is unsigned.
             price.micro_usd.map(u64::cast_signed).into(),
         ])?;
     }
@@ -152,7 +152,7 @@ const USAGE: &str = sql!(
     ORDER BY registry, tool, counts, at, id LIMIT $8"
 );
 
-/// A place in a table: after everything that is less.
+/// A position in a table: after all rows with a smaller key.
 struct Place {
     key: (i64, IdBytes),
     counts: bool,
@@ -160,9 +160,9 @@ struct Place {
     id: String,
 }
 
-/// Reads what belongs to a page of tools.
+/// Reads the rows of a page of tools.
 pub(super) struct Reader {
-    /// The names of the tools; others between them are left out.
+    /// The references of the tools; other tools between them are left out.
     names: HashMap<ToolKey, String>,
     last: (i64, IdBytes),
     verdicts: Place,
@@ -170,11 +170,11 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Of tools in the order of their keys; `None` without any.
+    /// Creates a reader for tools in key order; `None` without any.
     pub(super) fn of(views: &[ToolView]) -> Option<Self> {
         let key = |view: &ToolView| (view.row.key.registry.0, view.row.key.id_bytes());
         let (first, last) = (key(views.first()?), key(views.last()?));
-        // Below everything that a tool may have: no count and no time is less.
+        // Below every row of a tool: no count and no time is smaller.
         let before = || Place { key: first, counts: false, number: i64::MIN, id: String::new() };
         let names = views.iter().map(|view| (view.row.key, view.tool.to_string())).collect();
         Some(Self { names, last, verdicts: before(), usage: before() })

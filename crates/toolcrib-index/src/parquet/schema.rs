@@ -1,7 +1,7 @@
 //! The columns of each file, in the notation of Parquet. `docs/parquet.md` explains them; [`super::VERSION`] is their version.
 //!
-//! Whole numbers of 256 bits are decimal digits, since no reader has a type for them; addresses and hashes are hexadecimal digits in lower
-//! case with `0x`, so that they can be read, compared and joined with other tables. Times are in UTC.
+//! 256-bit integers are decimal digits, since no reader has a type for them; addresses and hashes are lower-case hexadecimal digits with
+//! `0x`, so that they can be read, compared and joined with other tables. Times are in UTC.
 
 /// One row for each tool of a registry.
 pub(super) const TOOLS: &str = "message tools {
@@ -63,7 +63,7 @@ pub(super) const PRICES: &str = "message prices {
     optional int64 micro_usd (INTEGER(64,false));
 }";
 
-/// One row for each verdict that differs from the one before it.
+/// One row for each verdict that differs from the previous one.
 pub(super) const VERDICTS: &str = "message verdicts {
     required binary tool (UTF8);
     required int64 number;
@@ -76,7 +76,7 @@ pub(super) const VERDICTS: &str = "message verdicts {
     required binary manifest_hash (UTF8);
 }";
 
-/// One row for each call that was proven.
+/// One row for each proven call.
 pub(super) const USAGE: &str = "message usage {
     required binary tool (UTF8);
     required binary id (UTF8);
@@ -94,7 +94,7 @@ pub(super) const USAGE: &str = "message usage {
     optional int64 latency_ms;
 }";
 
-/// One row for each tool that changed, in exports of changes.
+/// One row for each tool that changed, in incremental exports.
 pub(super) const CHANGED: &str = "message changed {
     required binary tool (UTF8);
     required boolean present;

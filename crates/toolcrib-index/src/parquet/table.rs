@@ -1,4 +1,4 @@
-//! One Parquet file that is being written: rows are gathered by columns, and written as a group when there are enough.
+//! Writes one Parquet file: rows are buffered by column, and written as a row group when there are enough.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,10 +16,11 @@ use parquet::schema::types::SchemaDescriptor;
 use super::Exported;
 use crate::Error;
 
-/// Rows of a group. Readers skip groups by their statistics and read several at a time, so small ones cost them.
+/// Rows in a row group. Readers skip groups by their statistics and read several in parallel, so small groups are slow.
 const GROUP_ROWS: usize = 50_000;
 
-/// Bytes of text after which a group is written whatever its rows: with the pages that are made of it what a file takes of memory.
+/// The number of text bytes after which a group is written whatever its number of rows: with the pages built from it, the memory that a
+/// file needs.
 const GROUP_BYTES: usize = 8 << 20;
 
 /// A value of a row.
@@ -62,7 +63,7 @@ impl<T: Into<Self>> From<Option<T>> for Cell<'_> {
     }
 }
 
-/// The values of a column, as the writer takes them.
+/// The values of a column, as the Parquet writer takes them.
 enum Values {
     Integers32(Vec<i32>),
     Integers(Vec<i64>),
@@ -82,10 +83,10 @@ impl Values {
     }
 }
 
-/// A column of the group that is gathered.
+/// A buffered column of the current group.
 struct Column {
     values: Values,
-    /// What the schema says about how values may be missing and repeated.
+    /// The definition and repetition levels of the schema.
     max_definition: i16,
     max_repetition: i16,
     definitions: Vec<i16>,
@@ -93,7 +94,7 @@ struct Column {
 }
 
 impl Column {
-    /// Adds a cell, and gives the bytes of its text. `None` when it is of another kind than the column.
+    /// Adds a cell, and returns the length of its text. `None` when its type is not that of the column.
     fn push(&mut self, cell: Cell<'_>) -> Option<usize> {
         if let Cell::Texts(texts) = cell {
             let Values::Texts(values) = &mut self.values else { return None };
@@ -154,15 +155,15 @@ impl Column {
     }
 }
 
-/// A file that is being written.
+/// A file in progress.
 pub(super) struct Table {
     name: &'static str,
     writer: SerializedFileWriter<File>,
     columns: Vec<Column>,
-    /// Of the group that is gathered.
+    /// Rows in the current group.
     rows: usize,
     bytes: usize,
-    /// Of the whole file.
+    /// Rows in the whole file.
     total: u64,
 }
 
@@ -225,7 +226,7 @@ impl Table {
         Ok(())
     }
 
-    /// Makes the file whole and durable, and gives its name and number of rows.
+    /// Finishes the file and syncs it, and returns its name and number of rows.
     pub(super) fn end(mut self) -> Result<(String, u64), Error> {
         if self.rows > 0 {
             self.write_group()?;

@@ -1,12 +1,13 @@
-//! Read replicas of the database: which of them may be read, and how new they are.
+//! Read replicas of the database: which of them may be read, and how far they are behind.
 //!
-//! A replica answers for a moment in the past. Two things say which. Its **watermark** is the number of the last change in its feed: an
-//! answer that must show change 7 comes from a replica whose watermark is 7 or more. Its **beat** is a time that nodes write into a row of
-//! the primary each second: what the primary committed before the newest beat of a replica is in the replica, also what is no change of a
-//! tool. The time is the primary's own, so no two clocks are compared.
+//! A replica has the state of a moment in the past. Two values say which. Its **watermark** is the number of the last change in its feed:
+//! a response that must include change 7 comes from a replica whose watermark is 7 or more. Its **heartbeat** is a time that nodes write
+//! into a row of the primary each second: everything that the primary committed before the newest heartbeat of a replica is in the
+//! replica, including writes that are not changes of a tool. The time is the primary's own, so clocks of different machines are never
+//! compared.
 //!
-//! Replicas are probed beside the requests. One that does not answer, is slow, is behind, was promoted, lacks a migration, or belongs to
-//! another index is not used until a probe finds it well again, so no request waits for it.
+//! Replicas are probed in the background. One that does not respond, is slow, is behind, was promoted, lacks a migration, or belongs to
+//! another index is not used until a probe succeeds again, so no request waits for it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +25,7 @@ mod replica;
 
 pub use replica::{Replica, ReplicaReport, ReplicaState};
 
-/// `beat` is a time of the primary's clock, in milliseconds.
+/// `beat` is a time of the primary's clock in milliseconds.
 pub(crate) const MIGRATIONS: &[Migration] =
     &[Migration { version: 1, sql: "CREATE TABLE index_replication (id BIGINT NOT NULL PRIMARY KEY, beat BIGINT NOT NULL);" }];
 
@@ -43,27 +44,27 @@ const SAMPLE: &str = sql!("SELECT ", SampleRow::COLUMNS, " FROM index_feed f, in
 /// Several nodes beat; one of them each time is enough.
 const BEAT: &str = "UPDATE index_replication SET beat = $1 WHERE id = 1 AND beat < $1 - 900";
 
-/// Milliseconds between two beats: a tenth of the smallest useful limit.
+/// Milliseconds between two heartbeats: a tenth of the smallest useful limit.
 const BEAT_EVERY: i64 = 1_000;
 
-/// How long a probe waits. A replica in the same building answers in a millisecond.
+/// The timeout of a probe. A replica in the same data centre responds in a millisecond.
 const PROBE_TIME: Duration = Duration::from_millis(500);
 
-/// Time between two probes of those who only watch.
+/// Time between two probes while no request triggers them.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
 
-/// How old replicas may be.
+/// How far replicas may be behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaLimits {
-    /// How far a replica may be behind while the primary answers.
+    /// The maximum lag of a replica while the primary responds.
     pub lag: Duration,
-    /// How old its state may be while the primary does not answer. Answers that are older than `lag` say so.
+    /// The maximum age of a replica's state while the primary does not respond. Responses older than `lag` are marked as stale.
     pub age: Duration,
 }
 
 impl Default for ReplicaLimits {
     fn default() -> Self {
-        // Streaming takes milliseconds, and beats come once a second. An hour is enough to repair or replace a primary.
+        // Streaming takes milliseconds, and heartbeats come once a second. An hour is enough to repair or replace a primary.
         Self { lag: Duration::from_secs(5), age: Duration::from_secs(3_600) }
     }
 }
@@ -83,27 +84,27 @@ struct Shared {
     observed: Mutex<Observed>,
     turn: AtomicUsize,
     is_beating: AtomicBool,
-    /// One look at all of them at a time.
+    /// Held while all of them are probed.
     probing: tokio::sync::Mutex<()>,
 }
 
-/// What the primary said last.
+/// The last sample of the primary.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observed {
-    /// When it said so.
+    /// When it was taken.
     at: Instant,
     /// The number of its last change.
     last: i64,
-    /// The last beat.
+    /// The last heartbeat.
     beat: i64,
-    /// Its time.
+    /// The primary's time.
     now: i64,
-    /// Whether it did not answer the last time that it was asked.
+    /// Whether the primary did not respond to the last request.
     is_away: bool,
 }
 
 impl Observed {
-    /// How old the state of a replica is. One that has all that the primary had is as old as what is known of the primary.
+    /// Returns the age of a replica's state. A replica with everything that the primary had is as old as the last sample of the primary.
     fn age(&self, watermark: i64, beat: i64) -> Duration {
         let is_caught_up = watermark >= self.last && beat >= self.beat;
         let as_of = if is_caught_up { self.now.max(beat) } else { beat };
@@ -112,19 +113,19 @@ impl Observed {
     }
 }
 
-/// What a look at the primary and its replicas came to.
+/// The result of observing the primary and its replicas.
 #[derive(Clone, Debug)]
 pub struct Observation {
-    /// Up to which change every replica in use can tell.
+    /// The highest change that every usable replica has.
     pub watermark: i64,
-    /// The newest of them, or the primary where there is none.
+    /// The newest replica, or the primary if none is usable.
     pub source: Index,
-    /// The replica that it is.
+    /// The replica behind `source`.
     pub replica: Option<Arc<Replica>>,
 }
 
 impl Replicas {
-    /// The replicas of an index at these places. None of them is asked anything yet; the primary has to answer.
+    /// Opens the replicas of an index at these locations. None of them is contacted yet; the primary must respond.
     pub async fn open(primary: Index, places: &[Location], limits: ReplicaLimits) -> Result<Self, Error> {
         let mut all = Vec::with_capacity(places.len());
         for (place, number) in places.iter().zip(1..) {
@@ -132,7 +133,7 @@ impl Replicas {
         }
         let database = primary.database();
         let identity = match all.is_empty() {
-            // Without replicas nothing is compared and nothing beats.
+            // Without replicas no heartbeats are needed.
             true => Vec::new(),
             false if database.engine() == toolcrib_store::database::Engine::Sqlite => {
                 let reason = "read replicas require an index in PostgreSQL, not in a SQLite file";
@@ -154,30 +155,30 @@ impl Replicas {
         Self { shared: Arc::new(Shared { primary, identity, all, limits, observed, turn, is_beating, probing }) }
     }
 
-    /// No replicas: everything is read from the primary.
+    /// Creates an empty set: everything is read from the primary.
     pub fn none(primary: Index) -> Self {
         Self::with(primary, Vec::new(), Vec::new(), ReplicaLimits::default())
     }
 
-    /// Whether there are none.
+    /// Whether there are no replicas.
     pub fn is_empty(&self) -> bool {
         self.shared.all.is_empty()
     }
 
-    /// Probes again and again, beside observers: what is being read from a replica that fails is given up without delay.
+    /// Probes at an interval, in addition to observers: reads from a replica that fails are aborted without delay.
     pub async fn watch(&self) {
         if self.is_empty() {
             return std::future::pending().await;
         }
         loop {
-            // What went wrong was logged.
+            // The error was logged.
             let _ = self.probe().await;
             tokio::time::sleep(WATCH_EVERY).await;
         }
     }
 
-    /// Looks at the primary and at all replicas. `least` is what answers show already: a replica that does not have it is not used, so
-    /// nothing that was shown disappears.
+    /// Probes the primary and all replicas. `least` is the last change that responses have shown already: a replica without it is not
+    /// used, so that nothing that was shown disappears.
     pub async fn observe(&self, least: i64) -> Result<Observation, Error> {
         let primary = || self.shared.primary.clone();
         if self.is_empty() {
@@ -195,11 +196,11 @@ impl Replicas {
         }
     }
 
-    /// Asks the primary and all replicas how they are. Gives the number of the primary's last change.
+    /// Probes the primary and all replicas. Returns the number of the primary's last change.
     async fn probe(&self) -> Result<i64, Error> {
         let shared = &self.shared;
         let _one = shared.probing.lock().await;
-        // Read before the primary is: it must have all of this.
+        // Read before the primary: it must have all of this.
         let before: Vec<i64> = shared.all.iter().map(|replica| replica.watermark()).collect();
         let probes = shared.all.iter().filter(|replica| replica.is_due()).map(|replica| replica.probe(&shared.identity));
         let (sampled, _) = tokio::join!(self.sample(), join_all(probes));
@@ -210,7 +211,7 @@ impl Replicas {
         sampled
     }
 
-    /// Asks the primary for its last change and its time, and sees that there is a beat. Gives the number of the change.
+    /// Reads the last change and the time of the primary, and starts a heartbeat if one is due. Returns the number of the change.
     async fn sample(&self) -> Result<i64, Error> {
         let primary = &self.shared.primary;
         let asking = async {
@@ -246,7 +247,7 @@ impl Replicas {
         }
     }
 
-    /// Writes a beat beside everything else: a commit may wait for a standby that is away.
+    /// Writes a heartbeat in the background: a commit may wait for a standby that is unavailable.
     fn beat(&self, now: i64) {
         if self.shared.is_beating.swap(true, Ordering::AcqRel) {
             return;
@@ -264,7 +265,7 @@ impl Replicas {
         *self.shared.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the primary answered the last time that it was asked.
+    /// Whether the primary responded to the last request.
     pub fn has_primary(&self) -> bool {
         !self.observed().is_away
     }
@@ -273,7 +274,7 @@ impl Replicas {
         self.shared.all.iter().filter(move |replica| replica.is_usable() && replica.watermark() >= least)
     }
 
-    /// The replicas that can tell everything up to a change, each of them once. Another one is the first each time.
+    /// Returns the replicas that have everything up to a change, each once, starting with another one each time.
     pub fn candidates(&self, least: i64) -> Vec<Arc<Replica>> {
         let mut usable: Vec<_> = self.usable(least).cloned().collect();
         if !usable.is_empty() {
@@ -283,12 +284,12 @@ impl Replicas {
         usable
     }
 
-    /// The newest replica that may be read, whatever it can tell.
+    /// Returns the newest usable replica, whatever its watermark.
     pub fn newest(&self) -> Option<Arc<Replica>> {
         self.usable(i64::MIN).max_by_key(|replica| replica.watermark()).cloned()
     }
 
-    /// How many seconds old answers may be because the primary does not answer, once they are older than replicas may be otherwise.
+    /// Returns the age of responses in seconds while the primary does not respond, once it exceeds the normal lag limit.
     pub fn stale_seconds(&self) -> Option<u64> {
         let observed = self.observed();
         let oldest = || self.usable(i64::MIN).map(|replica| replica.age(&observed)).max();
@@ -296,7 +297,7 @@ impl Replicas {
         age.filter(|age| *age > self.shared.limits.lag).map(|age| age.as_secs().max(1))
     }
 
-    /// How each of them is, for operators.
+    /// Returns the state of each replica, for operators.
     pub fn reports(&self) -> Vec<ReplicaReport> {
         let observed = self.observed();
         self.shared.all.iter().map(|replica| replica.report(&observed)).collect()

@@ -1,4 +1,4 @@
-//! One replica: what its last probe said, and whether it may be read.
+//! One replica: the result of its last probe, and whether it may be read.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,7 +27,7 @@ const PROBE: &str = sql!(
     " FROM index_feed f, index_replication r, index_identity i WHERE f.id = 1 AND r.id = 1 AND i.id = 1"
 );
 
-/// Probes in a row that must run out of time before a replica counts as slow: a machine under load may be slow once.
+/// Consecutive probes that must time out before a replica counts as slow: a machine under load may be slow once.
 const SLOW_PROBES: u32 = 2;
 
 /// Time between two probes of a replica that cannot be used.
@@ -37,17 +37,17 @@ const PROBE_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplicaState {
-    /// It was not asked yet.
+    /// It was not probed yet.
     Unknown,
     /// It may be read.
     Usable,
-    /// It does not answer.
+    /// It does not respond.
     Unreachable,
-    /// It answers too slowly.
+    /// It responds too slowly.
     Slow,
-    /// It is further behind than is allowed.
+    /// It is further behind than allowed.
     Behind,
-    /// It follows no server.
+    /// It is no longer in recovery: it was promoted.
     Promoted,
     /// It lacks a migration.
     Schema,
@@ -58,7 +58,7 @@ pub enum ReplicaState {
 }
 
 impl ReplicaState {
-    /// Why it is not used.
+    /// Returns the code of the reason why it is not used.
     pub const fn code(self) -> Option<Code> {
         match self {
             Self::Unknown | Self::Usable => None,
@@ -72,16 +72,16 @@ impl ReplicaState {
         }
     }
 
-    /// Whether answers that are being made from it are given up: they would come late or be wrong.
+    /// Whether reads in progress are aborted: they would be late or wrong.
     const fn is_broken(self) -> bool {
         !matches!(self, Self::Unknown | Self::Usable | Self::Behind)
     }
 }
 
-/// How a replica is, for operators.
+/// The state of a replica, for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaReport {
-    /// Its place among the replicas, counted from 1.
+    /// Its position in the list of replicas, counted from 1.
     pub number: usize,
     /// Host and database, for logs.
     pub name: String,
@@ -89,7 +89,7 @@ pub struct ReplicaReport {
     pub state: ReplicaState,
     /// The number of its last change.
     pub watermark: i64,
-    /// How old its state is, as far as it is known.
+    /// The age of its state, if known.
     pub age: Duration,
 }
 
@@ -99,24 +99,24 @@ pub struct Replica {
     number: usize,
     index: Index,
     status: Mutex<Status>,
-    /// Whether what is being read from it is given up.
+    /// Whether reads from it are aborted.
     broken: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
 struct Status {
     state: ReplicaState,
-    /// What the last probe found, before its age is looked at.
+    /// The result of the last probe, before its age is considered.
     probed: ReplicaState,
     watermark: i64,
     beat: i64,
     late: u32,
     at: Option<Instant>,
-    /// A database that has all migrations keeps them; another one may be put in its place while it does not answer.
+    /// A database that has all migrations keeps them; but another database may replace it while it does not respond.
     is_schema_known: bool,
 }
 
-/// What a probe reads.
+/// The values that a probe reads.
 struct Reading {
     watermark: i64,
     beat: i64,
@@ -140,22 +140,22 @@ impl Replica {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its place among the replicas, counted from 1.
+    /// Returns its position in the list of replicas, counted from 1.
     pub const fn number(&self) -> usize {
         self.number
     }
 
-    /// The index as it has it.
+    /// Returns the index on this replica.
     pub const fn index(&self) -> &Index {
         &self.index
     }
 
-    /// The number of its last change.
+    /// Returns the number of its last change.
     pub fn watermark(&self) -> i64 {
         self.status().watermark
     }
 
-    /// Whether it may be read. One that did not answer the last probe in time is left alone until the next one.
+    /// Whether it may be read. A replica that did not respond to the last probe in time is not used until the next one.
     pub(super) fn is_usable(&self) -> bool {
         let status = self.status();
         status.state == ReplicaState::Usable && status.late == 0
@@ -166,13 +166,13 @@ impl Replica {
         observed.age(status.watermark, status.beat)
     }
 
-    /// Waits until a probe finds that nothing can be read from it.
+    /// Waits until a probe finds that it cannot be read.
     pub async fn broken(&self) {
         // The sender lives as long as this.
         let _ = self.broken.subscribe().wait_for(|is_broken| *is_broken).await;
     }
 
-    /// A read from it failed: it is not used until a probe finds it well.
+    /// Records a failed read: it is not used until a probe succeeds.
     pub fn failed(&self) {
         let mut status = self.status();
         if status.state == ReplicaState::Usable {
@@ -182,14 +182,14 @@ impl Replica {
         }
     }
 
-    /// Whether it is time for a probe.
+    /// Whether a probe is due.
     pub(super) fn is_due(&self) -> bool {
         let status = self.status();
-        // One that is only behind is watched closely.
+        // A replica that is only behind is probed often.
         !status.probed.is_broken() || status.at.is_none_or(|at| at.elapsed() >= PROBE_PAUSE)
     }
 
-    /// Asks it how it is.
+    /// Probes it.
     pub(super) async fn probe(&self, identity: &[u8]) {
         let is_schema_known = self.status().is_schema_known;
         let outcome = timeout(PROBE_TIME, self.read(identity, is_schema_known)).await;
@@ -209,7 +209,7 @@ impl Replica {
                 ReplicaState::Unreachable
             }
             Err(_) if status.late >= SLOW_PROBES => ReplicaState::Slow,
-            // Once is no reason; what is known of it gets older meanwhile.
+            // A single timeout does not count; its known state gets older meanwhile.
             Err(_) => return,
         };
         if status.probed.is_broken() {
@@ -217,7 +217,7 @@ impl Replica {
         }
     }
 
-    /// What it says, or why it is no replica of ours.
+    /// Reads its state, or the reason why it is not a replica of this index.
     async fn read(&self, identity: &[u8], is_schema_known: bool) -> Result<Result<Reading, ReplicaState>, Error> {
         let database = self.index.database();
         if !database.is_replica().await? {
@@ -227,7 +227,7 @@ impl Replica {
             return Ok(Err(ReplicaState::Schema));
         }
         let Some(row) = database.fetch_optional(PROBE, &[]).await? else {
-            // The row is made after the tables, and has not arrived.
+            // The row is inserted after the tables are created, and has not been replicated yet.
             return Ok(Err(ReplicaState::Schema));
         };
         let row = ProbeRow::from_row(&row)?;
@@ -237,7 +237,7 @@ impl Replica {
         Ok(Ok(Reading { watermark: row.last, beat: row.beat }))
     }
 
-    /// Decides whether it may be read. `before` is what it had before the primary was asked.
+    /// Decides whether it may be read. `before` is its watermark before the primary was sampled.
     pub(super) fn judge(&self, observed: &Observed, limits: ReplicaLimits, before: i64) {
         let mut status = self.status();
         let age = observed.age(status.watermark, status.beat);
@@ -252,7 +252,7 @@ impl Replica {
         }
     }
 
-    /// Says that its state is another one.
+    /// Logs a change of its state.
     fn changed(&self, status: &Status, age: Option<Duration>) {
         self.broken.send_replace(status.state.is_broken());
         let (replica, name) = (self.number, self.index.database().name());

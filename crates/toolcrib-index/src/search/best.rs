@@ -1,4 +1,4 @@
-//! The best hits by words.
+//! Finds the best hits by word score.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -15,14 +15,14 @@ use crate::search::shelf::Snapshot;
 use crate::search::steady::Steady;
 use crate::search::terms::Terms;
 
-/// A hit by its words.
+/// A hit with its word score.
 pub(super) struct Found {
     pub(super) score: f32,
     pub(super) part: usize,
     pub(super) doc: DocId,
 }
 
-/// The best hits by words.
+/// Returns the best hits by word score.
 pub(super) fn best(snapshot: &Snapshot, terms: &Terms, wanted: &Wanted) -> Result<Vec<Found>, Error> {
     if terms.finding.is_empty() {
         return Ok(Vec::new());
@@ -30,7 +30,7 @@ pub(super) fn best(snapshot: &Snapshot, terms: &Terms, wanted: &Wanted) -> Resul
     let finding = terms.finding(&snapshot.searcher)?;
     let mut one_by_one = None;
     let mut best: BinaryHeap<Reverse<Scored>> = BinaryHeap::with_capacity(MAX_RANKED + 1);
-    // The largest first: what it gives lets most of the others be skipped.
+    // The largest segment first: its hits let most of the other documents be skipped.
     let mut parts: Vec<usize> = (0..snapshot.parts.len()).collect();
     parts.sort_by_key(|number| Reverse(snapshot.parts[*number].reader.max_doc()));
     for number in parts {
@@ -71,7 +71,7 @@ pub(super) fn best(snapshot: &Snapshot, terms: &Terms, wanted: &Wanted) -> Resul
     Ok(found)
 }
 
-/// Adds every other tool that fits the filters, with nothing for its words.
+/// Adds every other tool that matches the filters, with a word score of zero.
 pub(super) fn add_others(snapshot: &Snapshot, wanted: &Wanted, found: &mut Vec<Found>) -> Result<(), Error> {
     let known: HashSet<(usize, DocId)> = found.iter().map(|found| (found.part, found.doc)).collect();
     for (number, part) in snapshot.parts.iter().enumerate() {
@@ -90,7 +90,7 @@ fn keep(best: &mut BinaryHeap<Reverse<Scored>>, scored: Scored) {
     }
 }
 
-/// The score that a hit must have to be among the best.
+/// Returns the score that a hit must exceed to be among the best.
 fn least(best: &BinaryHeap<Reverse<Scored>>) -> f32 {
     match best.peek() {
         Some(Reverse(least)) if best.len() >= MAX_RANKED => least.score,
@@ -98,10 +98,10 @@ fn least(best: &BinaryHeap<Reverse<Scored>>) -> f32 {
     }
 }
 
-/// What a term is worth in all segments, and how much that counts.
+/// The statistics of a term in all segments, and its boost.
 type Weighed = (Box<dyn Weight>, f32);
 
-/// What terms are worth, each by itself. It is found out once and holds in every segment.
+/// Returns the weight of each term. It is computed once and applies to every segment.
 fn weights(terms: &[(Term, f32)], searcher: &Searcher) -> Result<Vec<Weighed>, Error> {
     let steady = Steady(searcher);
     let mut weights = Vec::with_capacity(terms.len());
@@ -115,7 +115,7 @@ fn weights(terms: &[(Term, f32)], searcher: &Searcher) -> Result<Vec<Weighed>, E
     Ok(weights)
 }
 
-/// Adds to the scores of a few documents of a segment, which are in their order, what terms are worth in them.
+/// Adds the scores of terms to a few documents of a segment, which are in document order.
 fn add_scores(docs: &[DocId], scores: &mut [f32], weights: &[Weighed], part: &Part) -> Result<(), Error> {
     for (one, weight) in weights {
         let mut scorer = one.scorer(&part.reader, *weight)?;
@@ -131,7 +131,7 @@ fn add_scores(docs: &[DocId], scores: &mut [f32], weights: &[Weighed], part: &Pa
     Ok(())
 }
 
-/// A document and its score, in the order of scores.
+/// A document and its score, ordered by score.
 #[derive(Clone, Copy, PartialEq)]
 struct Scored {
     score: f32,

@@ -1,4 +1,4 @@
-//! The collection with a name, among those that tools are gated by.
+//! Finds a collection by name among the collections that gate tools.
 
 use alloy_primitives::Address;
 
@@ -7,10 +7,10 @@ use crate::listing::{AccessKind, RequirementFacts};
 use crate::search::{Filters, Search, SearchQuery};
 use crate::{Error, Index};
 
-/// Pages of gated tools that the name is looked for in.
+/// Pages of gated tools that are searched for the name.
 const MAX_PAGES: usize = 5;
 
-/// The contract of the collection whose name has the same [`slug`]. `None` if none of the first thousand gated tools asks for it.
+/// Returns the contract of the collection whose name has the same [`slug`]. `None` if none of the first thousand gated tools requires it.
 pub async fn collection_named(index: &Index, search: &Search, name: &str) -> Result<Option<Address>, Error> {
     let wanted = slug(name);
     let is_it = |requirement: &&RequirementFacts| {
@@ -36,7 +36,7 @@ pub async fn collection_named(index: &Index, search: &Search, name: &str) -> Res
     Ok(None)
 }
 
-/// A name in small letters, digits and hyphens.
+/// Converts a name to lower-case letters, digits and hyphens.
 pub fn slug(name: &str) -> String {
     let mut slug = String::with_capacity(name.len());
     for c in name.chars().flat_map(char::to_lowercase) {

@@ -1,7 +1,7 @@
-//! Words that many requests have in common: function words, words of asking, and words that mean nearly the same.
+//! Words that many requests have in common: function words, request words, and synonyms.
 //!
-//! The frequency of a word in a directory tells how much it says only when the directory is large. In a small one `me` and `please` are
-//! rarer than `weather`. These lists hold for any directory. They are English, as the stemmer is.
+//! The frequency of a word is a good measure of its importance only in a large directory. In a small one `me` and `please` are rarer than
+//! `weather`. These lists are valid for any directory. They are English, as the stemmer is.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -21,7 +21,7 @@ what whatever whats when whenever where wherever whether which whichever while w
 without won would wouldn yet you your youre yours yourself yourselves
 ";
 
-/// Words that people ask with. A tool may be about one of them, so they keep a part of their weight.
+/// Words of asking. A tool may be about one of them, so they keep a part of their weight.
 const REQUEST_WORDS: &str = "
 able according anyone anything assist assistance available based best bit current detail details everything find get give
 given good got great hello help hey hi hope including info information interested kind kindly know like look looking lot lots
@@ -30,7 +30,7 @@ someone something sort specific suggest sure tell thank thanks thing things thin
 wish wonder wondering yes
 ";
 
-/// Words that stand for each other in requests, one group a line. Written by hand from general knowledge of what tools are about.
+/// Synonyms in requests, one group per line. Written by hand from general knowledge of what tools are about.
 const SYNONYMS: &str = "
 buy purchase order shop shopping
 cheap affordable budget discount deal bargain
@@ -176,17 +176,17 @@ static GROUPS: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
     groups
 });
 
-/// Whether a folded word only joins others.
+/// Whether a folded word is a function word.
 pub(super) fn is_function(plain: &str) -> bool {
     FUNCTION.contains(plain)
 }
 
-/// Whether a folded word is one that people ask with.
+/// Whether a folded word is a request word.
 pub(super) fn is_request(plain: &str) -> bool {
     REQUEST.contains(plain)
 }
 
-/// Terms that mean nearly the same as a term.
+/// Returns the synonyms of a term.
 pub(super) fn synonyms(term: &str) -> &'static [String] {
     GROUPS.get(term).map_or(&[], Vec::as_slice)
 }

@@ -1,14 +1,14 @@
-//! Places among hits, as text.
+//! Pagination cursors of searches.
 //!
-//! What is promised of pages, while tools come, change and go:
+//! Guarantees of pagination while tools are added, changed and removed:
 //!
-//! - By newest or most used, and without words: a cursor is a place in an order that depends on each tool alone. Whatever happens between two
-//!   pages, a tool that did not change is neither skipped nor repeated. One that changed its place may be.
-//! - By relevance with words: the ranked hits of a search are held in memory after its first page, and the next pages are cut from them. All
-//!   pages are of one moment; tools that went away meanwhile are still among the keys. The last [`HELD`](super::held::HELD) searches are
-//!   held. When one was forgotten, or the page is asked of another process, the search is made again and goes on after the score and key in
-//!   the cursor. Statistics that scores depend on are rounded coarsely so that a few changes leave scores as they are; a change that tips
-//!   one over may repeat or skip hits near the border of the page.
+//! - By newest or most used, and without words: a cursor is a position in an order that depends on each tool alone. Whatever happens
+//!   between two pages, an unchanged tool is neither skipped nor repeated. One whose position changed may be.
+//! - By relevance with words: the ranked hits of a search are cached in memory after its first page, and the next pages are slices of
+//!   them. All pages show the same moment; tools that were removed meanwhile are still among the keys. The last
+//!   [`HELD`](super::held::HELD) searches are cached. If a search is no longer cached, or the request reaches another process, the search
+//!   runs again and continues after the score and key in the cursor. Statistics that scores depend on are rounded coarsely, so that a few
+//!   changes leave scores as they are; a change that crosses a rounding step may repeat or skip hits near the border of the page.
 
 use std::fmt;
 
@@ -18,33 +18,34 @@ use base64ct::{Base64UrlUnpadded, Encoding as _};
 use crate::Error;
 use crate::model::{RegistryId, ToolKey};
 
-/// Longest text of a cursor. Ours are shorter; the rest is somebody else's.
+/// The maximum length of a cursor. Those that this index issues are shorter.
 const MAX_CHARS: usize = 128;
 
-/// The first byte. Cursors live for minutes; one of another version is simply refused.
+/// The first byte. Cursors live for minutes; one of another version is rejected.
 const VERSION: u8 = 1;
 
-/// A place among hits. Its text is what a page gives and the next one takes: letters, digits, `-` and `_`, so it needs no escaping in a URL.
+/// A pagination cursor. A page returns it and the next request takes it. Its text has only letters, digits, `-` and `_`, so it needs no
+/// escaping in a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor(Place);
 
-/// What a cursor says.
+/// The content of a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Which search it belongs to.
+    /// The fingerprint of its search.
     pub(super) search: u32,
-    /// Whether the place is among unverified tools.
+    /// Whether the position is among unverified tools.
     pub(super) is_unverified: bool,
-    /// The hit that it comes after: what it is sorted by, and which it is.
+    /// The hit that it comes after: its sort value and its key.
     pub(super) value: u64,
     pub(super) key: ToolKey,
-    /// Where the ranked hits are held, and how many were given; zero if they are not.
+    /// The cache number of the ranked hits, and how many were returned; zero if they are not cached.
     pub(super) held: u64,
     pub(super) given: u32,
 }
 
 impl Cursor {
-    /// Reads a cursor's text.
+    /// Parses a cursor.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text.len() > MAX_CHARS {
             return Err(Error::Cursor);

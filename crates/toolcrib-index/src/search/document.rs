@@ -1,5 +1,5 @@
-//! What is kept of a tool for search: terms, labels to filter by, columns to sort by, and the folded text that the best hits are compared
-//! by. What is shown comes from the database.
+//! The search document of a tool: terms, labels to filter by, columns to sort by, and the folded text for comparing the best hits.
+//! Displayed data comes from the database.
 
 use alloy_primitives::{Address, U256};
 use serde_json::Value;
@@ -15,31 +15,31 @@ use crate::search::rank::Signals;
 use crate::search::refine::Wording;
 use crate::search::words::{GIVEN, Words};
 
-/// Most characters of one part of a document. Manifests are held to less; this holds whatever else gets here.
+/// The maximum length of one part of a document in characters. Manifests have lower limits; this bounds everything else.
 const MAX_PART_CHARS: usize = 2_000;
 
-/// Most characters of the descriptions in schemas. They help to tell tools apart; schemas of a megabyte do not.
+/// The maximum length of the descriptions in schemas in characters. They help to distinguish tools; schemas of a megabyte do not.
 const MAX_SCHEMA_CHARS: usize = 2_000;
 
-/// Most levels of a schema that are looked at.
+/// The maximum depth of a schema that is read.
 const MAX_SCHEMA_DEPTH: usize = 12;
 
-/// Most names of schema fields.
+/// The maximum number of schema field names.
 const MAX_FIELDS: usize = 200;
 
-/// Most pairs of neighbours in details. A schema of the longest text that counts has about as many.
+/// The maximum number of word pairs in details. A schema of the maximum length has about as many.
 const MAX_DETAIL_PAIRS: usize = 400;
 
-/// Most pairs of neighbours. Names and descriptions have at most so many.
+/// The maximum number of word pairs in name and description.
 const MAX_PAIRS: usize = 120;
 
-/// The name of the field of neighbours.
+/// The name of the field of neighbouring words.
 pub(super) const NEIGHBOURS: &str = "neighbours";
 
 /// The name of the field of pairs in details.
 pub(super) const DETAILS: &str = "details";
 
-/// Names of the columns.
+/// The names of the columns.
 pub(super) mod column {
     pub(in crate::search) const REGISTRY: &str = "registry";
     pub(in crate::search) const ID: [&str; 4] = ["id0", "id1", "id2", "id3"];
@@ -56,19 +56,19 @@ pub(super) mod column {
 pub(super) struct Fields {
     pub(super) schema: Schema,
     pub(super) key: Field,
-    /// All words, in one field: frequencies of a word in name and description belong together.
+    /// All words, in one field: the frequencies of a word in name and description belong together.
     pub(super) text: Field,
     pub(super) name: Field,
     pub(super) description: Field,
-    /// Pairs of neighbours, and identifiers whole.
+    /// Pairs of neighbouring words, and whole identifiers.
     pub(super) pairs: Field,
-    /// Neighbours in either order, without function words.
+    /// Neighbouring words in either order, without function words.
     pub(super) neighbours: Field,
-    /// Pairs of neighbours in tags and schemas.
+    /// Pairs of neighbouring words in tags and schemas.
     pub(super) details: Field,
-    /// The text that the best hits are compared by. It is stored, not indexed.
+    /// The text for comparing the best hits. It is stored, not indexed.
     pub(super) wording: Field,
-    /// Everything that is filtered by.
+    /// All labels for filters.
     pub(super) label: Field,
     facet: Field,
     registry: Field,
@@ -82,7 +82,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// The fields; columns of vectors only where they are used.
+    /// Creates the fields; vector columns only with an embedding.
     pub(super) fn new(has_vectors: bool) -> Self {
         let mut schema = Schema::builder();
         let words = || {
@@ -118,14 +118,14 @@ impl Fields {
         }
     }
 
-    /// The term that a tool is replaced by.
+    /// Returns the term that identifies a tool when it is replaced.
     pub(super) fn key_term(&self, key: ToolKey) -> Term {
         let mut bytes = key.registry.0.to_be_bytes().to_vec();
         bytes.extend_from_slice(&key.id.to_be_bytes::<32>());
         Term::from_field_bytes(self.key, &bytes)
     }
 
-    /// The document of a tool.
+    /// Returns the document of a tool.
     pub(super) fn document(&self, view: &ToolView, embedding: Option<&Embedding>, reputation: Option<f32>) -> TantivyDocument {
         let manifest = view.listing.as_ref().and_then(|listing| listing.manifest.as_ref()).filter(|_| view.is_listed());
         self.entry(
@@ -143,7 +143,7 @@ impl Fields {
         )
     }
 
-    /// The document of a resource of the Bazaar. It has no signals of trust or use: nothing about it is proven.
+    /// Returns the document of a Bazaar resource. It has no signals of trust or usage: nothing about it is proven.
     pub(super) fn resource(&self, view: &ResourceView, embedding: Option<&Embedding>) -> TantivyDocument {
         self.entry(
             Entry {
@@ -218,7 +218,7 @@ impl Fields {
     }
 }
 
-/// What is kept of a tool or a resource.
+/// The indexed data of a tool or a resource.
 struct Entry {
     key: ToolKey,
     registered: i64,
@@ -234,9 +234,9 @@ struct Entry {
 struct Texts {
     name: String,
     description: String,
-    /// Tags, and names and descriptions of schema fields.
+    /// Tags, and the names and descriptions of schema fields.
     details: String,
-    /// Where it is: the host, and what the path ends with.
+    /// Its location: the host, and the last part of the path.
     place: String,
 }
 
@@ -256,7 +256,7 @@ impl Texts {
         Self { name: manifest.name.clone(), description: manifest.description.clone(), details, place }
     }
 
-    /// What is not verified is found by what it calls itself and by where it is, and by nothing that it promises.
+    /// Unverified tools are found by their claimed name and by their location, and not by other claims.
     fn of_claims(view: &ToolView) -> Self {
         let claims = view.listing.as_ref().and_then(|listing| listing.claims.as_ref());
         let name = claims.and_then(|claims| claims.name.clone());
@@ -266,7 +266,7 @@ impl Texts {
         Self { name: name.unwrap_or_default(), description: String::new(), details: String::new(), place }
     }
 
-    /// A resource is found by what its catalogue says: only those who ask for catalogues or for what is not verified find it.
+    /// A resource is found by the claims in its catalogue: only queries for catalogues or for unverified tools return it.
     fn of_resource(view: &ResourceView) -> Self {
         let claim = view.claim();
         let mut details = claim.map(|claim| claim.tags.join(" ")).unwrap_or_default();
@@ -281,7 +281,7 @@ impl Texts {
     }
 }
 
-/// The descriptions of fields, wherever they are.
+/// Adds the descriptions of fields at any depth.
 fn add_descriptions(schema: &Value, depth: usize, left: &mut usize, text: &mut String) {
     if depth > MAX_SCHEMA_DEPTH || *left == 0 {
         return;
@@ -309,7 +309,8 @@ fn add_descriptions(schema: &Value, depth: usize, left: &mut usize, text: &mut S
     }
 }
 
-/// The lowest price in millionths of a dollar. A tool that asks for nothing costs nothing; one that asks for another currency has no price.
+/// Returns the lowest price in micro-dollars (millionths of a dollar). A tool without payment options costs nothing; one with only other
+/// currencies has no price.
 fn price(manifest: &ManifestFacts) -> Option<u64> {
     if manifest.prices.is_empty() {
         return Some(0);
@@ -317,12 +318,12 @@ fn price(manifest: &ManifestFacts) -> Option<u64> {
     manifest.prices.iter().filter_map(|price| price.micro_usd).min()
 }
 
-/// Times before 1970 do not happen, and sort first if they do.
+/// Converts a time to an unsigned column. Times before 1970 do not occur, and sort first if they do.
 fn sortable_time(seconds: i64) -> u64 {
     u64::try_from(seconds).unwrap_or_default()
 }
 
-/// The start of a text, of at most so many bytes.
+/// Returns the start of a text, at most this number of bytes.
 pub(super) fn cut(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {
@@ -331,7 +332,7 @@ pub(super) fn cut(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-/// The key in four columns.
+/// Reads the key from its four columns.
 pub(super) fn key_of(registry: u64, limbs: [u64; 4]) -> ToolKey {
     ToolKey { registry: RegistryId(registry.cast_signed()), id: U256::from_limbs(limbs) }
 }

@@ -1,4 +1,4 @@
-//! A search index, and how it is fed.
+//! The search index, and applying changes to it.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,26 +20,26 @@ use crate::search::snapshot::{Snapshots, fetch};
 use crate::search::{SearchPage, SearchQuery};
 use crate::{Error, Index, MAX_TOOLS, feed};
 
-/// How documents are made. Whoever changes that changes this, and every index is made anew.
+/// The version of the document format. Increase it with each change of how documents are built; every index is then rebuilt.
 const FORMAT: &str = "4";
 
-/// Changes after which they are made durable, however many wait: a crash loses no more work than this.
+/// The number of changes after which they are committed: a crash loses no more work than this.
 const COMMIT_CHANGES: usize = 20_000;
 
-/// A judgement about a tool from outside, between 0 and 1; `None` when there is none. It is asked for when a tool changes, and counts little.
+/// An external reputation of a tool, between 0 and 1; `None` if there is none. It is read when a tool changes, and has a small weight.
 pub type Reputation = Arc<dyn Fn(&ToolView) -> Option<f32> + Send + Sync>;
 
-/// Where and how to search.
+/// Options of search.
 #[derive(Clone, Default)]
 pub struct SearchOptions {
-    /// The folder that the index of words is kept in, so that a restart goes on where it was. It belongs to one process at a time. Without one
-    /// it is kept in memory and made anew at each start.
+    /// The folder of the word index, so that a restart continues with it. One process at a time uses it. Without a folder the index is in
+    /// memory and rebuilt at each start.
     pub folder: Option<PathBuf>,
     /// A folder with a static embedding: the unpacked package `wordllama`, or one `*.safetensors` and `tokenizer.json`.
     pub embedding: Option<PathBuf>,
-    /// Snapshots in an object store: a process without a kept index begins with the newest instead of reading the whole database.
+    /// Snapshots in an object store: a process without an index begins with the newest one instead of reading the whole database.
     pub snapshots: Option<Snapshots>,
-    /// What is known about tools and creators from elsewhere.
+    /// External reputation of tools and creators.
     pub reputation: Option<Reputation>,
 }
 
@@ -56,19 +56,19 @@ impl fmt::Debug for SearchOptions {
     }
 }
 
-/// What search began with.
+/// The initial content of a search index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchStart {
-    /// Its own folder.
+    /// The content of its own folder.
     Folder,
     /// A snapshot of another process.
     Snapshot,
-    /// Nothing: it reads the database.
+    /// Empty: everything is read from the database.
     Database,
 }
 
 impl SearchStart {
-    /// The word for it.
+    /// Returns the word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Folder => "folder",
@@ -78,11 +78,11 @@ impl SearchStart {
     }
 }
 
-/// The two parts of a search index, which are folders of these names.
+/// The names of the two parts of a search index and of their folders.
 pub(super) const VERIFIED: &str = "verified";
 pub(super) const UNVERIFIED: &str = "unverified";
 
-/// Both parts, and up to which change they are filled.
+/// Both parts, and the last change that they include.
 struct Opened {
     verified: Shelf,
     unverified: Shelf,
@@ -90,7 +90,7 @@ struct Opened {
 }
 
 impl Opened {
-    /// Opens both. A staged folder is read into memory where there is no folder of one's own.
+    /// Opens both. A staged folder is read into memory if no folder is configured.
     fn open(folder: Option<&Path>, staged: Option<&Path>, fields: &Arc<Fields>, format: &str) -> Result<Self, Error> {
         let open = |name: &str| {
             let (folder, staged) = (folder.map(|folder| folder.join(name)), staged.map(|staged| staged.join(name)));
@@ -103,11 +103,11 @@ impl Opened {
         };
         let (verified, cursor) = open(VERIFIED)?;
         let (unverified, other) = open(UNVERIFIED)?;
-        // They are committed one after the other; what only one has is applied again.
+        // They are committed one after the other; changes that only one has are applied again.
         Ok(Self { verified, unverified, cursor: cursor.zip(other).map(|(cursor, other)| cursor.min(other)) })
     }
 
-    /// Whether the feed goes on from its place. Otherwise it is of the past, and stays in use until something newer is there.
+    /// Whether the feed still has all changes since its cursor. Otherwise it is outdated, and stays in use until it is rebuilt.
     async fn is_followed(&self, index: &Index) -> Result<bool, Error> {
         let Some(cursor) = self.cursor else { return Ok(false) };
         let is_beyond = cursor > index.last_change().await?;
@@ -137,15 +137,15 @@ struct Inner {
     start: SearchStart,
     held: Held,
     cursor: AtomicI64,
-    /// Whether it holds what the database held at some time. An empty answer means nothing before.
+    /// Whether it has been filled. Until then an empty result means nothing.
     is_filled: AtomicBool,
-    /// Whether everything must be read from the database: it was never filled, its past is gone, or its files turned out to be damaged.
+    /// Whether everything must be read from the database: it was never filled, its cursor is too old, or its files are damaged.
     must_rebuild: AtomicBool,
-    /// Whether writing failed, so that the writers must be opened again.
+    /// Whether a write failed, so that the writers must be reopened.
     is_broken: AtomicBool,
-    /// Whether the orders of a kept folder were asked for.
+    /// Whether the sort orders of an existing folder were requested.
     is_prepared: AtomicBool,
-    /// One feeds at a time.
+    /// Held while changes are applied: one task at a time.
     feeding: Mutex<()>,
 }
 
@@ -156,7 +156,7 @@ impl fmt::Debug for Inner {
 }
 
 impl Search {
-    /// Opens it. Until [`Search::catch_up`] it finds what a kept folder has; without one it is not ready.
+    /// Opens the search index. Until [`Search::catch_up`] it finds what an existing folder has; without one it is not ready.
     pub async fn open(index: Index, options: SearchOptions) -> Result<Self, Error> {
         let SearchOptions { folder, embedding, snapshots, reputation } = options;
         let kept = folder.clone();
@@ -212,7 +212,7 @@ impl Search {
         })
     }
 
-    /// What it began with.
+    /// Returns its initial content.
     pub fn start(&self) -> SearchStart {
         self.inner.start
     }
@@ -229,14 +229,14 @@ impl Search {
         &self.inner.verified.fields.schema
     }
 
-    /// The folder that it is kept in, if it is kept.
+    /// Returns its folder, if it has one.
     pub(super) fn folder(&self) -> Option<&Path> {
         self.inner.verified.folder().and_then(Path::parent)
     }
 
-    /// Puts the files of both parts into an empty folder, and says up to which change they are filled, and how many tools they have.
+    /// Puts the files of both parts into an empty folder, and returns the last change that they include, and the number of tools.
     pub(super) async fn stage(&self, folder: PathBuf) -> Result<(i64, u64), Error> {
-        // Nothing is committed meanwhile, so both parts and the cursor belong together.
+        // Nothing is committed meanwhile, so both parts and the cursor match.
         let _feeding = self.inner.feeding.lock().await;
         let inner = Arc::clone(&self.inner);
         blocking(move || {
@@ -248,13 +248,13 @@ impl Search {
         .await
     }
 
-    /// Applies all changes that are not in it yet, and says how many. The first time everything is read from the database.
+    /// Applies all new changes, and returns their number. The first time everything is read from the database.
     pub async fn catch_up(&self) -> Result<usize, Error> {
         self.catch_up_from(&self.inner.index).await
     }
 
-    /// The same from a replica of the index. All of one call comes from it: documents of a replica that is behind the one that the changes
-    /// were read from would be taken for the newest.
+    /// Applies all new changes from a replica of the index. Everything of one call comes from the same replica: documents of a replica
+    /// that is behind the one that the changes were read from would be taken for the newest.
     pub async fn catch_up_from(&self, index: &Index) -> Result<usize, Error> {
         let _feeding = self.inner.feeding.lock().await;
         if self.inner.is_broken.load(Ordering::Acquire) {
@@ -263,7 +263,7 @@ impl Search {
         }
         let fed = self.feed(index).await;
         if !self.inner.is_prepared.swap(true, Ordering::AcqRel) {
-            // Beside everything else: a search that comes before waits for the one order that it needs.
+            // In the background: a search that comes first waits only for the one order that it needs.
             let inner = Arc::clone(&self.inner);
             tokio::task::spawn_blocking(move || {
                 inner.verified.prepare();
@@ -292,7 +292,7 @@ impl Search {
         Ok(count + self.apply_changes(index).await?)
     }
 
-    /// The number of the last change that is in it. Zero as long as it was never filled.
+    /// Returns the number of the last change that it includes. Zero before it was filled.
     pub fn cursor(&self) -> i64 {
         self.inner.cursor.load(Ordering::Acquire)
     }
@@ -302,14 +302,14 @@ impl Search {
         self.inner.is_filled.load(Ordering::Acquire)
     }
 
-    /// Searches. It takes up to some milliseconds of a processor and waits for nothing. [`Error::NotReady`] until it was filled.
+    /// Runs a search. It takes up to some milliseconds of CPU time and does not block. [`Error::NotReady`] before it was filled.
     pub fn run(&self, query: &SearchQuery) -> Result<SearchPage, Error> {
         if !self.is_ready() {
             return Err(Error::NotReady);
         }
         let Inner { verified, unverified, held, embedding, .. } = &*self.inner;
         let answering = Answering { verified, unverified, held, embedding: embedding.as_ref() };
-        // The engine panics on files that were damaged while they were open. What it reads is not changed by reading.
+        // The engine panics on files that are damaged while they are open. Reading does not change its state.
         catch_unwind(AssertUnwindSafe(|| answering.run(query))).unwrap_or_else(|_| {
             tracing::error!("search index damaged, rebuilding");
             self.inner.must_rebuild.store(true, Ordering::Release);
@@ -318,7 +318,7 @@ impl Search {
         })
     }
 
-    /// Searches on a thread where it keeps nobody else waiting: long requests over many tools take tens of milliseconds.
+    /// Runs a search on a blocking thread: long queries over many tools take tens of milliseconds.
     pub async fn find(&self, query: &SearchQuery) -> Result<SearchPage, Error> {
         let (search, query) = (self.clone(), query.clone());
         blocking(move || search.run(&query)).await
@@ -363,9 +363,9 @@ impl Search {
     }
 
     async fn rebuild(&self, index: &Index) -> Result<usize, Error> {
-        // Before the first tool is read: what changes meanwhile is applied again.
+        // Before the first tool is read: concurrent changes are applied again.
         let cursor = index.last_change().await?;
-        // What an attempt that failed has left.
+        // Left over from a failed attempt.
         self.undo().await?;
         let inner = Arc::clone(&self.inner);
         blocking(move || {
@@ -394,7 +394,7 @@ impl Search {
         Ok(count)
     }
 
-    /// Forgets what was not committed.
+    /// Discards uncommitted changes.
     async fn undo(&self) -> Result<(), Error> {
         let inner = Arc::clone(&self.inner);
         blocking(move || inner.verified.undo().and_then(|()| inner.unverified.undo())).await
@@ -413,9 +413,9 @@ impl Search {
 }
 
 impl Inner {
-    /// Replaces tools by what they are now.
+    /// Replaces tools by their current state.
     fn replace(&self, keys: &[ToolKey], views: &[ToolView]) -> Result<(), Error> {
-        // Both are in the order of the keys; tools that no longer exist are missing.
+        // Both are in key order; deleted tools are missing.
         let mut views = views.iter().peekable();
         for key in keys {
             let view = views.next_if(|view| view.row.key == *key).filter(|view| view.moderation.is_none());
@@ -438,7 +438,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Replaces resources by what they are now. They are never among what is verified.
+    /// Replaces resources by their current state. They are never in the verified part.
     fn replace_resources(&self, keys: &[ToolKey], views: &[ResourceView]) -> Result<(), Error> {
         let mut views = views.iter().peekable();
         for key in keys {
@@ -458,7 +458,7 @@ impl Inner {
     }
 }
 
-/// Runs what takes a processor or a disk beside the asynchronous tasks.
+/// Runs CPU or disk work on a blocking thread.
 pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
     tokio::task::spawn_blocking(work).await.map_err(|error| Error::Search { reason: error.to_string() })?
 }

@@ -1,4 +1,4 @@
-//! Counting hits by label.
+//! Counts hits by label.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use crate::search::label::{self, CATEGORIES};
 use crate::search::part::Part;
 use crate::search::{Facet, Facets};
 
-/// Most hits that are counted. Counting a million takes longer than finding them; the shares are the same.
+/// The maximum number of hits that are counted. Counting a million takes longer than finding them; the shares are the same.
 pub const MAX_COUNTED: usize = 50_000;
 
-/// Most values of one kind that are given, the most frequent first.
+/// The maximum number of values of one kind that are returned, the most frequent first.
 const MAX_VALUES: usize = 50;
 
 /// Counts by label.
@@ -24,7 +24,7 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// Counts documents of a segment, as far as the limit goes.
+    /// Counts documents of a segment, up to the limit.
     pub(super) fn add(&mut self, part: &Part, docs: impl Iterator<Item = DocId>) -> Result<(), Error> {
         let left = MAX_COUNTED.saturating_sub(usize::try_from(self.counted).unwrap_or(usize::MAX));
         let Some(labels) = part.reader.fast_fields().str(column::FACET)? else {

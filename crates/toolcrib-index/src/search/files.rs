@@ -1,4 +1,4 @@
-//! The files of an index of words: making, opening, checking and replacing them.
+//! The files of a word index: creating, opening, checking and replacing them.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,14 +16,14 @@ use crate::search::document::Fields;
 use crate::search::shelf::Snapshot;
 use crate::search::words::{GIVEN, Given};
 
-/// Largest index whose files are all read and checked when it is opened: some 60 MB, a tenth of a second.
+/// The size of the largest index whose files are all read and verified when it is opened: some 60 MB, a tenth of a second.
 const CHECKED_TOOLS: u64 = 50_000;
 
-/// Files of the engine: what an index has, and which files it looks after.
+/// Files of the engine: the index metadata, and the list of files that it manages.
 pub(super) const META: &str = "meta.json";
 const MANAGED: &str = ".managed.json";
 
-/// What is written with each commit.
+/// The payload of each commit.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Payload {
     pub(super) format: String,
@@ -37,7 +37,7 @@ pub(super) fn create(directory: impl Into<Box<dyn tantivy::Directory>>, fields: 
     Ok(index)
 }
 
-/// Replaces what is in a folder by staged files. Until the last of them is there, which is renamed, the folder has no index.
+/// Replaces the content of a folder by staged files. Until the last of them is there, which is renamed, the folder has no index.
 pub(super) fn install(folder: &Path, staged: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(folder)?;
     let directory =
@@ -61,7 +61,7 @@ fn missing_is_fine(error: std::io::Error) -> std::io::Result<()> {
     if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
-/// The names of the files in a folder.
+/// Returns the names of the files in a folder.
 pub(super) fn names_in(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -71,12 +71,12 @@ pub(super) fn names_in(folder: &Path) -> std::io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// What the engine writes about the files that it looks after: those that are not in it are never removed.
+/// Returns the engine's list of managed files: it never deletes other files.
 fn managed(names: &[String]) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(names).map_err(|_| Error::Corrupt { what: "search index" })
 }
 
-/// Reads what a folder has into memory.
+/// Reads the content of a folder into memory.
 pub(super) fn open_copy(folder: &Path, fields: &Fields, format: &str) -> Result<(Index, Option<i64>), Error> {
     let directory = RamDirectory::create();
     let names = names_in(folder)?;
@@ -100,11 +100,11 @@ pub(super) fn open_folder(folder: &Path, fields: &Fields, format: &str) -> Resul
     std::fs::create_dir_all(folder).map_err(io)?;
     let directory =
         MmapDirectory::open(folder).map_err(|error: OpenDirectoryError| Error::Search { reason: error.to_string() })?;
-    // Nobody else may be writing while it is looked at and perhaps thrown away.
+    // No other process may write while it is checked and possibly deleted.
     let _lock = directory
         .acquire_lock(&INDEX_WRITER_LOCK)
         .map_err(|error| locked(TantivyError::LockFailure(error, None), Some(folder)))?;
-    // The engine panics on files that are cut off.
+    // The engine panics on truncated files.
     let kept = catch_unwind(AssertUnwindSafe(|| open_kept(&directory, fields, format)));
     match kept.unwrap_or_else(|_| Err(Error::Search { reason: "a file is damaged".to_owned() })) {
         Ok(Some((index, cursor))) => return Ok((index, Some(cursor))),
@@ -124,7 +124,7 @@ fn remove_ours(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What is in a directory, if it can be read and is of this format.
+/// Opens the index in a directory, if it can be read and has this format.
 fn open_kept<D: tantivy::Directory + Clone>(directory: &D, fields: &Fields, format: &str) -> Result<Option<(Index, i64)>, Error> {
     if !Index::exists(directory).map_err(TantivyError::from)? {
         return Ok(None);
@@ -136,7 +136,7 @@ fn open_kept<D: tantivy::Directory + Clone>(directory: &D, fields: &Fields, form
         return Ok(None);
     }
     index.tokenizers().register(GIVEN, Given);
-    // Where it takes no time everything is read and compared with its checksum; larger ones are only opened, which shows what is missing.
+    // A small index is read in full and verified against its checksums; a larger one is only opened, which detects missing files.
     if index.load_metas()?.segments.iter().map(|segment| u64::from(segment.max_doc())).sum::<u64>() <= CHECKED_TOOLS
         && !index.validate_checksum()?.is_empty()
     {
@@ -146,7 +146,7 @@ fn open_kept<D: tantivy::Directory + Clone>(directory: &D, fields: &Fields, form
     Ok(Some((index, payload.cursor)))
 }
 
-/// Whether a file is one that the engine writes. Nothing else in a folder is ever removed.
+/// Whether the engine writes files with this name. Other files in a folder are never deleted.
 pub(super) fn is_ours(name: &str) -> bool {
     let is_segment = |name: &str| {
         name.split_once('.').is_some_and(|(id, _)| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))

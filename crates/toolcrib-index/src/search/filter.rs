@@ -1,4 +1,4 @@
-//! What must hold of every hit: labels as bits, and a price.
+//! Filters of a search: labels as bit sets, and a price.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::search::document::{Fields, cut};
 use crate::search::label;
 use crate::search::part::Part;
 
-/// Most tags of one search. A tool has at most sixteen.
+/// The maximum number of tags in one search. A tool has at most sixteen.
 pub(super) const MAX_TAGS: usize = 16;
 
-/// A label that at most one tool in so many has is looked up; the bits of others are tested along the way.
+/// A label is looked up if at most one in this number of tools has it; for others bits are tested during the scan.
 const RARE: u32 = 256;
 
-/// What must hold, as terms.
+/// Filters, as terms.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     labels: Vec<Term>,
@@ -32,7 +32,7 @@ impl Wanted {
         Self { labels: labels(filters).iter().map(|text| Term::from_field_text(fields.label, text)).collect(), price }
     }
 
-    /// The same for one segment; `None` when nothing in it can hold.
+    /// Returns the filters for one segment; `None` when no document in it can match.
     pub(super) fn of_part<'a>(&self, part: &'a Part) -> Result<Option<Test<'a>>, Error> {
         let mut rarest: Option<(u32, &Term)> = None;
         for label in &self.labels {
@@ -69,7 +69,7 @@ impl Wanted {
     }
 }
 
-/// The labels that a hit must have. Each is cut as those of tools are, before anything else is done with it.
+/// Returns the labels that a hit must have, truncated as labels of tools are.
 pub(super) fn labels(filters: &Filters) -> Vec<String> {
     let Filters { chain, tags, access, creator, asset, protocol, tier, collection, origin, source, min_price: _, max_price: _ } =
         filters;
@@ -87,29 +87,29 @@ pub(super) fn labels(filters: &Filters) -> Vec<String> {
     labels
 }
 
-/// What must hold, in one segment.
+/// Filters for one segment.
 pub(super) struct Test<'a> {
     part: &'a Part,
     bits: Vec<Arc<BitSet>>,
     price: Option<RangeInclusive<u64>>,
-    /// All documents for which it holds, in their order, where they are few.
+    /// All documents that match, in document order, if they are few.
     pub(super) rare: Option<Vec<DocId>>,
 }
 
 impl Test<'_> {
-    /// Whether it holds for a document that has the rare label, if there is one.
+    /// Whether a document matches that has the rare label, if there is one.
     pub(super) fn holds(&self, doc: DocId) -> bool {
         self.bits.iter().all(|bits| bits.contains(doc))
             && self.price.as_ref().is_none_or(|range| self.part.price(doc).is_some_and(|price| range.contains(&price)))
             && !self.part.reader.is_deleted(doc)
     }
 
-    /// Whether it holds for any document.
+    /// Whether any document matches.
     pub(super) fn has(&self, doc: DocId) -> bool {
         self.rare.as_ref().is_none_or(|rare| rare.binary_search(&doc).is_ok()) && self.holds(doc)
     }
 
-    /// How many documents it holds for, where that is known by counting bits.
+    /// Returns how many documents match, if counting bits is enough.
     pub(super) fn count(&self) -> Option<u64> {
         if let Some(rare) = &self.rare {
             return Some(rare.len() as u64);

@@ -1,4 +1,4 @@
-//! Ranked hits that are held for their next pages.
+//! A cache of ranked hits for the next pages.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,19 +7,19 @@ use crate::model::ToolKey;
 use crate::search::rank::{Packed, Signals};
 use crate::search::{Explanation, Facets};
 
-/// Most searches whose hits are held: those that were asked for last. Each takes some 20 kB at most.
+/// The maximum number of searches whose hits are cached, the most recently used. Each takes some 20 kB at most.
 pub(super) const HELD: usize = 256;
 
 /// The ranked hits of a search for words.
 #[derive(Debug)]
 pub(super) struct Ranked {
-    /// Which search.
+    /// The fingerprint of the search.
     pub(super) search: u32,
-    /// The verified first.
+    /// The hits, verified ones first.
     pub(super) hits: Vec<RankedHit>,
     /// How many of them are verified.
     pub(super) verified: usize,
-    /// How many there are in all, if it is known.
+    /// The total number of hits, if known.
     pub(super) total: Option<u64>,
     pub(super) facets: Option<Facets>,
     pub(super) corrected: Vec<(String, String)>,
@@ -42,7 +42,7 @@ impl RankedHit {
     }
 }
 
-/// Searches whose hits are held.
+/// The cached searches.
 #[derive(Debug, Default)]
 pub(super) struct Held(Mutex<Shelves>);
 
@@ -53,10 +53,10 @@ struct Shelves {
 }
 
 impl Held {
-    /// Holds hits, and gives the number to ask for them by. It is never zero, and another process gives another.
+    /// Caches hits, and returns their number. It is never zero, and random, so that numbers of other processes do not match.
     pub(super) fn put(&self, ranked: Arc<Ranked>) -> u64 {
         let mut number = [0; 8];
-        // Without randomness nothing is held, and searches are made again.
+        // Without randomness nothing is cached, and searches run again.
         if getrandom::fill(&mut number).is_err() {
             return 0;
         }
@@ -73,7 +73,7 @@ impl Held {
         number
     }
 
-    /// The hits with a number, if they are still held and of this search.
+    /// Returns the hits with a number, if they are still cached and belong to this search.
     pub(super) fn get(&self, number: u64, search: u32) -> Option<Arc<Ranked>> {
         let mut shelves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         shelves.uses += 1;
@@ -83,7 +83,7 @@ impl Held {
         Some(Arc::clone(ranked)).filter(|ranked| ranked.search == search)
     }
 
-    /// Forgets everything, as a restart does.
+    /// Clears the cache, as a restart does.
     #[cfg(test)]
     pub(super) fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).by_number.clear();

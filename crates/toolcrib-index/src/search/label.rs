@@ -1,4 +1,4 @@
-//! What hits are filtered and counted by: labels of tools and resources.
+//! Labels of tools and resources, for filters and facets.
 
 use toolcrib_core::url::HttpsUrl;
 
@@ -18,17 +18,17 @@ pub(super) const CREATOR: &str = "creator:";
 pub(super) const ASSET: &str = "asset:";
 pub(super) const COLLECTION: &str = "collection:";
 pub(super) const ORIGIN: &str = "origin:";
-/// A tier, and all below it.
+/// The prefix of labels for a tier and all below it.
 pub(super) const AT_LEAST: &str = "at-least:";
 pub(super) const SOURCE: &str = "source:";
 
-/// Most labels of one kind, such as collections of a predicate.
+/// The maximum number of labels of one kind, such as collections of a predicate.
 const MAX_LABELS: usize = 32;
 
 /// The six tags that directories show as categories.
 pub(super) const CATEGORIES: [&str; 6] = ["ai", "defi", "nft", "trading", "image", "security"];
 
-/// What a tool can be filtered by.
+/// Returns the labels of a tool.
 pub(super) fn labels(view: &ToolView) -> Vec<String> {
     let mut labels = vec![
         format!("{CHAIN}{}", view.tool.chain),
@@ -54,7 +54,7 @@ pub(super) fn labels(view: &ToolView) -> Vec<String> {
     labels
 }
 
-/// What a resource can be filtered by: where its offers are paid, and which assets they ask for, as the resource itself or its catalogue says.
+/// Returns the labels of a resource: the chains and assets of its offers, from the resource itself or its catalogue.
 pub(super) fn resource_labels(view: &ResourceView) -> Vec<String> {
     let mut labels = vec![format!("{SOURCE}{}", Source::Bazaar.as_str()), format!("{ACCESS}{}", AccessKind::Open.as_str())];
     let claim = view.claim();

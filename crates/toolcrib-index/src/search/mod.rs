@@ -1,4 +1,4 @@
-//! Search, in process: an index of words beside the database, fed from the change feed and thrown away at will.
+//! Search, in process: a word index next to the database, fed from the change feed and rebuilt when needed.
 
 mod best;
 mod collection;

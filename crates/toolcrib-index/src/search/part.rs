@@ -1,4 +1,4 @@
-//! One segment of an index: its columns, orders, and the tools with a label.
+//! One segment of an index: its columns, sort orders, and the tools with a label.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,10 +13,10 @@ use crate::search::document::{column, key_of};
 use crate::search::embedding::{COLUMNS, DIMENSIONS, Vector};
 use crate::search::rank::Packed;
 
-/// Most filters whose tools are kept as bits, for each segment. A bit for each of a million tools is 125 kB.
+/// The maximum number of filters whose bit sets are cached, for each segment. A bit for each of a million tools is 125 kB.
 const MAX_BITS: usize = 64;
 
-/// A segment at one moment.
+/// A segment as of one commit.
 pub(super) struct Part {
     pub(super) reader: SegmentReader,
     pub(super) kept: Arc<Kept>,
@@ -24,7 +24,7 @@ pub(super) struct Part {
 
 type Values = Arc<dyn ColumnValues<u64>>;
 
-/// What is kept in memory of a segment. A segment never changes, but for tools that are taken out of it.
+/// The in-memory data of a segment. A segment never changes, except for deleted tools.
 pub(super) struct Kept {
     registry: Values,
     id: [Values; 4],
@@ -35,15 +35,15 @@ pub(super) struct Kept {
     price: Column<u64>,
     vector: Vec<Column<u64>>,
     orders: [OnceLock<Vec<DocId>>; 3],
-    /// The place of each document in the order of keys.
+    /// The rank of each document in key order.
     ranks: OnceLock<Vec<u32>>,
     bits: Mutex<HashMap<Term, Arc<BitSet>>>,
 }
 
-/// An order of all tools.
+/// A sort order of all tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The best standing first.
+    /// The highest rank without a query first.
     Merit,
     /// The newest first.
     Newest,
@@ -99,7 +99,7 @@ impl Kept {
                 }
             };
             if rest.iter().all(|limb| limb.max_value() == 0) {
-                // Ids count up from one, so nearly always one limb is enough.
+                // Ids count up from one, so one limb is nearly always enough.
                 let (registries, ids) = (decoded(&self.registry, count), decoded(low, count));
                 let mut keys: Vec<(i64, u64, DocId)> = (registries.iter().zip(ids).zip(0..))
                     .map(|((registry, id), doc)| (registry.cast_signed(), id, doc))
@@ -122,7 +122,7 @@ impl Kept {
     }
 }
 
-/// All values of a column. Decoding them one after the other is quicker than one by one.
+/// Returns all values of a column. Decoding them sequentially is faster than one by one.
 fn decoded(values: &Values, count: u32) -> Vec<u64> {
     let mut decoded = vec![0; count as usize];
     values.get_range(0, &mut decoded);
@@ -130,22 +130,22 @@ fn decoded(values: &Values, count: u32) -> Vec<u64> {
 }
 
 impl Part {
-    /// Which tool.
+    /// Returns the key of a document.
     pub(super) fn key(&self, doc: DocId) -> ToolKey {
         self.kept.key(doc)
     }
 
-    /// Its packed signals.
+    /// Returns its packed signals.
     pub(super) fn signals(&self, doc: DocId) -> Packed {
         self.kept.signals.each_ref().map(|column| column.get_val(doc))
     }
 
-    /// Its price, if it has one.
+    /// Returns its price, if it has one.
     pub(super) fn price(&self, doc: DocId) -> Option<u64> {
         self.kept.price.first(doc)
     }
 
-    /// Its direction, if it has one.
+    /// Returns its vector, if it has one.
     pub(super) fn vector(&self, doc: DocId) -> Option<Vector> {
         let mut packed = [0; DIMENSIONS / 8];
         for (packed, column) in packed.iter_mut().zip(&self.kept.vector) {
@@ -154,17 +154,17 @@ impl Part {
         (!self.kept.vector.is_empty()).then(|| Vector::unpacked(&packed))
     }
 
-    /// Where it stands in an order.
+    /// Returns its position in an order.
     pub(super) fn place(&self, order: Order, doc: DocId) -> (u64, ToolKey) {
         (self.kept.values(order).get_val(doc), self.kept.key(doc))
     }
 
-    /// All tools in an order, the first first; those that were taken out too.
+    /// Returns all tools in an order, deleted ones included.
     pub(super) fn order(&self, order: Order) -> &[DocId] {
         self.kept.orders[order as usize].get_or_init(|| {
             let ranks = self.kept.ranks(self.reader.max_doc());
             let values = decoded(self.kept.values(order), self.reader.max_doc());
-            // Everything that decides is in one number, which sorts many times as fast as asking columns for each comparison.
+            // One number holds the whole sort key, which sorts many times as fast as reading columns for each comparison.
             let mut rows: Vec<u128> = (values.iter().zip(ranks).zip(0_u32..))
                 .map(|((value, rank), doc)| (u128::from(*value) << 64) | (u128::from(*rank) << 32) | u128::from(doc))
                 .collect();
@@ -173,7 +173,7 @@ impl Part {
         })
     }
 
-    /// The tools with a label, as bits.
+    /// Returns the bit set of the tools with a label.
     pub(super) fn bits(&self, label: &Term) -> Result<Arc<BitSet>, Error> {
         if let Some(bits) = self.kept.bits.lock().unwrap_or_else(PoisonError::into_inner).get(label) {
             return Ok(Arc::clone(bits));

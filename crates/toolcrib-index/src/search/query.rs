@@ -1,4 +1,4 @@
-//! What can be asked, and what comes back.
+//! Queries and results of search.
 
 use alloy_primitives::Address;
 use serde::Serialize;
@@ -8,34 +8,34 @@ use crate::model::ToolKey;
 use crate::search::Cursor;
 use crate::search::rank::Signals;
 
-/// Longest text that is searched for, in characters. Requests of agents are a paragraph; beyond it words only repeat.
+/// The maximum length of a query in characters. Requests of agents are a paragraph; longer ones only repeat words.
 pub const MAX_QUERY_CHARS: usize = 1_000;
 
-/// Most hits of a page, as the public interface has it.
+/// The maximum number of hits on a page, as in the public API.
 pub const MAX_LIMIT: usize = 200;
 
 /// A search.
 #[derive(Clone, Debug, Default)]
 pub struct SearchQuery {
-    /// Words, in any order and with mistakes. `None` finds everything.
+    /// Words, in any order and with spelling mistakes. `None` matches everything.
     pub text: Option<String>,
-    /// What must hold.
+    /// The filters.
     pub filters: Filters,
-    /// In which order. With words and another order than [`Sort::Relevance`] only tools that have all of the words are hits.
+    /// The order. With words and an order other than [`Sort::Relevance`] only tools that have all of the words are hits.
     pub sort: Sort,
-    /// At most so many hits.
+    /// The maximum number of hits.
     pub limit: usize,
-    /// Only what comes after.
+    /// Only hits after this cursor.
     pub cursor: Option<Cursor>,
-    /// Also tools that are not fit to be shown to agents, after all that are.
+    /// Also tools that may not be shown to agents, after all others.
     pub include_unverified: bool,
     /// Count the hits by tag, chain and so on.
     pub facets: bool,
-    /// Say how each score came about.
+    /// Return how each score is computed.
     pub explain: bool,
 }
 
-/// Where tools come from.
+/// The source of a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// A registry.
@@ -45,7 +45,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The word of the public interface for it.
+    /// Returns the name in the public API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Onchain => "onchain",
@@ -54,7 +54,7 @@ impl Source {
     }
 }
 
-/// What must hold of every hit.
+/// The filters that every hit must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filters {
     /// The chain of the registry.
@@ -65,9 +65,10 @@ pub struct Filters {
     pub access: Option<AccessKind>,
     /// This creator.
     pub creator: Option<Address>,
-    /// A price of at least so many millionths of a dollar. Tools whose price is not in dollars of the pinned table have none.
+    /// A price of at least this number of micro-dollars (millionths of a dollar). Tools whose price is not in dollars of the pinned table
+    /// have none.
     pub min_price: Option<u64>,
-    /// A price of at most so many millionths of a dollar. Free tools cost nothing.
+    /// A price of at most this number of micro-dollars. Free tools cost nothing.
     pub max_price: Option<u64>,
     /// This asset among the payment options, as CAIP-19.
     pub asset: Option<String>,
@@ -75,19 +76,19 @@ pub struct Filters {
     pub protocol: Option<String>,
     /// At least this trust tier, from the weakest: `self-attested`, `hardware-attested`, `verifiable`.
     pub tier: Option<String>,
-    /// A gate that asks for a token of this collection.
+    /// A gate that requires a token of this collection.
     pub collection: Option<Address>,
     /// Only these origins.
     pub origin: Option<String>,
-    /// Only what comes from there. Resources of the Bazaar are never verified, so they are found together with
-    /// [`SearchQuery::include_unverified`] alone.
+    /// Only hits from this source. Bazaar resources are never verified, so they are found only together with
+    /// [`SearchQuery::include_unverified`].
     pub source: Option<Source>,
 }
 
 /// The order of hits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sort {
-    /// The best first: words, then trust and proven use.
+    /// The best first: words, then trust and proven usage.
     #[default]
     Relevance,
     /// The newest registration first.
@@ -96,63 +97,63 @@ pub enum Sort {
     MostUsed,
 }
 
-/// A part of the hits.
+/// A page of hits.
 #[derive(Clone, Debug)]
 pub struct SearchPage {
     /// The hits.
     pub hits: Vec<Hit>,
-    /// Where it goes on; `None` at the end.
+    /// The cursor of the next page; `None` at the end.
     pub next: Option<Cursor>,
-    /// How many there are in all, as far as it is known.
+    /// The total number of hits, if known.
     pub total: Option<u64>,
-    /// Counts, if they were asked for.
+    /// Facet counts, if requested.
     pub facets: Option<Facets>,
 }
 
-/// A tool that was found.
+/// A hit.
 #[derive(Clone, Debug)]
 pub struct Hit {
     /// The tool.
     pub key: ToolKey,
-    /// How good a hit it is. Comparable within one answer alone.
+    /// Its score. Comparable only within one response.
     pub score: f32,
-    /// How the score came about, if it was asked for.
+    /// How the score was computed, if requested.
     pub explanation: Option<Explanation>,
 }
 
-/// How a score came about: the parts, whose sum it is.
+/// How a score was computed: the parts that add up to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
-    /// How well the words fit.
+    /// The word score.
     pub text: f32,
-    /// How near the meaning is, where an embedding file is used.
+    /// The similarity of the meaning, if an embedding is used.
     pub meaning: Option<f32>,
-    /// What trust adds.
+    /// The part of trust.
     pub trust: f32,
-    /// What accounts that paid it add.
+    /// The part of accounts that paid it.
     pub usage: f32,
-    /// What accounts that paid any tool of its creator add.
+    /// The part of accounts that paid any tool of its creator.
     pub creator: f32,
-    /// What health adds.
+    /// The part of health.
     pub health: f32,
-    /// What the age of its registration adds.
+    /// The part of the age of its registration.
     pub age: f32,
-    /// What its last update adds.
+    /// The part of its last update.
     pub recency: f32,
-    /// What a reputation from outside adds, or half of that where there is none.
+    /// The part of its external reputation, or half of the maximum if there is none.
     pub reputation: f32,
-    /// Words of the query that were found only after a letter was changed, with what they were taken for.
+    /// Words of the query that were found only after correction, each with the word that was searched instead.
     pub corrected: Vec<(String, String)>,
 }
 
 impl Explanation {
-    /// Of what the words are worth, what nearness of meaning adds, and what signals add to both.
+    /// Combines the word score, the part of the meaning, and the parts of the signals.
     pub(super) fn new(text: f32, meaning: Option<f32>, signals: Signals, corrected: &[(String, String)]) -> Self {
         let Signals { trust, usage, creator, health, age, recency, reputation } = signals;
         Self { text, meaning, trust, usage, creator, health, age, recency, reputation, corrected: corrected.to_vec() }
     }
 
-    /// All parts together: the score.
+    /// Returns the sum of all parts: the score.
     #[must_use]
     pub fn sum(&self) -> f32 {
         let Self { text, meaning, trust, usage, creator, health, age, recency, reputation, .. } = self;
@@ -160,7 +161,7 @@ impl Explanation {
     }
 }
 
-/// Counts of hits.
+/// Facet counts of hits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Facets {
     /// By tag, the most frequent first.
@@ -180,11 +181,11 @@ pub struct Facets {
     pub counted: u64,
 }
 
-/// One value and how many hits have it.
+/// One value and the number of its hits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Facet {
     /// The value.
     pub value: String,
-    /// How many.
+    /// The number of hits.
     pub count: u64,
 }

@@ -1,8 +1,8 @@
-//! Ranking after the words: trust, proven use of the tool and of its creator's other tools, health, age, updates, reputation.
+//! Ranking signals besides words: trust, proven usage of the tool and of its creator's other tools, health, age, updates, reputation.
 //!
-//! Every signal is a number between 0 and 1 that rises with what is good, and the score rises with every signal. What is not known has a
-//! value too, so that a score is always defined. Unverified tools are not ranked down here: they are kept apart and come after all others,
-//! whatever their signals are.
+//! Every signal is a number between 0 and 1, higher is better, and the score rises with every signal. Unknown values have a default, so
+//! that a score is always defined. Unverified tools are not ranked down here: they are separate and come after all others, whatever their
+//! signals are.
 
 use toolcrib_core::tool::Tier;
 
@@ -10,7 +10,7 @@ use crate::listing::{Life, Listing};
 use crate::model::ToolView;
 use crate::usage::doublings;
 
-/// A number for each signal: what is known of a tool, what each is worth, or what each adds to a score.
+/// A number for each signal: its value for a tool, its weight, or its part of a score.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Signals {
     pub(super) trust: f32,
@@ -22,52 +22,53 @@ pub(super) struct Signals {
     pub(super) reputation: f32,
 }
 
-/// How much each signal can add to a score, as a part of what the words are worth.
+/// The maximum that each signal adds to a score, as a fraction of the word score.
 ///
-/// For a well-written request the right tool is worth about twice as much as the next that is about something else. All signals together
-/// stay below that: they decide between tools that fit about equally well, and never lift one that does not fit.
+/// For a well-written request the right tool has about twice the word score of the next one that is about something else. All signals
+/// together stay below that: they decide between tools that match about equally well, and never lift one that does not match.
 pub(super) const WEIGHTS: Signals = Signals {
     // Attested hardware or a reproducible build is rare and cannot be faked.
     trust: 0.15,
-    // Accounts that paid are the strongest sign that a tool does what it says, and cost money to fake.
+    // Accounts that paid are the strongest sign that a tool does what it says, and are expensive to fake.
     usage: 0.35,
-    // Accounts that paid any tool of its creator speak for a new one, and less than use of the tool itself.
+    // Accounts that paid any tool of its creator support a new tool, less than usage of the tool itself.
     creator: 0.05,
-    // A tool that does not answer is of no use, but it may answer tomorrow.
+    // A tool that does not respond is useless now, but it may respond tomorrow.
     health: 0.15,
-    // Age is cheap to have: it decides between equals.
+    // Age is cheap to get: it only breaks ties.
     age: 0.05,
-    // An update costs a transaction, and nothing says that it is a good one.
+    // An update costs a transaction, and need not be an improvement.
     recency: 0.025,
-    // A word of others, whose reasons are not known here.
+    // An external opinion, whose reasons are not known here.
     reputation: 0.025,
 };
 
-/// Payers with which use counts in full. Beyond it more payers say nothing more about quality.
+/// The number of payers at which usage has its maximum. More payers say nothing more about quality.
 const MANY_PAYERS: f32 = 10_000.0;
 
-/// Doublings of a creator's payers with which they count in full: 8,192 of them.
+/// The number of doublings of a creator's payers at which their signal has its maximum: 8,192 payers.
 const MANY_DOUBLINGS: f32 = 14.0;
 
-/// Before this there was no registry: 2025-01-01.
+/// No registry existed before this day: 2025-01-01.
 const FIRST_DAY: i64 = 1_735_689_600;
 
-/// Seconds in which what age is worth falls to a third: three years. A scale without today in it, so that scores do not change with the clock.
+/// Seconds in which the age signal falls to a third: three years. The scale does not depend on the current time, so scores do not change
+/// with the clock.
 const AGE_SCALE: f32 = 94_608_000.0;
 
-/// What is assumed of a reputation that is not given.
+/// The default of an unknown reputation.
 const UNKNOWN_REPUTATION: f32 = 0.5;
 
-/// The trust tiers, the weakest first.
+/// The trust tiers, weakest first.
 pub(super) const TIERS: [&str; 3] = [Tier::SelfAttested.as_str(), Tier::HardwareAttested.as_str(), Tier::Verifiable.as_str()];
 
-/// Signals as columns keep them: four numbers of sixteen bits in each.
+/// Signals in two columns: four 16-bit numbers in each.
 pub(super) type Packed = [u64; 2];
 
 impl Signals {
-    /// The signals of a tool, each between 0 and 1. `reputation` comes from outside and is in the middle when there is none.
+    /// Returns the signals of a tool, each between 0 and 1. `reputation` is external and has a middle value if there is none.
     ///
-    /// A retired tool has nothing for its age, its updates and its creator, nor for what others say.
+    /// A retired tool has zero for its age, its updates, its creator and its reputation.
     pub(super) fn of(view: &ToolView, reputation: Option<f32>) -> Self {
         let listing = view.listing.as_ref();
         let is_retired = listing.is_some_and(|listing| matches!(listing.life, Life::Retired(_)));
@@ -83,14 +84,14 @@ impl Signals {
         }
     }
 
-    /// For columns.
+    /// Packs the signals for columns.
     pub(super) fn pack(self) -> Packed {
         let Self { trust, usage, creator, health, age, recency, reputation } = self;
         [[trust, usage, creator, health], [age, recency, reputation, 0.0]]
             .map(|parts| parts.into_iter().fold(0, |packed, part| packed << 16 | steps(part)))
     }
 
-    /// From columns.
+    /// Unpacks the signals from columns.
     pub(super) fn unpack([first, second]: Packed) -> Self {
         let part = |packed: u64, shift: u32| ((packed >> shift) & 0xffff) as f32 / 65_535.0;
         Self {
@@ -104,7 +105,7 @@ impl Signals {
         }
     }
 
-    /// What they add to a score that the words make `base`.
+    /// Returns what they add to a word score of `base`.
     pub(super) fn added_to(self, base: f32) -> Self {
         Self {
             trust: base * WEIGHTS.trust * self.trust,
@@ -117,12 +118,12 @@ impl Signals {
         }
     }
 
-    /// All of them together.
+    /// Returns the sum of all signals.
     pub(super) fn sum(self) -> f32 {
         self.trust + self.usage + self.creator + self.health + self.age + self.recency + self.reputation
     }
 
-    /// The order of tools when nothing is searched for.
+    /// Returns the sort value of tools without a query.
     pub(super) fn merit(self) -> u64 {
         // The sum is below one.
         (self.added_to(1.0).sum() * 1_000_000.0) as u64
@@ -141,28 +142,28 @@ fn trust(listing: &Listing) -> f32 {
     }
 }
 
-/// By orders of magnitude: from 1 to 10 payers is as much as from 100 to 1,000.
+/// Logarithmic, base 10: from 1 to 10 payers counts as much as from 100 to 1,000.
 fn usage(payers: u64) -> f32 {
     ((payers as f32).ln_1p() / MANY_PAYERS.ln_1p()).min(1.0)
 }
 
-/// By doublings: the other tools of a creator are indexed again when this changes, and not for each payer (`usage/creator.rs`).
+/// Logarithmic, base 2: the other tools of a creator are indexed again when this changes, and not for each payer (`usage/creator.rs`).
 fn creator(payers: u64) -> f32 {
     (doublings(payers) as f32 / MANY_DOUBLINGS).min(1.0)
 }
 
-/// The share of answers, with one good and one bad look that never happened: few looks say little.
+/// The share of responses, with one imaginary success and one imaginary failure: a few runs say little.
 fn health(looks: u32, answered: u32) -> f32 {
     let (looks, answered) = (looks as f32, answered.min(looks) as f32);
     (answered + 1.0) / (looks + 2.0)
 }
 
-/// Near one for the oldest registration, and near nothing for one far in the future.
+/// Near one for the oldest registration, and near zero for one far in the future.
 fn age(registered: i64) -> f32 {
     (-since_first_day(registered)).exp()
 }
 
-/// The other way: the registration is active.
+/// The opposite: recent updates count more.
 fn recency(updated: i64) -> f32 {
     1.0 - (-since_first_day(updated)).exp()
 }
@@ -181,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// Every signal with its name.
+    /// Returns every signal with its name.
     fn each(signals: Signals) -> [(&'static str, f32); 7] {
         let Signals { trust, usage, creator, health, age, recency, reputation } = signals;
         [
@@ -195,7 +196,7 @@ mod tests {
         ]
     }
 
-    /// One signal alone.
+    /// Returns one signal alone.
     fn only(name: &str) -> Signals {
         let full = |signal: &str| if signal == name { 1.0 } else { 0.0 };
         Signals {

@@ -1,9 +1,10 @@
-//! A closer look at the best hits: how their wording compares with the request.
+//! Reranks the best hits by comparing their wording with the request.
 //!
-//! Terms of an index say which words a tool has, and how rare they are in the whole directory. Among the best hits that tells little: they
-//! all have the words that matter, and often they are near duplicates. Here the best hits are compared with each other. What all of them
-//! have counts next to nothing, and what few of them have decides. Groups of letters find `lawsuits` in `lawsuit` and `calculator` in
-//! `calculate`, and their cosine prefers descriptions that say little else. So does the share of a tool's words that were asked for.
+//! Terms of an index say which words a tool has, and how rare they are in the whole directory. Among the best hits that distinguishes
+//! little: they all have the important words, and many are near duplicates. Here the best hits are compared with each other. Words that
+//! all of them have count next to nothing, and words that few of them have decide. Character n-grams match `lawsuits` with `lawsuit` and
+//! `calculator` with `calculate`, and their cosine prefers descriptions that say little else. So does the share of a tool's words that are
+//! in the request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,54 +19,54 @@ use crate::search::shelf::Snapshot;
 use crate::search::steady::rounded;
 use crate::search::words::Words;
 
-/// Most hits that are compared. The text of each is read.
+/// The maximum number of hits that are compared. The text of each is read.
 const REFINED: usize = 50;
 
-/// Of these the words are compared: further down the list too few tools are about the request. With fewer hits than this the comparison counts
-/// less in proportion.
+/// The number of hits whose words are compared: further down the list too few tools are relevant. With fewer hits than this the comparison
+/// counts proportionally less.
 const COMPARED: usize = 30;
 
-/// What the same wording adds, as a part of what the best hit has by its words: for a cosine of one, which only the same text has.
+/// The weight of the wording, as a fraction of the best hit's word score: for a cosine of one, which only identical text has.
 const WORDING: f64 = 0.8;
 
-/// What it adds, as such a part, when a tool has all words of the request that other hits have.
+/// The weight, as such a fraction, of having all words of the request that other hits have.
 const COVERAGE: f64 = 0.3;
 
-/// What it adds, as such a part, when the request has all words of a tool: near duplicates differ in what they say besides what was asked for.
+/// The weight, as such a fraction, of a request that has all words of a tool: near duplicates differ in their additional words.
 const PRECISION: f64 = 0.3;
 
-/// Letters of a group.
+/// The length of an n-gram.
 const GROUP: usize = 4;
 
-/// How often a group counts in one tool at most.
+/// The maximum count of an n-gram in one tool.
 const MAX_COUNT: u32 = 3;
 
-/// What function words and words of asking count when words are compared.
+/// The weight of function words and request words when words are compared.
 const FUNCTION_WORD: f64 = 0.3;
 const REQUEST_WORD: f64 = 0.5;
 
-/// Most bytes of name and description that are kept. They are folded; the median tool has a hundred.
+/// The maximum number of stored bytes of name and description. They are folded; the median tool has a hundred.
 const MAX_TEXT_BYTES: usize = 1_000;
 
-/// Most different terms that are kept. Name, description and schema together rarely have a hundred.
+/// The maximum number of distinct stored terms. Name, description and schema together rarely have a hundred.
 const MAX_TERMS: usize = 400;
 
 /// Separates the folded text from the terms.
 const SEPARATOR: char = '\n';
 
-/// Some neighbouring letters.
+/// An n-gram.
 type Group = [char; GROUP];
 
-/// What is kept of the wording of a tool, read again.
+/// The stored wording of a tool, parsed.
 pub(super) struct Wording {
-    /// The groups of letters in name and description, in their order, and how often each is there.
+    /// The n-grams of name and description, sorted, with their counts.
     groups: Vec<(Group, u32)>,
     /// All terms.
     terms: BTreeSet<String>,
 }
 
 impl Wording {
-    /// What is kept: the words of some texts, and different terms.
+    /// Returns the stored form: the words of some texts, and distinct terms.
     pub(super) fn written<'a>(texts: &[&Words], terms: impl Iterator<Item = &'a str>) -> String {
         let plain: Vec<&str> = texts.iter().flat_map(|words| words.parts.iter().map(|word| word.plain.as_str())).collect();
         let plain = plain.join(" ");
@@ -80,7 +81,7 @@ impl Wording {
     }
 }
 
-/// The groups of letters of a text with a space at either end, in their order.
+/// Returns the sorted n-grams of a text with a space at either end.
 fn groups(text: &str) -> Vec<Group> {
     let chars: Vec<char> = std::iter::once(' ').chain(text.chars()).chain([' ']).collect();
     let mut groups: Vec<Group> = chars.array_windows::<GROUP>().copied().collect();
@@ -92,8 +93,8 @@ fn counted(sorted: Vec<Group>) -> Vec<(Group, u32)> {
     sorted.chunk_by(|a, b| a == b).map(|same| (same[0], u32::try_from(same.len()).unwrap_or(MAX_COUNT).min(MAX_COUNT))).collect()
 }
 
-/// Adds to the scores of the best hits what their wording is worth. Returns the largest cosine of the request and a hit: how certain the words
-/// are.
+/// Adds the value of their wording to the scores of the best hits. Returns the largest cosine of the request and a hit: the certainty of
+/// the words.
 pub(super) fn refine(snapshot: &Snapshot, fields: &Fields, request: &Words, found: &mut [Found]) -> Result<f64, Error> {
     // Sorted so that other segments with the same tools give the same hits.
     let mut best: Vec<usize> = (0..found.len()).collect();
@@ -115,7 +116,7 @@ pub(super) fn refine(snapshot: &Snapshot, fields: &Fields, request: &Words, foun
     let cosines = cosines(request, &wordings);
     let compared = &wordings[..wordings.len().min(COMPARED)];
     let (coverage, precision) = (coverage(request, compared), precision(request, compared));
-    // What few hits have in common is chance: in a small directory `please` may be rarer among them than what the request is about.
+    // With few hits, common words are coincidence: in a small directory `please` may be rarer among them than the topic of the request.
     let certainty = (best.len() as f64 / COMPARED as f64).min(1.0);
     for (at, number) in best.into_iter().enumerate() {
         let share = |shares: &[f64]| shares.get(at).copied().unwrap_or_default();
@@ -125,7 +126,7 @@ pub(super) fn refine(snapshot: &Snapshot, fields: &Fields, request: &Words, foun
     Ok(cosines.into_iter().fold(0.0, f64::max))
 }
 
-/// The cosine of the request and each wording: of groups of letters, weighted by their rarity among the wordings.
+/// Returns the cosine of the request and each wording: of n-grams, weighted by their rarity among the wordings.
 fn cosines(request: &Words, wordings: &[Wording]) -> Vec<f64> {
     let mut with: HashMap<Group, u32> = HashMap::new();
     for (group, _) in wordings.iter().flat_map(|wording| &wording.groups) {
@@ -134,7 +135,7 @@ fn cosines(request: &Words, wordings: &[Wording]) -> Vec<f64> {
     let all = wordings.len() as f64;
     let rarity = |group: &Group| with.get(group).map_or(0.0, |found| (1.0 + all / (f64::from(*found) + 0.5)).ln());
     let plain: Vec<&str> = request.parts.iter().map(|word| word.plain.as_str()).collect();
-    // What no wording has tells nothing of one of them.
+    // N-grams that no wording has cannot distinguish them.
     let asked: BTreeMap<Group, f64> =
         groups(&plain.join(" ")).into_iter().map(|group| (group, rarity(&group))).filter(|(_, rarity)| *rarity > 0.0).collect();
     let length = asked.values().map(|rarity| rarity * rarity).sum::<f64>().sqrt();
@@ -153,7 +154,7 @@ fn cosines(request: &Words, wordings: &[Wording]) -> Vec<f64> {
     wordings.iter().map(cosine).collect()
 }
 
-/// The share of the request's words that each wording has, weighted by their rarity among the wordings.
+/// Returns the share of the request's words that each wording has, weighted by their rarity among the wordings.
 fn coverage(request: &Words, wordings: &[Wording]) -> Vec<f64> {
     let (mut shares, mut whole) = (vec![0.0; wordings.len()], 0.0);
     let words: BTreeMap<&str, &str> = request.parts.iter().rev().map(|word| (word.term.as_str(), word.plain.as_str())).collect();
@@ -180,7 +181,7 @@ fn coverage(request: &Words, wordings: &[Wording]) -> Vec<f64> {
     shares
 }
 
-/// The share of each wording's words that the request has, weighted by their rarity among the wordings.
+/// Returns the share of each wording's words that the request has, weighted by their rarity among the wordings.
 fn precision(request: &Words, wordings: &[Wording]) -> Vec<f64> {
     let mut with: HashMap<&str, u32> = HashMap::new();
     for term in wordings.iter().flat_map(|wording| &wording.terms) {

@@ -1,4 +1,4 @@
-//! The scores of hits: words, nearness of meaning, and signals.
+//! Final scores of hits: words, similarity of meaning, and signals.
 
 use crate::search::best::Found;
 use crate::search::embedding::Asked;
@@ -7,30 +7,30 @@ use crate::search::part::Part;
 use crate::search::rank::Signals;
 use crate::search::steady::rounded;
 
-/// What nearness of meaning adds at most, as a part of what the best hit has by its words: for each deviation by which a hit is nearer than the
-/// others are on average. How near texts are to each other at all differs from model to model and from query to query; this does not.
+/// The weight of the meaning, as a fraction of the best hit's word score: for each standard deviation by which a hit is more similar than
+/// the average. Absolute similarity differs from model to model and from query to query; deviations do not.
 const MEANING: f64 = 0.4;
 
-/// Most deviations that count: together they add at most twice what the best hit has.
+/// The maximum number of deviations: together they add at most twice the best hit's word score.
 const MAX_DEVIATIONS: f64 = 5.0;
 
-/// Deviations from which a tool is found by its meaning alone, where the directory is so small that all of it is ranked.
+/// The number of deviations from which a tool is found by its meaning alone, in a directory so small that all of it is ranked.
 const MEANT_DEVIATIONS: f64 = 1.0;
 
-/// The least that counts as a deviation. Of few hits, or of hits that all mean the same, the smallest difference would be a large one.
+/// The minimum standard deviation. Among few hits, or hits with the same meaning, the smallest difference would be a large one.
 const MIN_DEVIATION: f64 = 0.05;
 
-/// Nearness is counted in this part of one, so that sums are exact.
+/// Similarities are rounded to this fraction of one, so that sums are exact.
 const NEAR_STEPS: f32 = 4096.0;
 
-/// What a deviation of meaning adds when `alike` is the largest cosine of the request and the wording of a hit. A request that is worded as a
-/// tool is was answered by its words. One that is worded as nothing here says what it wants in other words.
+/// Returns the weight of a deviation when `alike` is the largest cosine of the request and the wording of a hit. A request worded as a
+/// tool was answered by its words. A request worded as no tool here describes its topic in other words.
 fn meaning_weight(alike: f64) -> f64 {
     let unlike = 1.0 - alike.clamp(0.0, 1.0);
     MEANING * unlike * unlike
 }
 
-/// Scores with what else is known, and whether each hit is found by its meaning alone.
+/// Returns final scores, and whether each hit is found by its meaning alone.
 pub(super) fn rank_again(parts: &[Part], found: &[Found], asked: Option<&Asked>, alike: f64) -> Vec<(RankedHit, bool)> {
     let weight = meaning_weight(alike);
     let most = found.iter().map(|found| rounded(found.score)).fold(0.0, f32::max);
@@ -51,7 +51,7 @@ pub(super) fn rank_again(parts: &[Part], found: &[Found], asked: Option<&Asked>,
     hits.collect()
 }
 
-/// By how many deviations each is nearer than all are on average; nothing for those that are not, or of which nothing is known.
+/// Returns by how many standard deviations each is more similar than the average; zero for those that are less similar or have no vector.
 fn deviations(near: &[Option<f32>]) -> Vec<f64> {
     let steps = |near: f32| (near * NEAR_STEPS).round() as i64;
     let known = near.iter().flatten().map(|near| steps(*near));
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(deviations(&[]), [] as [f64; 0]);
         assert_eq!(deviations(&[Some(0.9)]), [0.0]);
         assert_eq!(deviations(&[Some(0.75), Some(0.25), None]), [1.0, 0.0, 0.0]);
-        // The same distance on another level is the same; one that is next to nothing stays so.
+        // The same difference at another level is the same; a negligible one stays negligible.
         assert_eq!(deviations(&[Some(0.5), Some(0.0)]), [1.0, 0.0]);
         assert!(deviations(&[Some(0.501), Some(0.5)])[0] < 0.02);
         let mut many = vec![Some(0.0); 299];

@@ -1,7 +1,8 @@
-//! Answering a search.
+//! Runs a search.
 //!
-//! Two ways. For words by relevance: the best [`MAX_RANKED`] by words alone, found by skipping most of the others, the best of them compared
-//! more closely, then ranked again by what else is known. For everything else: tools in an order of their own, from where a cursor says.
+//! There are two ways. For words by relevance: the best [`MAX_RANKED`] by word score, found by skipping most documents; the best of them
+//! are compared more closely, then reranked with all signals. For everything else: tools in an order that depends on each tool alone, from
+//! the position of a cursor.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,10 +27,10 @@ use crate::search::terms::{Needed, Terms};
 use crate::search::words::Words;
 use crate::search::{Cursor, Explanation, Facets, Filters, Hit, MAX_LIMIT, MAX_QUERY_CHARS, SearchPage, SearchQuery, Sort};
 
-/// Most hits of a search for words by relevance. Nobody reads further; whoever wants everything takes another order.
+/// The maximum number of hits of a search for words by relevance. Users do not read further; to list everything, use another order.
 pub const MAX_RANKED: usize = 300;
 
-/// Everything that answering takes.
+/// Everything that a search needs.
 pub(super) struct Answering<'a> {
     pub(super) verified: &'a Shelf,
     pub(super) unverified: &'a Shelf,
@@ -45,7 +46,7 @@ impl Answering<'_> {
             return Err(Error::Cursor);
         }
         let words = query.text.as_deref().map(|text| Words::of(text, MAX_QUERY_CHARS)).filter(|words| !words.parts.is_empty());
-        // Something was asked for, but nothing that can be a word.
+        // The query has text, but nothing that can be a word.
         if words.is_none() && query.text.as_deref().is_some_and(|text| !text.trim().is_empty()) {
             return Ok(SearchPage { hits: Vec::new(), next: None, total: Some(0), facets: query.facets.then(Facets::default) });
         }
@@ -107,7 +108,7 @@ impl Answering<'_> {
             let wanted = Wanted::of(&query.filters, &shelf.fields);
             let mut found = best(&snapshot, &terms, &wanted)?;
             let alike = refine(&snapshot, &shelf.fields, words, &mut found)?;
-            // In a small directory everything can be compared by meaning. Where no word fits nothing was asked for that is here.
+            // In a small directory everything is compared by meaning. If no word matches, the directory has nothing for the query.
             if asked.is_some() && !found.is_empty() && snapshot.searcher.num_docs() <= MAX_RANKED as u64 {
                 add_others(&snapshot, &wanted, &mut found)?;
             }
@@ -118,7 +119,7 @@ impl Answering<'_> {
             found.retain(|_| kept.next() == Some(&true));
             let mut hits: Vec<RankedHit> =
                 ranked_again.into_iter().zip(&is_hit).filter(|(_, is_hit)| **is_hit).map(|((hit, _), _)| hit).collect();
-            // With fewer than the most all that match were found.
+            // Below the maximum all matching tools were found.
             ranked.total = ranked.total.filter(|_| found.len() < MAX_RANKED).map(|total| total + found.len() as u64);
             if let Some(counter) = &mut counter {
                 for (number, part) in snapshot.parts.iter().enumerate() {
@@ -152,7 +153,7 @@ impl Answering<'_> {
             let snapshot = shelf.snapshot();
             let wanted = Wanted::of(&query.filters, &shelf.fields);
             let needed = words.map(|words| Needed::of(words, &snapshot.searcher, &shelf.fields)).transpose()?;
-            // All verified were given before a place among the unverified.
+            // All verified hits were returned before a position among the unverified.
             let is_done = after.is_some_and(|place| place.is_unverified) && !is_unverified;
             let left = if is_done { 0 } else { limit + 1 - given.len() };
             let from = after.filter(|place| place.is_unverified == is_unverified).map(|place| (place.value, place.key));
@@ -220,7 +221,7 @@ struct Given {
 }
 
 impl Ranked {
-    /// The first hit after a place, if the search had to be made again.
+    /// Returns the first hit after a position, if the search had to run again.
     fn after(&self, place: &Place) -> usize {
         let score = f32::from_bits(u32::try_from(place.value).unwrap_or_default());
         let is_before = |hit: &RankedHit| hit.score.total_cmp(&score).reverse().then_with(|| place.key.cmp(&hit.key)).is_le();
@@ -232,7 +233,7 @@ impl Ranked {
     }
 }
 
-/// What tells a search from others, so that a cursor of one is not used for another.
+/// Returns a fingerprint of the search, so that a cursor of one is not used for another.
 fn fingerprint(query: &SearchQuery) -> u32 {
     let text = query.text.as_deref().map(str::trim).filter(|text| !text.is_empty());
     let text: Option<String> = text.map(|text| text.chars().take(MAX_QUERY_CHARS).collect());

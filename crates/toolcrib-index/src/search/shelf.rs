@@ -1,4 +1,4 @@
-//! One index of words: in a folder or in memory, with one writer, and what is kept in memory of each of its segments.
+//! One word index: in a folder or in memory, with one writer, and the in-memory data of each of its segments.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,23 +17,23 @@ use crate::search::document::Fields;
 use crate::search::files::{META, Payload, create, locked, open_copy, open_folder};
 use crate::search::part::{Kept, Order, Part};
 
-/// Memory of the writer before it begins a new segment, in bytes. Little more than the least that the engine takes: changes come a few at a
-/// time, and building a million tools takes a minute in any case.
+/// The memory of the writer in bytes before it begins a new segment. Little more than the engine's minimum: changes come a few at a time,
+/// and building a million tools takes a minute in any case.
 const WRITER_BYTES: usize = 40 << 20;
 
-/// How often a folder that is in use is tried, and the pause between: two seconds altogether.
+/// How often opening a folder in use is tried: with the pause between tries, two seconds altogether.
 const LOCK_TRIES: usize = 21;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often a folder is staged anew because segments were merged meanwhile.
+/// How often a folder is staged again because segments were merged meanwhile.
 const STAGE_TRIES: usize = 5;
 
-/// An index of words.
+/// A word index.
 pub(super) struct Shelf {
     pub(super) fields: Arc<Fields>,
     folder: Option<PathBuf>,
     reader: IndexReader,
-    /// `None` after one could not be opened again.
+    /// `None` after it could not be reopened.
     writer: Mutex<Option<IndexWriter>>,
     current: RwLock<Arc<Snapshot>>,
 }
@@ -45,10 +45,10 @@ impl std::fmt::Debug for Shelf {
 }
 
 impl Shelf {
-    /// Opens a shelf, and says up to which change it is filled. One that is of another format or broken is begun anew.
+    /// Opens a word index, and returns the last change that it includes. An index of another format and a damaged one are recreated.
     ///
-    /// A folder that is in use is tried again for a moment: a process that is ending may still hold it, and so does a child
-    /// that another thread is starting, until it runs its own program.
+    /// A folder in use is retried for a moment: a process that is shutting down may still hold its lock, and so does a child process that
+    /// another thread is spawning, until its exec.
     pub(super) fn open(from: From<'_>, fields: &Arc<Fields>, format: &str) -> Result<(Self, Option<i64>), Error> {
         let mut tries = LOCK_TRIES;
         loop {
@@ -75,18 +75,18 @@ impl Shelf {
         Ok((Self { fields, folder, reader, writer: Mutex::new(Some(writer)), current: RwLock::new(Arc::new(snapshot)) }, cursor))
     }
 
-    /// The folder that it is kept in, if it is kept.
+    /// Returns its folder, if it has one.
     pub(super) fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// What can be found now.
+    /// Returns the searchable state.
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts the files of what was last committed into an empty folder: as links where that is possible. Nothing is committed meanwhile, but
-    /// segments may be merged, which replaces files.
+    /// Puts the files of the last commit into an empty folder: as hard links if possible. Nothing is committed meanwhile, but segments may
+    /// be merged, which replaces files.
     pub(super) fn stage(&self, folder: &Path) -> Result<(), Error> {
         let index = self.reader.searcher().index().clone();
         let mut tries = STAGE_TRIES;
@@ -121,7 +121,7 @@ impl Shelf {
         Ok(std::fs::write(folder.join(META), meta)?)
     }
 
-    /// Replaces a tool; without a document it is gone. Seen after the next commit.
+    /// Replaces a tool; without a document it is deleted. Visible after the next commit.
     pub(super) fn replace(&self, key: ToolKey, document: Option<TantivyDocument>) -> Result<(), Error> {
         self.write(|writer| {
             writer.delete_term(self.fields.key_term(key));
@@ -129,17 +129,17 @@ impl Shelf {
         })
     }
 
-    /// Adds a tool that is not there.
+    /// Adds a new tool.
     pub(super) fn add(&self, document: TantivyDocument) -> Result<(), Error> {
         self.write(|writer| writer.add_document(document).map(drop))
     }
 
-    /// Removes everything.
+    /// Deletes everything.
     pub(super) fn clear(&self) -> Result<(), Error> {
         self.write(|writer| writer.delete_all_documents().map(drop))
     }
 
-    /// Forgets what was not committed, and opens another writer: one whose thread met a full disk takes nothing any more.
+    /// Discards uncommitted changes, and opens another writer: one whose thread met a full disk accepts no more documents.
     pub(super) fn undo(&self) -> Result<(), Error> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         // The old one holds the lock of the folder.
@@ -147,7 +147,7 @@ impl Shelf {
         let index = self.reader.searcher().index().clone();
         let mut tries = LOCK_TRIES;
         loop {
-            // As when it is opened: a child that is being started may hold the lock for a moment.
+            // As when it is opened: a child process that is being spawned may hold the lock for a moment.
             match open_writer(&index) {
                 Err(TantivyError::LockFailure(LockError::LockBusy, _)) if tries > 1 => {
                     tries -= 1;
@@ -167,7 +167,7 @@ impl Shelf {
         Ok(work(writer)?)
     }
 
-    /// Makes everything up to a change durable, and visible.
+    /// Commits everything up to a change, and makes it visible.
     pub(super) fn commit(&self, format: &str, cursor: i64) -> Result<(), Error> {
         let payload = Payload { format: format.to_owned(), cursor };
         let payload = serde_json::to_string(&payload).map_err(|_| Error::Corrupt { what: "search cursor" })?;
@@ -179,7 +179,7 @@ impl Shelf {
         self.refresh()
     }
 
-    /// Shows segments that were merged since the last commit, so that their old files can go.
+    /// Shows segments that were merged since the last commit, so that their old files can be deleted.
     pub(super) fn refresh_if_merged(&self) -> Result<(), Error> {
         let mut now = self.reader.searcher().index().searchable_segment_ids()?;
         let mut shown: Vec<_> = self.snapshot().parts.iter().map(|part| part.reader.segment_id()).collect();
@@ -188,7 +188,7 @@ impl Shelf {
         if now != shown { self.refresh() } else { Ok(()) }
     }
 
-    /// Puts tools in order that were not yet, as after a start, before a reader waits for it.
+    /// Computes missing sort orders, as after a start, before a reader waits for them.
     pub(super) fn prepare(&self) {
         self.snapshot().prepare();
     }
@@ -211,14 +211,14 @@ fn open_writer(index: &Index) -> tantivy::Result<IndexWriter> {
     index.writer_with_options(options)
 }
 
-/// Where an index of words comes from.
+/// The source of a word index.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum From<'f> {
-    /// It begins empty, in memory.
+    /// Empty, in memory.
     Memory,
-    /// It is in memory, with what a folder has.
+    /// In memory, with the content of a folder.
     Copy(&'f Path),
-    /// It is in a folder.
+    /// In a folder.
     Folder(&'f Path),
 }
 
@@ -234,7 +234,7 @@ impl std::convert::From<std::io::Error> for Error {
     }
 }
 
-/// What could be found at one moment.
+/// The searchable state as of one commit.
 pub(super) struct Snapshot {
     pub(super) searcher: Searcher,
     pub(super) parts: Vec<Part>,
@@ -253,8 +253,8 @@ impl Snapshot {
         Ok(Self { searcher, parts })
     }
 
-    /// Sorts what was not sorted yet, before the first request, so that no request waits for it. For a million tools it takes some tenths of a
-    /// second.
+    /// Computes missing sort orders before the first request, so that no request waits for them. For a million tools this takes some
+    /// tenths of a second.
     fn prepare(&self) {
         for part in &self.parts {
             for order in Order::ALL {

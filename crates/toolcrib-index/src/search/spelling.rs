@@ -1,4 +1,4 @@
-//! Words that no tool has, taken for words that are spelled almost the same.
+//! Spelling correction of words that no tool has.
 
 use tantivy::schema::Field;
 use tantivy::{Searcher, Term};
@@ -6,35 +6,35 @@ use tantivy_fst::Automaton;
 
 use crate::Error;
 
-/// Shortest word that is corrected. Of three letters each is another word.
+/// The minimum length of a word that is corrected. With three letters each correction is another word.
 const MIN_CHARS: usize = 4;
 
-/// Longest word that is corrected, in bytes. Longer ones are no words.
+/// The maximum length of a word that is corrected, in bytes. Longer ones are not words.
 const MAX_BYTES: usize = 40;
 
-/// Words of so many letters and more may have two mistakes.
+/// The minimum length of words that may have two mistakes.
 const LONG_CHARS: usize = 8;
 
-/// Most words of a query that are corrected. Looking for one takes up to some milliseconds in a dictionary of a million words.
+/// The maximum number of words in a query that are corrected. One takes up to some milliseconds in a dictionary of a million words.
 pub(super) const MAX_CORRECTED: usize = 4;
 
-/// Most words that one is taken for.
+/// The maximum number of corrections of one word.
 const MAX_NEAR: usize = 3;
 
-/// Most words of the dictionary that are compared for one word.
+/// The maximum number of dictionary words that are compared with one word.
 const MAX_SEEN: usize = 4_000;
 
-/// A word of the dictionary instead of one that is not in it.
+/// A correction: a similar word in the dictionary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Near {
     pub(super) term: String,
-    /// How many letters differ. None where the word is only the start of this one.
+    /// The edit distance. Zero if the word is a prefix of this one.
     pub(super) mistakes: usize,
     found: u64,
 }
 
-/// Words of the dictionary near one that is not in it, the best first.
-/// With `is_prefix` the word may also be the start of one: the last word of somebody who is still typing.
+/// Returns dictionary words similar to one that is not in the dictionary, the best first.
+/// With `is_prefix` the word may also be a prefix: the last word while a user is still typing.
 pub(super) fn near(searcher: &Searcher, field: Field, word: &str, is_prefix: bool) -> Result<Vec<Near>, Error> {
     let chars = word.chars().count();
     // Identifiers and numbers are not misspelled words.
@@ -70,18 +70,18 @@ pub(super) fn near(searcher: &Searcher, field: Field, word: &str, is_prefix: boo
     Ok(found)
 }
 
-/// Accepts what is spelled almost as the word (`strsim` compares two words, and has no automaton to walk a dictionary with), with the same first letter: that one is rarely wrong, and most of the dictionary need not be
-/// looked at. A row of the usual table is a state.
+/// Accepts words within an edit distance of the word (`strsim` compares two words, and has no automaton for walking a dictionary), with
+/// the same first letter: that one is rarely wrong, and most of the dictionary can be skipped. A state is a row of the Levenshtein table.
 struct Misspelled<'a> {
     word: &'a [u8],
     most: usize,
     is_prefix: bool,
 }
 
-/// A row: one more than the word has bytes.
+/// A row: one more entry than the word has bytes.
 type Counts = [u8; MAX_BYTES + 1];
 
-/// More mistakes than are ever allowed.
+/// More than the largest allowed distance.
 const TOO_MANY: u8 = 100;
 
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! Statistics that a few tools more or less leave as they are, and with them scores.
+//! Statistics that do not change with a few more or fewer tools, so that scores do not change either.
 
 use tantivy::query::Bm25StatisticsProvider;
 use tantivy::schema::Field;
@@ -6,17 +6,17 @@ use tantivy::{Searcher, Term};
 
 use crate::search::document;
 
-/// Neighbours that a tool usually has. Fixed: their mean can be so small that one tool more moves its rounded value by a tenth, and with it
-/// the place of a cursor.
+/// The usual number of neighbouring pairs of a tool. Fixed: their mean can be so small that one more tool changes its rounded value by a
+/// tenth, and with it the position of a cursor.
 const USUAL_NEIGHBOURS: u64 = 8;
 
-/// Pairs of details that a tool usually has. Fixed for the same reason.
+/// The usual number of pairs in the details of a tool. Fixed for the same reason.
 const USUAL_DETAIL_PAIRS: u64 = 32;
 
-/// Scores by words are rounded to this part of one, so that the order in which sums are made does not matter.
+/// Word scores are rounded to this fraction of one, so that the order of additions does not matter.
 const SCORE_STEPS: f32 = 256.0;
 
-/// Statistics, rounded down to four bits: a few tools more or less leave scores as they are.
+/// Statistics rounded down to four significant bits: a few more or fewer tools leave scores as they are.
 pub(super) struct Steady<'a>(pub(super) &'a Searcher);
 
 pub(super) fn steady(count: u64) -> u64 {
@@ -33,7 +33,7 @@ impl Bm25StatisticsProvider for Steady<'_> {
             _ => {}
         }
         let tokens = self.0.total_num_tokens(field)?;
-        // The mean is what counts: in eighths, and then as if it were of the rounded number.
+        // Only the mean is used: rounded to eighths, and then scaled to the rounded number of documents.
         let mean = (tokens * 8).checked_div(docs).unwrap_or_default().max(1);
         Ok(steady(mean) * steady(docs) / 8)
     }
@@ -47,13 +47,13 @@ impl Bm25StatisticsProvider for Steady<'_> {
     }
 }
 
-/// How rare a word is that `found` tools have: its inverse document frequency, of rounded counts as scores are.
+/// Returns the inverse document frequency of a word that `found` tools have, with rounded counts as in scores.
 pub(super) fn rarity(searcher: &Searcher, found: u64) -> f32 {
     let (all, found) = (steady(searcher.num_docs()), steady(found));
     (1.0 + (all.saturating_sub(found) as f32 + 0.5) / (found as f32 + 0.5)).ln()
 }
 
-/// A score in the steps in which scores are compared.
+/// Rounds a score to the steps in which scores are compared.
 pub(super) fn rounded(score: f32) -> f32 {
     (score * SCORE_STEPS).round() / SCORE_STEPS
 }

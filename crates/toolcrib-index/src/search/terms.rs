@@ -1,4 +1,4 @@
-//! What is looked for: the terms of a request, and how much each counts.
+//! The terms of a query and their weights.
 
 use std::collections::HashSet;
 
@@ -15,65 +15,66 @@ use crate::search::spelling::{self, MAX_CORRECTED};
 use crate::search::steady::{Steady, rarity};
 use crate::search::words::{Word, Words};
 
-/// Most different words of a query that are searched for. Requests of agents have up to some sixty; fewer lose what they ask for.
+/// The maximum number of distinct words in a query. Requests of agents have up to some sixty; a lower limit would cut their topic.
 const MAX_WORDS: usize = 96;
 
-/// A word that more than so many tools have, and more than one in [`EVERYWHERE_SHARE`], finds none by itself when there are others: it is in
-/// the way of skipping. It counts for those that the other words find.
+/// A word that more tools have than this, and more than one in [`EVERYWHERE_SHARE`], finds no tools by itself if there are other words: it
+/// would prevent skipping. It counts for tools that the other words find.
 const EVERYWHERE: u64 = 2_000;
 const EVERYWHERE_SHARE: u64 = 8;
 
-/// What a word adds when it is in the name or the description, beside what it adds by being in the text.
+/// The additional weight of a word in the name or the description.
 const NAME: f32 = 0.4;
 const DESCRIPTION: f32 = 0.3;
 
-/// What two words add when they are neighbours in both, in this order.
+/// The weight of two words that are neighbours in both, in this order.
 const PAIR: f32 = 0.3;
 
-/// What they add when they are neighbours in the tags or in a schema of the tool.
+/// Their weight when they are neighbours in the tags or in a schema of the tool.
 const DETAIL_PAIR: f32 = 0.2;
 
-/// What two words add when they are neighbours in both, in either order and with function words between them.
+/// The weight of two words that are neighbours in both, in either order and with function words between them.
 const NEIGHBOURS: f32 = 0.3;
 
-/// What a function word counts. They tell near duplicates apart and find nothing by themselves.
+/// The weight of a function word. They distinguish near duplicates and find nothing by themselves.
 const FUNCTION_WORD: f32 = 0.15;
 
-/// What a word of asking counts.
+/// The weight of a request word.
 const REQUEST_WORD: f32 = 0.6;
 
-/// How rare a word of asking counts as at most, as an inverse document frequency: as if one tool in seven had it. In a small directory it
-/// may be in one tool alone, and would outweigh what the request is about.
+/// The maximum inverse document frequency of a request word: as if one tool in seven had it. In a small directory only one tool may have
+/// it, and it would outweigh the topic of the request.
 const REQUEST_RARITY: f32 = 2.0;
 
-/// What a word with nearly the same meaning counts.
+/// The weight of a synonym.
 const SYNONYM: f32 = 0.3;
 
-/// Most synonyms of all words of a query. Each is looked up in three fields.
+/// The maximum number of synonyms of all words in a query. Each is looked up in three fields.
 const MAX_SYNONYMS: usize = 48;
 
-/// What an identifier adds when it is written as in the tool.
+/// The additional weight of an identifier that is written as in the tool.
 const WHOLE: f32 = 0.5;
 
-/// What a number counts. Numbers in requests are mostly arguments, not what the tool is about.
+/// The weight of a number. Numbers in requests are mostly arguments instead of the topic.
 const NUMBER: f32 = 0.3;
 
-/// What a corrected word counts for each mistake.
+/// The factor of a corrected word for each mistake.
 const MISTAKE: f32 = 0.6;
 
-/// Terms to search for, and how much each counts.
+/// The terms of a query and their weights.
 #[derive(Default)]
 pub(super) struct Terms {
-    /// Those that find tools.
+    /// Terms that find tools.
     pub(super) finding: Vec<(Term, f32)>,
-    /// Those that only add to the score of what was found: the same words in name and description, neighbours, and words that are everywhere.
+    /// Terms that only add to the score of tools found by others: the same words in name and description, neighbours, and very frequent
+    /// words.
     pub(super) adding: Vec<(Term, f32)>,
     pub(super) corrected: Vec<(String, String)>,
-    /// How many synonyms are among them.
+    /// How many of them are synonyms.
     synonyms: usize,
 }
 
-/// What a word of a query counts that `found` tools have.
+/// Returns the weight of a query word that `found` tools have.
 fn weight_of(word: &Word, searcher: &Searcher, found: u64) -> f32 {
     if word.term.bytes().all(|byte| byte.is_ascii_digit()) {
         NUMBER
@@ -104,7 +105,7 @@ impl Terms {
             let weight = weight_of(word, searcher, searcher.doc_freq(&Term::from_field_text(fields.text, &word.term))?);
             let found = all.add_word(searcher, fields, &word.term, weight, everywhere)?;
             let is_whole = all.find(searcher, fields.pairs, &word.plain, weight * WHOLE)?;
-            // A word that has synonyms is spelled right.
+            // A word that has synonyms is spelled correctly.
             let is_synonym = all.add_synonyms(searcher, fields, &word.term, found, weight, &mut synonyms)?;
             if found == 0 && !is_whole && !is_synonym && corrections < MAX_CORRECTED {
                 corrections += 1;
@@ -134,7 +135,7 @@ impl Terms {
             }
         }
         if all.finding.is_empty() {
-            // Nothing but words that are everywhere.
+            // All words are very frequent.
             let (finding, adding) = all.adding.into_iter().partition(|(term, _)| term.field() == fields.text);
             (all.finding, all.adding) = (finding, adding);
         }
@@ -148,7 +149,7 @@ impl Terms {
         self.adding.push((Term::from_field_text(fields.description, word), weight * DESCRIPTION));
     }
 
-    /// Adds what means nearly the same as a word that `found` tools have, and says whether a tool has any of it.
+    /// Adds the synonyms of a word that `found` tools have, and returns whether a tool has any of them.
     fn add_synonyms(
         &mut self,
         searcher: &Searcher,
@@ -168,14 +169,14 @@ impl Terms {
                 continue;
             }
             self.synonyms += 1;
-            // A rare synonym says no more than the word that was asked for.
+            // A rare synonym must not count more than the word itself.
             let share = if found == 0 { 1.0 } else { (rarity(searcher, found) / rarity(searcher, others)).min(1.0) };
             self.add_word(searcher, fields, synonym, weight * SYNONYM * share, EVERYWHERE)?;
         }
         Ok(self.synonyms > before)
     }
 
-    /// Adds a word, and says how many tools have it.
+    /// Adds a word, and returns how many tools have it.
     fn add_word(&mut self, searcher: &Searcher, fields: &Fields, word: &str, weight: f32, everywhere: u64) -> Result<u64, Error> {
         let term = Term::from_field_text(fields.text, word);
         let found = searcher.doc_freq(&term)?;
@@ -189,7 +190,7 @@ impl Terms {
         Ok(found)
     }
 
-    /// Adds a term that finds tools, if there is one that has it.
+    /// Adds a term that finds tools, if a tool has it.
     fn find(&mut self, searcher: &Searcher, field: Field, text: &str, weight: f32) -> Result<bool, Error> {
         let term = Term::from_field_text(field, text);
         let is_known = searcher.doc_freq(&term)? > 0;
@@ -199,7 +200,7 @@ impl Terms {
         Ok(is_known)
     }
 
-    /// Any of those that find, each with its weight.
+    /// Returns a disjunction of the finding terms, each with its weight.
     pub(super) fn finding(&self, searcher: &Searcher) -> Result<Box<dyn Weight>, Error> {
         let clauses = self.finding.iter().map(|(term, weight)| {
             let query: Box<dyn Query> = Box::new(TermQuery::new(term.clone(), IndexRecordOption::WithFreqs));
@@ -211,7 +212,7 @@ impl Terms {
     }
 }
 
-/// Words of which all must be there, each as it is or as something near.
+/// Words that are all required, each exactly or as one of its corrections.
 pub(super) struct Needed(Vec<Vec<Term>>);
 
 impl Needed {
@@ -238,7 +239,7 @@ impl Needed {
         Ok(Self(needed))
     }
 
-    /// The documents of a segment that have them all, in their order.
+    /// Returns the documents of a segment that have all words, in document order.
     pub(super) fn docs(&self, part: &Part, test: &Test<'_>) -> Result<Vec<DocId>, Error> {
         let clauses = self.0.iter().map(|any| {
             let any = any.iter().map(|term| {

@@ -1,4 +1,4 @@
-//! Hits that an account may use, page by page.
+//! Hits that an account can call, page by page.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use crate::model::{ToolKey, ToolView};
 use crate::search::{Cursor, Facets, Hit, Search, SearchPage, SearchQuery};
 use crate::{Chains, Error, Index};
 
-/// Searches for one page at most, until it is full.
+/// The maximum number of searches for one page.
 const MAX_ROUNDS: usize = 8;
 
-/// A hit that an account may use, and what is known about it.
+/// A hit that an account can call, with its tool.
 #[derive(Clone, Debug)]
 pub struct Usable {
     /// The hit.
@@ -21,21 +21,21 @@ pub struct Usable {
     pub view: ToolView,
 }
 
-/// A page of hits that an account may use.
+/// A page of hits that an account can call.
 #[derive(Clone, Debug, Default)]
 pub struct UsablePage {
     /// The hits.
     pub hits: Vec<Usable>,
-    /// Where it goes on; `None` at the end.
+    /// The cursor of the next page; `None` at the end.
     pub next: Option<Cursor>,
-    /// Counts of all hits, usable or not, if they were asked for.
+    /// Facet counts of all hits, callable or not, if requested.
     pub facets: Option<Facets>,
-    /// Whether there are more that were not looked at, or a chain did not say of some.
+    /// Whether some hits were not checked, or a chain did not respond for some.
     pub partial: bool,
 }
 
-/// Hits that an account may use. Chains are asked about at most [`MAX_CANDIDATES`]. Each round searches for as many as still fit on the page,
-/// so that the cursor never skips a hit. Resources of the Bazaar are in no registry, so they are never among them.
+/// Returns hits that an account can call. At most [`MAX_CANDIDATES`] tools are checked on chains. Each round searches for as many hits as
+/// still fit on the page, so that the cursor never skips one. Bazaar resources are in no registry, so they are never included.
 pub async fn usable(
     index: &Index,
     search: &Search,
@@ -56,7 +56,7 @@ pub async fn usable(
         }
         asked += hits.len();
         let keys: Vec<ToolKey> = hits.iter().map(|hit| hit.key).collect();
-        // What went since its words were read, or was taken out by the operator, is left out.
+        // Tools that were deleted since they were indexed, or moderated by the operator, are left out.
         let views: Vec<ToolView> = index.tools(&keys).await?.into_iter().filter(|view| view.moderation.is_none()).collect();
         let answers = answers(chains, wallet, &views, None).await;
         let mut known: HashMap<ToolKey, (ToolView, May)> =

@@ -1,8 +1,8 @@
-//! Words: how text becomes terms, the same way for tools and for queries.
+//! Tokenization: how text becomes terms, the same way for tools and queries.
 //!
-//! Letters lose their accents and their case. Identifiers are taken apart (`getWeather`, `get_weather` and `weather.get` all have `weather`)
-//! and also kept whole, without what joins them. English endings are cut. Scripts without spaces become pairs of characters. Nothing is
-//! left out of the index: tools are described in one sentence, so every word may be the one that matters. Queries weigh their words.
+//! Accents and case are folded. Identifiers are split (`getWeather`, `get_weather` and `weather.get` all have `weather`) and also kept
+//! whole, without separators. English words are stemmed. Scripts without spaces become character bigrams. No word is left out of the
+//! index: a tool's description is one sentence, so every word may be the important one. Queries weigh their words.
 
 use tantivy::tokenizer::{Language, Stemmer, TextAnalyzer, Token, TokenStream, Tokenizer};
 use unicode_normalization::UnicodeNormalization as _;
@@ -10,21 +10,21 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::common;
 
-/// Longest term, in bytes. Longer ones are hashes or tricks; their start is enough to find them again.
+/// The maximum length of a term in bytes. Longer ones are hashes or spam; their start is enough to find them again.
 const MAX_TERM_BYTES: usize = 40;
 
-/// Most parts of an identifier that is also kept whole. Whatever has more is a path or a sentence.
+/// The maximum number of parts of an identifier that is also kept whole. One with more is a path or a sentence.
 const MAX_WHOLE_PARTS: usize = 8;
 
-/// The name under which an index knows the tokenizer that takes terms as they are.
+/// The name of the tokenizer that takes prepared terms.
 pub(super) const GIVEN: &str = "given";
 
 /// A word of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
-    /// Folded, as it was written.
+    /// The folded form.
     pub(super) plain: String,
-    /// What it is indexed as.
+    /// The stemmed form in the index.
     pub(super) term: String,
 }
 
@@ -33,15 +33,15 @@ pub(super) struct Word {
 pub(super) struct Words {
     /// Its words in their order.
     pub(super) parts: Vec<Word>,
-    /// Identifiers of several words, whole.
+    /// Whole identifiers of several words.
     pub(super) wholes: Vec<String>,
 }
 
 impl Words {
-    /// Takes a text apart. Only the first `max_chars` characters count.
+    /// Splits a text into words. Only the first `max_chars` characters count.
     pub(super) fn of(text: &str, max_chars: usize) -> Self {
         let mut splitter = Splitter::default();
-        // A character can become many; the second bound holds whatever Unicode has.
+        // A character can decompose into many; the second limit bounds the result.
         let folded = text.chars().take(max_chars).nfkd().filter(|c| !is_combining_mark(*c)).take(2 * max_chars);
         for c in folded {
             splitter.push(c);
@@ -52,12 +52,12 @@ impl Words {
         Self { parts, wholes: splitter.wholes }
     }
 
-    /// Its words.
+    /// Returns its terms.
     pub(super) fn terms(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().map(|word| word.term.as_str())
     }
 
-    /// Neighbours without the function words between them, in either order: `price of gold` and `gold price` have the same.
+    /// Returns neighbours without the function words between them, in either order: `price of gold` and `gold price` have the same.
     pub(super) fn neighbours(&self) -> impl Iterator<Item = String> {
         let content: Vec<&str> =
             self.parts.iter().filter(|word| !common::is_function(&word.plain)).map(|word| word.term.as_str()).collect();
@@ -65,13 +65,13 @@ impl Words {
         content.windows(2).filter(|two| two[0] != two[1]).map(both).collect::<Vec<_>>().into_iter()
     }
 
-    /// Neighbours in one term: they tell `file size` from `size of a file system`.
+    /// Returns neighbours as one term: they distinguish `file size` from `size of a file system`.
     pub(super) fn pairs(&self) -> impl Iterator<Item = String> {
         self.parts.windows(2).map(|two| format!("{} {}", two[0].term, two[1].term))
     }
 }
 
-/// Cuts English endings. In one go, because a stemmer is made for each text.
+/// Stems English words. All in one call, because a stemmer is created for each text.
 pub(super) fn stems(words: &[String]) -> Vec<String> {
     let mut analyzer = TextAnalyzer::builder(Given).filter(Stemmer::new(Language::English)).build();
     let joined = words.join("\n");
@@ -80,20 +80,20 @@ pub(super) fn stems(words: &[String]) -> Vec<String> {
     terms
 }
 
-/// Takes characters and makes words of them.
+/// A state machine that splits characters into words.
 #[derive(Default)]
 struct Splitter {
     parts: Vec<String>,
     wholes: Vec<String>,
-    /// The part that is being read, and what its last character was.
+    /// The current part, and the kind of its last character.
     part: String,
     last: Option<Kind>,
-    /// The identifier that is being read, without what joins it, and how many parts it has.
+    /// The current identifier without separators, and how many parts it has.
     whole: String,
     whole_parts: usize,
-    /// Something that joins parts, if a part follows.
+    /// A separator was read; it joins parts if a part follows.
     is_joined: bool,
-    /// The character before in a script without spaces.
+    /// The previous character, in a script without spaces.
     ideograph: Option<char>,
 }
 
@@ -116,7 +116,7 @@ impl Splitter {
         }
         self.ideograph = None;
         if !c.is_alphanumeric() {
-            // One character between two parts joins them; two end the identifier.
+            // A single separator between two parts joins them; two end the identifier.
             if matches!(c, '_' | '.' | '-' | '/') && !self.is_joined && !self.part.is_empty() {
                 self.end_part();
                 self.is_joined = true;
@@ -138,7 +138,7 @@ impl Splitter {
             | (Some(Kind::Lower), Kind::Lower)
             | (Some(Kind::Upper), Kind::Upper)
             | (Some(Kind::Digit), Kind::Digit) => {}
-            // `Weather`: one capital belongs to what follows. `HTTPServer`: the last of several does.
+            // `Weather`: a single capital starts the next part. `HTTPServer`: the last of several does.
             (Some(Kind::Upper), Kind::Lower) => {
                 let capitals = self.part.chars().count();
                 if capitals > 1
@@ -184,7 +184,8 @@ impl Splitter {
     }
 }
 
-/// Small letters, the few that decomposition leaves alone in their Latin spelling, and no longer than a term may be.
+/// Converts to lower case, transliterates the few letters that decomposition does not change, and truncates to the maximum length of a
+/// term.
 fn lower(part: &str) -> String {
     let mut lower = String::with_capacity(part.len());
     for c in part.chars().flat_map(char::to_lowercase) {
@@ -214,7 +215,7 @@ const fn is_ideographic(c: char) -> bool {
         | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}')
 }
 
-/// Takes terms as they are, one a line: texts are taken apart before, once for all fields.
+/// A tokenizer for prepared terms, one per line: texts are split before, once for all fields.
 #[derive(Clone)]
 pub(super) struct Given;
 

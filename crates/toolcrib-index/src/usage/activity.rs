@@ -1,4 +1,4 @@
-//! What was proven, call by call, and sums of it.
+//! Proven calls, one by one and in sums.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,13 @@ use crate::model::{IdBytes, ToolKey, UsageTotals};
 use crate::tools::MAX_TOOLS;
 use crate::{Error, Index};
 
-/// Most calls of one page, as the public interface has it.
+/// The maximum number of calls on one page, as in the public API.
 pub const MAX_ACTIVITY: usize = 100;
 
 const DAY: i64 = 86_400;
 const WEEK: i64 = 7 * DAY;
 
-/// A call that was proven.
+/// A proven call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Activity {
     /// The id of its report.
@@ -27,38 +27,38 @@ pub struct Activity {
     /// The kind of proof: `x402_settlement` or `eip3009_authorization`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// How sure it is that the call was this tool's: `verified`, or `creator` for what the tool's owner paid.
+    /// The attribution to this tool: `verified`, or `creator` for calls that the tool's owner paid.
     pub attribution: &'static str,
-    /// Whether money moved.
+    /// Whether money was transferred.
     pub paid: bool,
-    /// Who called.
+    /// The caller.
     pub caller: Address,
-    /// Who was paid, or signed for.
+    /// The recipient of the payment or of the signed authorization.
     pub seller: Address,
-    /// When: the time of the block, or of the report where there is none.
+    /// The time of the block, or of the report if there is no block.
     pub timestamp: UnixTime,
-    /// How much, in the smallest unit and in decimal digits.
+    /// The amount in the smallest unit, in decimal digits.
     pub amount: Option<String>,
-    /// In which token.
+    /// The token.
     pub asset: Option<Address>,
-    /// On which chain.
+    /// The chain.
     pub chain_id: u64,
-    /// In which transaction.
+    /// The transaction.
     pub tx_hash: Option<B256>,
 }
 
-/// Sums over the paid calls of a tool.
+/// Statistics of the paid calls of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PaymentStats {
-    /// All of them.
+    /// The number of paid calls.
     pub total_payments: u64,
-    /// What was paid, in millionths of a dollar.
+    /// The amount paid in micro-dollars (millionths of a dollar).
     pub volume: u64,
-    /// Different accounts that paid.
+    /// Distinct accounts that paid.
     pub unique_buyers: u64,
-    /// Those of the last day.
+    /// Paid calls of the last day.
     pub payments_last_24h: u64,
-    /// Those of the last week.
+    /// Paid calls of the last week.
     pub payments_last_7d: u64,
 }
 
@@ -94,8 +94,8 @@ const CALLS: &str = sql!(
 );
 
 impl Index {
-    /// The proven calls of a tool, the newest first, from `offset` on. Those that its owner paid only when they are asked for. The answer
-    /// says whether there are more.
+    /// Returns the proven calls of a tool, the newest first, from `offset` on. Those that its owner paid are included only on request.
+    /// Also returns whether there are more.
     pub async fn activity(
         &self,
         key: ToolKey,
@@ -117,22 +117,22 @@ impl Index {
         Ok((calls, rows.len() > limit))
     }
 
-    /// Sums over the paid calls of some tools, whose totals are known, in their order. Only tools that were used in the last week are
-    /// looked at call by call.
+    /// Returns statistics of the paid calls of some tools with known totals, in their order. Only for tools that were used in the last
+    /// week are single calls read.
     pub async fn payment_stats(&self, tools: &[(ToolKey, UsageTotals)], now: UnixTime) -> Result<Vec<PaymentStats>, Error> {
         let (week, day) = (now.plus(-WEEK), now.plus(-DAY));
         let recent = tools.iter().filter(|(_, totals)| totals.last_at.is_some_and(|last| last > week)).map(|(key, _)| *key);
         let recent: Vec<ToolKey> = recent.collect();
         let mut counts: HashMap<ToolKey, (u64, u64)> = HashMap::with_capacity(recent.len());
         for keys in recent.chunks(MAX_TOOLS) {
-            // As in `tools.rs`: a few lengths alone, so that there are a few statements.
+            // As in `tools.rs`: only a few lengths, so that there are few prepared statements.
             let length = keys.len().next_power_of_two().min(MAX_TOOLS);
             let ids: Vec<IdBytes> = keys.iter().map(ToolKey::id_bytes).collect();
             let mut values = vec![Value::Integer(week.seconds()), Value::Integer(day.seconds())];
             for (key, id) in keys.iter().zip(&ids) {
                 values.extend([Value::Integer(key.registry.0), Value::Bytes(id)]);
             }
-            // A key twice would count twice: what is missing in the length is a tool of no registry.
+            // A repeated key would count twice, so the list is padded with a tool of no registry.
             values.extend([Value::Integer(-1), Value::Bytes(&[])].into_iter().cycle().take(2 * (length - keys.len())));
             let places: Vec<String> = (0..length).map(|place| format!("(${}, ${})", 2 * place + 3, 2 * place + 4)).collect();
             let sql = format!(

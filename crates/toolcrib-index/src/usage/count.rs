@@ -1,4 +1,4 @@
-//! Counting a call: once, with the sums and the change feed in the same transaction.
+//! Counts a call once, with the sums and the change feed in the same transaction.
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use toolcrib_core::clock::UnixTime;
@@ -10,16 +10,16 @@ use crate::feed::{self, Kinds};
 use crate::model::ToolKey;
 use crate::{Error, Index};
 
-/// Most millionths of a dollar that one call adds: a billion dollars. Test tokens are minted at will, and sums are 64 bits.
+/// The maximum number of micro-dollars that one call adds: a billion dollars. Test tokens are minted at will, and sums have 64 bits.
 const MAX_VOLUME: u64 = 1_000_000_000_000_000;
 
-/// A call that was proven.
+/// A proven call.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) key: ToolKey,
-    /// What is counted once beside it: nothing for money, which counts for one tool alone.
+    /// Whether a payment was made. A payment counts for one tool only.
     pub(super) paid: bool,
-    /// Whether it is counted at all, and not paid by the tool's owner.
+    /// Whether it counts: the tool's owner did not pay it.
     pub(super) counts: bool,
     pub(super) chain: u64,
     pub(super) token: Address,
@@ -27,7 +27,7 @@ pub(super) struct Call {
     pub(super) nonce: B256,
     pub(super) seller: Address,
     pub(super) amount: U256,
-    /// The same in millionths of a dollar.
+    /// The amount in micro-dollars (millionths of a dollar).
     pub(super) volume: u64,
     pub(super) transaction: Option<B256>,
     pub(super) at: UnixTime,
@@ -67,19 +67,19 @@ const TOTAL: &str =
     last_at = CASE WHEN index_usage_total.last_at > excluded.last_at THEN index_usage_total.last_at ELSE excluded.last_at END";
 const SETTLED: &str = "DELETE FROM index_usage_pending WHERE id = $1";
 
-/// Whether the call with this id was seen, and if so whether it counts.
+/// Returns whether the call with this id was seen, and if so whether it counts.
 pub(super) async fn known(index: &Index, id: &str) -> Result<Option<bool>, Error> {
     let row = index.database().fetch_optional(KNOWN, &[Value::Text(id)]).await?;
     Ok(row.map(|row| row.scalar()).transpose()?)
 }
 
-/// Counts the first of these calls that was not counted yet. Gives the reason when none was, or when it is kept and does not count.
+/// Counts the first of these calls that was not counted yet. Returns the reason when none was, or when it is stored without being counted.
 pub(super) async fn count(index: &Index, id: &str, calls: &[Call], now: UnixTime) -> Result<Option<Code>, Error> {
     for call in calls {
         if write(index, id, call, now).await? {
             return Ok((!call.counts).then_some(code::SELF_PAYMENT));
         }
-        // Two may report the same call at once.
+        // The same call may be reported twice concurrently.
         if let Some(counts) = known(index, id).await? {
             return Ok((!counts).then_some(code::SELF_PAYMENT));
         }
@@ -87,7 +87,7 @@ pub(super) async fn count(index: &Index, id: &str, calls: &[Call], now: UnixTime
     Ok(Some(code::ALREADY_COUNTED))
 }
 
-/// One transaction: the call, its payer, the sums and the feed. `false` when its id or its authorization was there before.
+/// Writes the call, its payer, the sums and the feed in one transaction. `false` when its id or its authorization exists already.
 async fn write(index: &Index, id: &str, call: &Call, now: UnixTime) -> Result<bool, Error> {
     let (claim, tool) = (call.claim(), call.key.id_bytes());
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);

@@ -1,8 +1,8 @@
-//! Accounts that paid any tool of a creator: what search knows of a creator's other work.
+//! Accounts that paid any tool of a creator: the creator signal of search ranking.
 //!
-//! Registrations and updates cost a creator nothing but gas, so that only payments count: each account once for all tools of a creator,
-//! and never the creator or a recipient of one of those tools. Search reads the number with each tool. So that a payment does not index
-//! thousands of tools again, it counts by doublings, and the other tools are announced when one is reached.
+//! Registrations and updates cost a creator nothing but gas, so only payments count: each account once for all tools of a creator, and
+//! never the creator or a recipient of one of those tools. Search reads the number with each tool. So that a payment does not reindex
+//! thousands of tools, the number counts in doublings, and the feed announces the other tools when one is reached.
 
 use toolcrib_store::database::{FromRow as _, Transaction, Value};
 
@@ -10,7 +10,8 @@ use super::count::Call;
 use crate::Error;
 use crate::model::ToolKey;
 
-/// Most other tools that the feed names at a doubling. The tools of larger creators get the new number when they change.
+/// The maximum number of other tools that one doubling announces in the feed. The tools of larger creators get the new number when they
+/// change.
 const MAX_ANNOUNCED: i64 = 10_000;
 
 /// The payer may be the recipient of another tool of the creator: such a payment does not count.
@@ -26,12 +27,12 @@ const OTHERS: &str = "SELECT o.registry, o.tool FROM index_tool t JOIN index_too
     WHERE t.registry = $1 AND t.tool = $2 AND o.listed = $3 AND NOT (o.registry = $1 AND o.tool = $2)
     ORDER BY o.registry, o.tool LIMIT $4";
 
-/// How often a number was doubled since one: 0 for 0, 1 for 1, 2 from 2 on, 3 from 4 on.
+/// Returns how often the count has doubled since one: 0 for 0, 1 for 1, 2 from 2 on, 3 from 4 on.
 pub(crate) const fn doublings(count: u64) -> u32 {
     u64::BITS - count.leading_zeros()
 }
 
-/// Counts the payer of a call for the creator of its tool. Gives the other tools that this makes worth more.
+/// Counts the payer of a call for the creator of its tool. Returns the other tools whose creator signal rises.
 pub(super) async fn count(transaction: &mut Transaction, call: &Call) -> Result<Vec<ToolKey>, Error> {
     let tool = call.key.id_bytes();
     let (registry, tool) = (Value::Integer(call.key.registry.0), Value::Bytes(&tool));

@@ -1,11 +1,12 @@
-//! Proven use: what a report has to show before it counts, and what was counted.
+//! Proven usage: what a report must prove before it counts, and the counts.
 //!
-//! A paid call counts when one final transaction holds both the caller's used authorization and the transfer that belongs to it, to the
-//! recipient of the tool's verified manifest and for at least its price; once, for one tool, ever. One report stands for one call. A
-//! signature over nothing names no tool and costs nothing: it is counted apart and never ranks.
+//! A paid call counts when one final transaction has both the caller's used authorization and the matching transfer, to the recipient in
+//! the tool's verified manifest and for at least its price. It counts once, for one tool only. One report is about one call. A signature
+//! without a payment names no tool and costs nothing: it is counted separately and never affects ranking.
 //!
-//! `settlement.rs` judges payments and `signed.rs` signatures, `count.rs` and `creator.rs` write, `pending.rs` keeps what is not final yet, `payee.rs`
-//! knows who is paid through whom, and `activity.rs` reads. What is left out: who may send reports and how many, which is the directory's.
+//! `settlement.rs` verifies payments and `signed.rs` signatures, `count.rs` and `creator.rs` write, `pending.rs` keeps reports that are
+//! not final yet, `payee.rs` attributes payments to recipients, and `activity.rs` reads. Authentication and rate limits of reporters are
+//! the directory's job.
 
 use alloy_primitives::keccak256;
 use toolcrib_core::caip::ToolRef;
@@ -39,9 +40,9 @@ pub use signed::SKEW_SECONDS;
 use count::Call;
 use pending::Wait;
 
-/// `index_usage` has a row for each call that was proven. `claim` is the hash of what counts once: chain, token, payer and nonce, and the
-/// tool too where nothing was paid. `counts` is false for what a tool's owner paid. `index_usage_payer` has a row for each account that paid
-/// a tool, so that different payers are counted without reading them all. `index_payee` says which tools are paid through an account.
+/// `index_usage` has a row for each proven call. `claim` is the hash of what counts once: chain, token, payer and nonce, and also the tool
+/// if nothing was paid. `counts` is false for calls that the tool's owner paid. `index_usage_payer` has a row for each account that paid a
+/// tool, so that distinct payers are counted without reading all calls. `index_payee` maps recipients to tools.
 ///
 /// `index_creator_payer` has a row for each account that paid any tool of a creator, and `index_creator_total` their number.
 pub(crate) const MIGRATIONS: &[Migration] = &[
@@ -75,32 +76,33 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// Its id: the same for the same call, however often it is reported.
     pub id: String,
-    /// Whether it proves a call, and so was counted.
+    /// Whether it proves a call, which then was counted.
     pub verified: bool,
-    /// The kind of proof, as the report says it.
+    /// The kind of proof, as the report names it.
     pub verification_type: &'static str,
     /// Why it was not counted, or not yet.
     pub code: Option<Code>,
-    /// The tool that it counts for, if it is one that is known.
+    /// The tool that it counts for, if it is known.
     pub tool: Option<ToolRef>,
 }
 
-/// What a look at a proof came to.
+/// The result of checking a proof.
 enum Judged {
-    /// It proves one of these calls, the likeliest first.
+    /// It proves one of these calls, the most likely first.
     Proven(Vec<Call>),
     /// It proves nothing.
     Refused(Code),
-    /// Nobody can tell yet.
+    /// It cannot be decided yet.
     Later(Code),
 }
 
-/// Judges a report, and counts it when it proves a call. What is not final yet is kept, and judged again by [`settle_pending`].
+/// Checks a report, and counts it when it proves a call. A report of a transaction that is not final yet is kept, and checked again by
+/// [`settle_pending`].
 pub async fn submit(index: &Index, chains: &Chains, report: &Submission, now: UnixTime) -> Result<Receipt, Error> {
     let named = match &report.subject {
         Subject::Tool(tool) => index.tool(tool).await?.ok_or(code::TOOL_UNKNOWN),
@@ -139,7 +141,7 @@ fn receipt(id: String, proof: &UsageProof, code: Option<Code>, tool: Option<Tool
     Receipt { id, verified: code.is_none(), verification_type: proof.verification_type(), code, tool }
 }
 
-/// The id of a report: a hash of the tool and of what names the call, and of nothing that may differ when it is sent again.
+/// Returns the id of a report: a hash of the tool and of what identifies the call, without anything that may differ when it is sent again.
 fn id_of(tool: Option<&ToolRef>, proof: &UsageProof) -> String {
     let mut text = format!("toolcrib.usage.v1\n{}\n", tool.map(ToString::to_string).unwrap_or_default());
     text.push_str(&match proof {
@@ -155,7 +157,7 @@ const BY_ENDPOINT: &str =
     "SELECT t.registry, t.tool FROM index_listing l JOIN index_tool t ON t.registry = l.registry AND t.tool = l.tool
     WHERE l.endpoint_key IN ($1, $2) AND t.listed = $3 ORDER BY t.registered_at, t.registry, t.tool LIMIT 16";
 
-/// The one listed tool with this endpoint.
+/// Returns the only listed tool with this endpoint.
 async fn find_endpoint(index: &Index, endpoint: &str) -> Result<Result<ToolView, Code>, Error> {
     let url = HttpsUrl::parse(endpoint).ok();
     let normal = url.as_ref().map_or(endpoint, HttpsUrl::normalized);

@@ -1,8 +1,8 @@
-//! Who is paid through whom.
+//! Recipients of payments, and the tools that they belong to.
 //!
-//! A manifest may name any account as its recipient, also one that others are paid through. So a payment to an account that several tools
-//! name belongs to the tools of one owner: of the account itself if it registered one of them, else of whoever registered first. Between
-//! the tools of that owner, the price has to tell.
+//! A manifest may name any account as its recipient, also one that receives payments for others. So a payment to an account that several
+//! tools name belongs to the tools of one owner: of the account itself if it registered one of them, otherwise of the account that
+//! registered first. Among the tools of that owner, the price decides.
 
 use alloy_primitives::{Address, U256};
 use toolcrib_core::caip::AccountId;
@@ -14,10 +14,10 @@ use crate::listing::{Listing, Price};
 use crate::model::{ToolKey, ToolView};
 use crate::{Chains, Error, Index};
 
-/// The payment protocol whose settlements can be read.
+/// The payment protocol whose settlements can be verified.
 const PROTOCOL: &str = "x402";
 
-/// A payment option, as far as payments are held against it.
+/// A payment option, as far as payments are compared with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Payee {
     pub(super) chain: u64,
@@ -35,34 +35,34 @@ impl Payee {
         Some(Self { chain, token: price.token?, recipient: recipient.evm_address()?, amount })
     }
 
-    /// Those of a tool's verified manifest.
+    /// Returns the payment options of a tool's verified manifest.
     pub(super) fn all(view: &ToolView) -> Vec<Self> {
         let manifest = view.listing.as_ref().and_then(|listing| listing.manifest.as_ref());
         manifest.map(|manifest| manifest.prices.iter().filter_map(Self::read).collect()).unwrap_or_default()
     }
 }
 
-/// The digits after the point of a token whose logs are believed: one of the pinned table, or one that the operator set for the chain.
+/// Returns the decimals of a token whose logs are trusted: one of the pinned table, or one that the operator configured for the chain.
 pub(super) fn believed(chains: &Chains, chain: u64, token: Address) -> Option<u8> {
     let set = chains.get(chain).and_then(|chain| chain.network().usdc).filter(|set| set.address == token);
     asset::find(chain, token).map(|pinned| pinned.decimals).or(set.map(|set| set.decimals))
 }
 
-/// To whom a payment through an account belongs.
+/// The owner of a payment to an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Belongs {
-    /// To this tool alone.
+    /// This tool only.
     Alone,
-    /// To this tool or another of the same owner.
+    /// This tool or another of the same owner.
     Shared,
-    /// To somebody else's tools.
+    /// Tools of another owner.
     Elsewhere,
 }
 
 const RIVALS: &str = "FROM index_payee p JOIN index_tool t ON t.registry = p.registry AND t.tool = p.tool
     WHERE p.chain = $1 AND p.token = $2 AND p.recipient = $3 AND t.listed = $4";
 
-/// To whom a payment to `payee` belongs, as seen from a tool that names it.
+/// Returns the owner of a payment to `payee`, from the view of a tool that names it.
 pub(super) async fn belongs(index: &Index, view: &ToolView, payee: &Payee) -> Result<Belongs, Error> {
     let chain = i64::try_from(payee.chain).map_err(|_| Error::Corrupt { what: "chain" })?;
     let place = [
@@ -101,14 +101,14 @@ const NOTE: Bulk = Bulk {
     conflict: "ON CONFLICT DO NOTHING",
 };
 
-/// Notes whom a tool is paid through. Whoever writes a listing calls this in the same transaction.
+/// Records the recipients of a tool. Call this in the transaction that writes its listing.
 pub async fn note_payees(transaction: &mut Transaction, key: ToolKey, listing: &Listing) -> Result<(), Error> {
     let id = key.id_bytes();
     transaction.execute(FORGET, &[Value::Integer(key.registry.0), Value::Bytes(&id)]).await?;
     insert(transaction, &[(key, listing)]).await
 }
 
-/// The same for several tools, on PostgreSQL.
+/// Records the recipients of several tools, on PostgreSQL.
 pub(crate) async fn note_many(transaction: &mut Transaction, tools: &[(ToolKey, &Listing)]) -> Result<(), Error> {
     let registries: Vec<i64> = tools.iter().map(|(key, _)| key.registry.0).collect();
     let ids: Vec<_> = tools.iter().map(|(key, _)| key.id_bytes()).collect();
@@ -143,7 +143,7 @@ async fn insert(transaction: &mut Transaction, tools: &[(ToolKey, &Listing)]) ->
     Ok(())
 }
 
-/// The accounts that a listing is paid through, each once.
+/// Returns the recipients in a listing, each once.
 fn payees_of(listing: &Listing) -> Vec<Payee> {
     let mut payees: Vec<_> =
         listing.manifest.iter().flat_map(|manifest| manifest.prices.iter().filter_map(Payee::read)).collect();

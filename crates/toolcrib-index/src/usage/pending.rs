@@ -1,4 +1,4 @@
-//! Reports of payments that nobody can judge yet: kept, and looked at again.
+//! Reports of payments that cannot be decided yet: kept, and checked again.
 
 use alloy_primitives::{Address, B256};
 use futures_util::FutureExt as _;
@@ -12,25 +12,25 @@ use super::{Judged, count, settlement};
 use crate::model::{ToolKey, ToolView};
 use crate::{Chains, Error, Index};
 
-/// Seconds that a report is kept. Rollups take an hour or so until a block is final, and have had days on which it took more.
+/// Seconds for which a report is kept. Rollups take an hour or so until a block is final, and on some days longer.
 pub const PENDING_SECONDS: i64 = 86_400;
 
-/// Seconds after which a transaction that no node knows is given up: it was dropped, or never was.
+/// Seconds after which a transaction that no node knows is given up: it was dropped, or never existed.
 pub const NOT_FOUND_SECONDS: i64 = 3_600;
 
-/// Most reports of one tool that are kept. Whoever invents transactions fills no more than this, for an hour.
+/// The maximum number of reports kept for one tool. A reporter who invents transactions fills no more than this, for an hour.
 pub const MAX_PENDING_PER_TOOL: i64 = 1_000;
 
-/// Reports that one call of [`settle_pending`] looks at.
+/// The number of reports that one call of [`settle_pending`] checks.
 pub const PENDING_BATCH: usize = 64;
 
-/// Looks at the same time, so that one slow node does not hold up all.
+/// Concurrent checks, so that one slow node does not delay all.
 const AT_ONCE: usize = 8;
 
-/// The first wait before a look is repeated; each is twice the one before.
+/// The pause before the first retry; each following pause is twice as long.
 const FIRST_WAIT_SECONDS: i64 = 15;
 
-/// The longest wait.
+/// The longest pause.
 const LONGEST_WAIT_SECONDS: i64 = 900;
 
 /// A report of a payment.
@@ -71,7 +71,7 @@ const TAKE: &str = sql!(
     WaitRow::COLUMNS
 );
 
-/// Looks at a report, and does what follows. Gives the reason when it was not counted.
+/// Checks a report, and applies the result. Returns the reason when it was not counted.
 pub(super) async fn look(
     index: &Index,
     chains: &Chains,
@@ -94,7 +94,7 @@ pub(super) async fn look(
     Ok(Some(code))
 }
 
-/// Keeps a report. A code when it is not kept, or no longer.
+/// Keeps a report. Returns a code when it is not kept, or no longer.
 async fn keep(index: &Index, wait: &Wait, reason: Code, now: UnixTime) -> Result<Option<Code>, Error> {
     let tool = wait.key.id_bytes();
     let since = match index.database().fetch_optional(KEPT, &[Value::Text(&wait.id)]).await? {
@@ -125,8 +125,8 @@ async fn keep(index: &Index, wait: &Wait, reason: Code, now: UnixTime) -> Result
     Ok((now.since(since) >= most).then_some(code::EXPIRED))
 }
 
-/// Looks again at reports whose time has come, at most [`PENDING_BATCH`]. Gives how many it looked at: less than that means that there are
-/// no more for now. Any number of processes may do so at once.
+/// Checks reports that are due again, at most [`PENDING_BATCH`]. Returns how many were checked: fewer means that no more are due. Any
+/// number of processes may call this concurrently.
 pub async fn settle_pending(index: &Index, chains: &Chains, now: UnixTime) -> Result<usize, Error> {
     let values = [
         Value::Integer(i64::try_from(PENDING_BATCH).unwrap_or(i64::MAX)),

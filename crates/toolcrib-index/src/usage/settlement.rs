@@ -1,4 +1,4 @@
-//! Judging a payment by the receipt of its transaction.
+//! Verifies a payment by the receipt of its transaction.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use super::pending::Wait;
 use crate::model::ToolView;
 use crate::{Chains, Error, Index};
 
-/// The longest look at one report, all questions together. Reporters wait five seconds; what takes longer is kept and asked again.
+/// The timeout for one report, all RPC calls together. Reporters wait five seconds; a slower check is kept and repeated.
 pub const JUDGE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// What the chain says about a payment that a report names.
+/// Checks on the chain the payment that a report names.
 pub(super) async fn judge(index: &Index, chains: &Chains, view: &ToolView, wait: &Wait) -> Result<Judged, Error> {
     if !view.is_listed() {
         return Ok(Judged::Refused(code::TOOL_NOT_LISTED));
@@ -45,7 +45,7 @@ pub(super) async fn judge(index: &Index, chains: &Chains, view: &ToolView, wait:
         return Ok(Judged::Refused(code::TOO_EARLY));
     }
     let mut proven: Vec<(bool, Call)> = Vec::new();
-    // The refusal of the payment that came furthest.
+    // The refusal of the payment that passed the most checks.
     let (mut refusal, mut furthest) = (code::NO_AUTHORIZATION, 0);
     let mut refuse = |rank, code| {
         if rank > furthest {
@@ -100,22 +100,22 @@ pub(super) async fn judge(index: &Index, chains: &Chains, view: &ToolView, wait:
     Ok(Judged::Proven(proven.into_iter().map(|(_, call)| call).collect()))
 }
 
-/// What a chain shows of a transaction.
+/// The state of a transaction on a chain.
 enum Seen {
-    /// It succeeded in a block that is never taken back, at this time.
+    /// It succeeded in a final block, at this time.
     Final(Box<TransactionReceipt>, UnixTime),
-    /// It failed in such a block.
+    /// It failed in a final block.
     Failed,
-    /// It may still be replaced.
+    /// It may still be reorganised.
     Young,
-    /// Nothing.
+    /// It is unknown.
     Missing,
 }
 
 async fn read(chain: &Chain, transaction: B256) -> Result<Seen, toolcrib_chain::Error> {
     let Some(receipt) = chain.receipt(transaction).await? else { return Ok(Seen::Missing) };
     let (Some(number), Some(hash)) = (receipt.block_number, receipt.block_hash) else { return Ok(Seen::Young) };
-    // Which transaction a receipt is of, is the node's word; that the block is the one which is final, is asked.
+    // The node is trusted for which transaction a receipt belongs to; that its block is final is verified.
     let last = last_final(chain, newest_block(chain).await?).await?;
     if receipt.transaction_hash != transaction || last.is_none_or(|last| number > last.number) {
         return Ok(Seen::Young);
@@ -129,7 +129,7 @@ async fn read(chain: &Chain, transaction: B256) -> Result<Seen, toolcrib_chain::
     Ok(Seen::Final(Box::new(receipt), UnixTime::from_seconds(i64::try_from(time).unwrap_or(i64::MAX))))
 }
 
-/// An amount of a dollar in millionths of it.
+/// Returns an amount of a dollar token in micro-dollars.
 fn micro_dollars(value: U256, decimals: u8) -> u64 {
     let six = U256::from(1_000_000);
     let unit = U256::from(10).checked_pow(U256::from(decimals)).unwrap_or(U256::MAX);

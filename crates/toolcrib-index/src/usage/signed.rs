@@ -1,4 +1,4 @@
-//! Judging a signature over nothing. No node is asked: it costs nothing to make one, so it may cost nothing to judge one.
+//! Verifies a signature without a payment. No node is called: creating one is free, so verifying one must be cheap.
 
 use toolcrib_chain::sign::{Domain, StrictSignature, TransferAuthorization, TransferKind};
 use toolcrib_core::clock::UnixTime;
@@ -13,7 +13,7 @@ use super::payee::Payee;
 use crate::Chains;
 use crate::model::ToolView;
 
-/// Seconds by which clocks may differ, and a report may come after the end of its signature: as gates allow.
+/// Seconds of allowed clock skew, in which a report may arrive after its signature expired: as gates allow.
 pub const SKEW_SECONDS: u64 = 60;
 
 pub(super) fn judge(

@@ -1,11 +1,11 @@
 //! Verdicts of several jobs in one transaction, on PostgreSQL.
 //!
-//! Writing a verdict takes a dozen statements, and each is a round trip of its own. Verdicts that are ready while others are being written
-//! wait for each other ([`Batcher`]): the next transaction takes all of them, with as many statements as one verdict needs. What fences a
-//! verdict is the same as for one alone: the registration must be the one that was verified, and the worker must still hold the lease. A
-//! batch that fails leaves every verdict to be written by itself, so that one that cannot be written does not take the others with it.
+//! Writing a verdict takes a dozen statements, each with a round trip. Verdicts that are ready while others are being written wait
+//! ([`Batcher`]), and the next transaction writes all of them with as many statements as one verdict needs. Fencing is the same as for a
+//! single verdict: the registration must be the one that was verified, and the worker must still hold the lease. When a batch fails, each
+//! verdict is written alone, so that one that cannot be written does not block the others.
 //!
-//! Turns at origins and what is known before a verdict are asked for in batches as well: see `origins.rs` and `prior.rs`.
+//! Time slots of origins and the state before a verdict are read in batches as well: see `origins.rs` and `prior.rs`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,13 +23,14 @@ use crate::feed::{self, Kinds};
 use crate::model::{IdBytes, ToolKey, ToolRow};
 use crate::{Error, Index, objects, text_key};
 
-/// Verdicts of one transaction, and calls of another kind in one statement: enough for statements to cost little beside rows, few enough for locks to be held for milliseconds.
+/// The number of verdicts in one transaction, and of other calls in one statement: enough for statements to cost little relative to rows,
+/// few enough for locks to be held for milliseconds only.
 const MAX_BATCH: usize = 64;
 
-/// Transactions of one worker at the same time: while one waits for the disk or for the server, others are made ready.
+/// Concurrent transactions of one worker: while one waits for the disk or the server, others are prepared.
 const LEADERS: usize = 4;
 
-/// Reads of one worker at the same time.
+/// Concurrent reads of one worker.
 const READERS: usize = 2;
 
 /// A verdict to write.
@@ -39,7 +40,7 @@ pub(super) struct Item {
     pub(super) finding: Finding,
 }
 
-/// What became of a verdict.
+/// The result of writing a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It was written.
@@ -50,7 +51,7 @@ pub(super) enum Outcome {
     Lost,
 }
 
-/// Calls of the jobs of one worker that go to the database together.
+/// Calls of one worker's jobs that go to the database together.
 pub(super) struct Batches {
     verdicts: Batcher<Arc<Item>, Outcome>,
     pub(super) turns: Batcher<Taking, bool>,
@@ -70,13 +71,14 @@ impl Default for Batches {
 }
 
 impl Batches {
-    /// Writes a verdict together with others. `None` when nothing was written and it has to be written by itself.
+    /// Writes a verdict together with others. `None` when nothing was written and it must be written alone.
     pub(super) async fn write(&self, index: &Index, item: Arc<Item>, now: UnixTime) -> Option<Outcome> {
         self.verdicts.call(item, |items| write(index, items, now)).await
     }
 }
 
-/// Rows are found by their keys, whatever the server believes about the size of a table. Last is the server's time, by which listings end.
+/// Rows are found by key, whatever the planner's statistics about the size of a table. The last column is the server's time, by which
+/// listings expire.
 pub(super) const SETTINGS: &str = "SELECT set_config('enable_seqscan', 'off', TRUE), set_config('enable_hashjoin', 'off', TRUE),
     set_config('enable_mergejoin', 'off', TRUE), set_config('plan_cache_mode', 'force_generic_plan', TRUE),
     CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp())) AS BIGINT) AS now";
@@ -99,7 +101,7 @@ const COMPLETE: &str = "UPDATE index_job j SET
     FROM UNNEST($1::bigint[], $2::bytea[], $3::bytea[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[], $9::bigint[],
         $10::bigint[]) AS v (registry, tool, lease, was_due, was_reason, due_at, priority, reason, attempts, early)
     WHERE j.registry = v.registry AND j.tool = v.tool AND j.lease = v.lease RETURNING j.registry, j.tool";
-/// A tool that is listed as before is not written again: it was locked above.
+/// A tool whose listing flags do not change is not written again: it was locked above.
 const LIST: &str = "UPDATE index_tool t SET listed = v.listed, access = v.access, uri_key = v.uri_key
     FROM UNNEST($1::bigint[], $2::bytea[], $3::boolean[], $4::text[], $5::bigint[]) AS v (registry, tool, listed, access, uri_key)
     WHERE t.registry = v.registry AND t.tool = v.tool
@@ -126,7 +128,7 @@ const EVIDENCE: Bulk = Bulk {
     columns: &["registry", "tool", "kind", "at", "verified", "bytes"],
     conflict: "ON CONFLICT (registry, tool, kind) DO UPDATE SET at = excluded.at, verified = excluded.verified, bytes = excluded.bytes",
 };
-/// The evidence of the last verified look is kept beside that of one that was not, and is the same as that of one that was.
+/// Keeps the evidence of the last successful verification next to that of a failed one; after a successful one both are the same.
 const KEEP_VERIFIED: &str = "INSERT INTO index_evidence (registry, tool, kind, at, verified, bytes)
     SELECT e.registry, e.tool, 1, e.at, e.verified, e.bytes FROM UNNEST($1::bigint[], $2::bytea[], $3::boolean[]) AS v (registry, tool, verified)
     JOIN index_evidence e ON e.registry = v.registry AND e.tool = v.tool AND e.kind = 0 WHERE e.verified AND NOT v.verified
@@ -145,9 +147,9 @@ const VERDICT: Bulk = Bulk {
 };
 const CUT_VERDICTS: &str = "DELETE FROM index_verdict WHERE registry = $1 AND tool = $2 AND number <= $3";
 
-/// Writes verdicts, in the order of their keys.
+/// Writes verdicts, sorted by key.
 async fn write(index: &Index, items: Vec<Arc<Item>>, now: UnixTime) -> Result<Vec<Outcome>, Error> {
-    // In the order of keys, as followers lock them.
+    // Sorted by key, as followers lock them.
     let mut sorted: Vec<&Item> = items.iter().map(|item| &**item).collect();
     sorted.sort_by_key(|item| item.job.key);
     let mut transaction = index.database().begin().await?;
@@ -182,7 +184,7 @@ fn keys_of(rows: &[Row]) -> Result<HashSet<ToolKey>, Error> {
     ToolKey::from_rows(rows).map(|key| Ok(key?)).collect()
 }
 
-/// The keys of items, as columns.
+/// The keys of items as columns.
 struct Keys {
     registries: Vec<i64>,
     ids: Vec<IdBytes>,
@@ -205,7 +207,7 @@ fn column<'i, T>(items: &[&'i Item], of: impl Fn(&'i Item) -> T) -> Vec<T> {
     items.iter().map(|item| of(item)).collect()
 }
 
-/// Numbers of blocks and events come from columns of this type.
+/// Block and event numbers come from columns of this type.
 fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -247,7 +249,7 @@ async fn complete(transaction: &mut Transaction, items: &[&Item]) -> Result<Vec<
     Ok(transaction.fetch_columns(COMPLETE, &columns).await?)
 }
 
-/// Listing, what is remembered, report and evidence.
+/// Writes listing, memory, report and evidence.
 async fn keep(transaction: &mut Transaction, items: &[&Item], server_now: i64) -> Result<(), Error> {
     let keys = Keys::of(items);
     let ids = keys.ids();
@@ -310,7 +312,7 @@ async fn keep(transaction: &mut Transaction, items: &[&Item], server_now: i64) -
     Ok(())
 }
 
-/// Adds to the histories of tools whose answer is another one than the last.
+/// Adds to the histories of tools whose verdict changed.
 async fn add_verdicts(transaction: &mut Transaction, items: &[&Item]) -> Result<(), Error> {
     let keys = Keys::of(items);
     let mut last = HashMap::with_capacity(items.len());

@@ -1,7 +1,7 @@
-//! Concurrent calls grouped into batches.
+//! Groups concurrent calls into batches.
 //!
-//! A call that comes while others run waits, and the next batch takes all that wait: under load a round trip to the database serves many
-//! calls, and a call that is alone waits for nobody.
+//! A call that arrives while others run waits, and the next batch takes all waiting calls: under load one round trip to the database
+//! serves many calls, and a single call does not wait.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::Error;
 pub(super) struct Batcher<I, O> {
     waiting: Mutex<Vec<Waiting<I, O>>>,
     leading: Semaphore,
-    /// Most calls of one batch.
+    /// The maximum number of calls in one batch.
     most: usize,
 }
 
@@ -23,13 +23,13 @@ struct Waiting<I, O> {
 }
 
 impl<I, O> Batcher<I, O> {
-    /// Batches of at most `most` calls, and at most `leaders` of them at the same time.
+    /// Creates a batcher with at most `most` calls in a batch, and at most `leaders` concurrent batches.
     pub(super) fn new(most: usize, leaders: usize) -> Self {
         Self { waiting: Mutex::default(), leading: Semaphore::new(leaders), most }
     }
 
-    /// Runs a call together with others. `run` takes a batch and returns an outcome for each call, in their order; it runs for the calls
-    /// of whoever leads, and for nothing when they are done already. `None` when the batch failed: the call has to be run by itself.
+    /// Runs a call together with others. `run` takes a batch and returns an outcome for each call, in their order; the caller that leads
+    /// the batch runs it, and does nothing when all calls are done already. `None` when the batch failed: the call must be run alone.
     pub(super) async fn call<F>(&self, item: I, run: impl FnOnce(Vec<I>) -> F) -> Option<O>
     where
         F: Future<Output = Result<Vec<O>, Error>>,
@@ -37,7 +37,7 @@ impl<I, O> Batcher<I, O> {
         let (done, outcome) = oneshot::channel();
         self.lock().push(Waiting { item, done });
         {
-            // In the order in which they came: at its own turn at the latest, a call is among those that are taken.
+            // In order of arrival: a call is taken at the latest when it acquires the permit itself.
             let _leading = self.leading.acquire().await.ok()?;
             let batch: Vec<_> = {
                 let mut waiting = self.lock();
@@ -47,7 +47,7 @@ impl<I, O> Batcher<I, O> {
             if !batch.is_empty() {
                 let (items, senders): (Vec<I>, Vec<_>) = batch.into_iter().map(|waiting| (waiting.item, waiting.done)).unzip();
                 match run(items).await {
-                    // Who has gone away does not hear of it.
+                    // A dropped caller does not receive its outcome.
                     Ok(outcomes) => senders.into_iter().zip(outcomes).for_each(|(sender, outcome)| drop(sender.send(outcome))),
                     Err(error) => {
                         tracing::debug!(code = error.code().id(), %error, calls = senders.len(), "batch failed, running each call separately");
@@ -55,7 +55,7 @@ impl<I, O> Batcher<I, O> {
                 }
             }
         }
-        // Who ran it may have been told to stop.
+        // The leading caller may have been cancelled.
         outcome.await.ok()
     }
 

@@ -1,11 +1,11 @@
-//! Ending listings whose time is over.
+//! Expires listings.
 //!
-//! What the time is, the database says: a process whose own clock is wrong ends nothing early. The database's clock may be wrong too, and
-//! then all listings seem to be over at once. So a share of the listings may end in an hour as the clock says; more than that only what the
-//! chain agrees to, which is an independent clock: a follower notes the time of its newest block, and a listing ends when that has passed as
-//! well. What is left is held back, logged and counted until the chain or the operator agrees ([`Queue::agree_to_expiry`]).
+//! The time is that of the database: a process with a wrong clock expires nothing early. The clock of the database may be wrong too, and
+//! then all listings seem to expire at once. So only a share of the listings may expire in an hour by the clock alone; more requires the
+//! agreement of the chain, which is an independent clock: a follower records the time of its newest block, and a listing expires when that
+//! has passed as well. The rest is held back, logged and counted until the chain or the operator agrees ([`Queue::agree_to_expiry`]).
 //!
-//! A listing that ends asks for a new verification in the same transaction.
+//! Expiring a listing enqueues a new verification in the same transaction.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -25,8 +25,8 @@ use crate::listing::{Failure, Listing, Verdict};
 use crate::model::{RegistryId, ToolKey};
 use crate::{Error, Index, text_key};
 
-/// `index_chain_time` has the newest block of each registry's chain that a follower saw, and its time. `index_expiry` has one row: how many
-/// listings ended in this hour without the chain's agreement, how many may, and up to which time the operator agreed.
+/// `index_chain_time` has the newest block of each registry's chain that a follower saw, and its time. `index_expiry` has one row: how
+/// many listings expired in this hour without the chain's agreement, how many may, and up to which time the operator agreed.
 pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
     sql: "CREATE TABLE index_chain_time (registry BIGINT NOT NULL PRIMARY KEY, block BIGINT NOT NULL, time BIGINT NOT NULL);
@@ -35,43 +35,43 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
     INSERT INTO index_expiry (id, hour, ended, allowed, agreed) VALUES (1, 0, 0, 0, 0);",
 }];
 
-/// Listings that are ended in one go, and how many goes there are before other work has its turn.
+/// The number of listings that one transaction expires, and the number of transactions before other work continues.
 const MAX_EXPIRED: i64 = 100;
 const MAX_EXPIRED_GOES: usize = 10;
 
-/// The share of all listings that may end in an hour without the chain's agreement, as one in so many. Listings live for a day at most, so
-/// that with servers failing at random one in twenty-four ends in an hour.
+/// The inverse of the share of all listings that may expire in an hour without the chain's agreement. Listings are valid for a day at
+/// most, so with servers failing at random one in twenty-four expires in an hour.
 const FREE_SHARE: i64 = 10;
 
-/// Listings that may end in an hour in any case: a share of a few is less than one.
+/// The number of listings that may expire in an hour in any case: the share of a small number is less than one.
 const FREE_LEAST: i64 = 10;
 
-/// Most listings that are counted as held back. Beyond it there are simply many.
+/// The maximum number of listings counted as held back.
 const MAX_HELD: i64 = 10_000;
 
-/// Time between two looks at listings that are held back. Workers look every second otherwise.
+/// Time between two checks of listings that are held back. Workers check every second otherwise.
 const HELD_EVERY: Duration = Duration::from_secs(15);
 
-/// Time between two lines in the log about them.
+/// Time between two log lines about them.
 const HELD_SAID_EVERY: Duration = Duration::from_secs(3_600);
 
-/// What became of listings whose time is over.
+/// The result of expiring listings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expired {
-    /// How many were ended.
+    /// How many expired.
     pub ended: usize,
     /// How many are held back, counted up to 10000: too many at once, and the chain does not agree yet.
     pub held: u64,
 }
 
-/// When listings that are held back were last looked at and spoken of, by this process.
+/// When this process last checked and logged listings that are held back.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     seen: Mutex<Option<(Instant, u64)>>,
     said: Mutex<Option<Instant>>,
 }
 
-/// The database's time, and when the first listing ends.
+/// The database's time, and when the first listing expires.
 const FIRST: PerEngine = PerEngine {
     sqlite: "SELECT CAST(strftime('%s', 'now') AS INTEGER) AS now, (SELECT MIN(expires_at) FROM index_watch) AS first",
     postgres: "SELECT CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp())) AS BIGINT) AS now, (SELECT MIN(expires_at) FROM index_watch) AS first",
@@ -108,7 +108,7 @@ const NOTE: &str = "INSERT INTO index_chain_time (registry, block, time) VALUES 
 const UNLIST: &str = "UPDATE index_tool SET listed = $3 WHERE registry = $1 AND tool = $2";
 const LISTING: &str = "SELECT document FROM index_listing WHERE registry = $1 AND tool = $2";
 const END: &str = "UPDATE index_watch SET expires_at = $3 WHERE registry = $1 AND tool = $2 AND expires_at <= $4";
-/// A job that a worker holds is that verification.
+/// A job that a worker has leased is that verification.
 const VERIFY: &str = "INSERT INTO index_job (registry, tool, due_at, priority, reason, attempts)
     SELECT registry, tool, $3, $4, $5, 0 FROM index_tool WHERE registry = $1 AND tool = $2 AND deregistered_block IS NULL
     ON CONFLICT (registry, tool) DO UPDATE SET
@@ -125,7 +125,7 @@ impl State {
 }
 
 impl Queue {
-    /// Ends listings whose time is over. Workers do so all the time; a directory without a worker at hand does it too.
+    /// Expires listings. Workers do so all the time; a directory without a worker does it too.
     pub async fn expire(&self) -> Result<Expired, Error> {
         let database = self.index().database();
         let row = database.fetch_optional(database.pick(FIRST), &[]).await?.ok_or(Error::Corrupt { what: "clock" })?;
@@ -161,7 +161,8 @@ impl Queue {
         Ok(expired)
     }
 
-    /// The operator's word that the time is what the database says: all listings whose time is over by now may end. Returns the time.
+    /// Records the operator's agreement that the database's time is right: all listings that have expired by now may end. Returns the
+    /// time.
     pub async fn agree_to_expiry(&self) -> Result<UnixTime, Error> {
         let now = self.time(UnixTime::from_seconds(self.index().database().now().await?));
         self.index().database().execute(AGREE, &[Value::Integer(now.seconds())]).await?;
@@ -174,7 +175,7 @@ impl Queue {
         Ok(State::from_row(&row.ok_or(Error::Corrupt { what: "expiry" })?)?)
     }
 
-    /// How many of `wanted` listings may end without the chain's agreement. Those are counted as ended.
+    /// Returns how many of `wanted` listings may expire without the chain's agreement, and counts them as expired.
     async fn grant(&self, wanted: i64, now: UnixTime) -> Result<i64, Error> {
         let (database, hour) = (self.index().database(), now.seconds().div_euclid(3_600));
         let mut state = self.expiry().await?;
@@ -188,7 +189,7 @@ impl Queue {
         }
         let most = MAX_EXPIRED * MAX_EXPIRED_GOES as i64;
         let granted = wanted.min(state.allowed - state.ended).min(most);
-        // Another process may have taken them in between; then there is a next time.
+        // Another process may have taken them in between; the next call retries.
         if granted <= 0 || database.execute(SPEND, &[Value::Integer(hour), Value::Integer(granted)]).await? == 0 {
             return Ok(0);
         }
@@ -209,11 +210,11 @@ impl Queue {
         let id = key.id_bytes();
         let (registry, tool) = (Value::Integer(key.registry.0), Value::Bytes(&id));
         let mut transaction = self.index().database().begin().await?;
-        // The tool before the job, as followers do, to avoid a deadlock.
+        // Lock the tool before the job, as followers do, to avoid a deadlock.
         transaction.execute(UNLIST, &[registry, tool, Value::Boolean(false)]).await?;
         let over = [registry, tool, Value::Integer(NEVER), Value::Integer(now.seconds())];
         if transaction.execute(END, &over).await? == 0 {
-            // It was verified or ended meanwhile.
+            // It was verified or expired meanwhile.
             transaction.rollback().await?;
             return Ok(false);
         }
@@ -227,7 +228,7 @@ impl Queue {
         let name = || format!("{}/{}", key.registry.0, alloy_primitives::hex::encode(&*id));
         let listing = row.scalar().map_err(Error::from).and_then(Listing::read);
         let Some(mut listing) = self.index().unreadable().skip_named("index_listing", name, listing)? else {
-            // It stays as it is: the version that wrote it can read it. What this one has to do is to stop showing the tool.
+            // It stays as it is: the version that wrote it can read it. This version only has to stop showing the tool.
             record_and_commit(transaction, key, Kinds::VERIFICATION, now).await?;
             return Ok(true);
         };
@@ -244,7 +245,7 @@ impl Queue {
 }
 
 impl Held {
-    /// How many were held back, if that was seen a moment ago.
+    /// Returns how many were held back in the last check, if that is recent.
     fn seen_lately(&self) -> Option<u64> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.filter(|(at, _)| at.elapsed() < HELD_EVERY).map(|(_, held)| held)
@@ -268,7 +269,7 @@ impl Held {
 }
 
 impl Index {
-    /// Notes the newest block of a registry's chain, and its time.
+    /// Records the newest block of a registry's chain, and its time.
     pub(crate) async fn note_chain_time(&self, registry: RegistryId, block: i64, time: UnixTime) -> Result<(), Error> {
         let values = [Value::Integer(registry.0), Value::Integer(block), Value::Integer(time.seconds())];
         self.database().execute(NOTE, &values).await?;

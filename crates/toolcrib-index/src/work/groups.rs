@@ -1,11 +1,11 @@
-//! Fair turns: jobs of one creator or one site follow each other at a distance.
+//! Fair queueing: jobs of one creator or one site are spaced out.
 //!
-//! Each group has the time of its last turn. A new job gets the first time that is far enough from the last turns of its creator and its
-//! site, so that the first job of a newcomer is due at once, while the thousandth of a flood is due hours from now. A job whose turn lies
-//! ahead may still run early on places that are free otherwise (`early` in its row), in the order of turns, so nothing stands idle.
+//! Each group has the time slot of its last job. A new job gets the first slot that is far enough from the last slots of its creator and
+//! its site, so that the first job of a new creator is due at once, while the thousandth of a flood is due hours from now. A job with a
+//! future slot may still run early on workers' free capacity (`early` in its row), in slot order, so no capacity is wasted.
 //!
-//! This is start-time fair queueing with seconds as virtual time: leasing stays a read of an index in its order, however many groups and
-//! jobs there are, and a debt is forgotten as time passes.
+//! This is start-time fair queueing with seconds as virtual time: leasing stays an ordered index scan, however many groups and jobs there
+//! are, and a debt expires as time passes.
 
 use std::collections::BTreeMap;
 
@@ -17,21 +17,21 @@ use toolcrib_store::{row, sql};
 use super::site::site_of;
 use crate::{Error, Index};
 
-/// Seconds between two turns of a group. A verification that fails slowly takes three seconds of a place, so a group that floods the
-/// queue is granted less than a third of one place.
+/// Seconds between two slots of a group. A verification that fails slowly takes three seconds of capacity, so a group that floods the
+/// queue gets less than a third of one verification slot.
 const SPACING: i64 = 10;
 
 /// The same for full tries of slow servers, which take up to a minute.
 const SLOW_SPACING: i64 = 60;
 
-/// The furthest turn that is given out. Beyond it a flood shares one time, and its order no longer matters.
+/// The furthest slot in the future, in seconds. Beyond it a flood shares one time, and its order no longer matters.
 const MAX_AHEAD: i64 = 86_400;
 
-/// Seconds for which a site counts as slow after a first try that timed out: tools that are registered there meanwhile go to the slow
-/// lane without a first try.
+/// Seconds for which a site counts as slow after a first try that timed out: tools that are registered there meanwhile go to the slow lane
+/// without a first try.
 const SLOW_SECONDS: i64 = 600;
 
-/// The name of a group: its kind, and the start of a hash. Two groups with one name would share their turns and nothing else.
+/// The id of a group: its kind, and the start of a hash. Two groups with the same id would only share their slots.
 type GroupId = [u8; 9];
 
 /// The groups that a tool belongs to.
@@ -41,24 +41,24 @@ pub(crate) struct Groups {
     site: [u8; 8],
 }
 
-/// Which places a job may take.
+/// The capacity that a job may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// A first try with a short time.
+    /// A first try with a short timeout.
     First,
-    /// A full try, on a share of the places.
+    /// A full try, on a share of the capacity.
     Slow,
 }
 
 impl Groups {
-    /// The groups of a tool by its creator and the URI of its manifest.
+    /// Returns the groups of a tool by its creator and the URI of its manifest.
     pub(crate) fn of(creator: &[u8], metadata_uri: &str) -> Self {
         let start = |bytes: &[u8]| {
             let mut id = [0; 8];
             id.copy_from_slice(&keccak256(bytes)[..8]);
             id
         };
-        // Manifests that cannot be fetched cost no connection; they share a group.
+        // Manifests that cannot be fetched need no connection; they share a group.
         Self { creator: start(creator), site: start(site_of(metadata_uri).unwrap_or_default().as_bytes()) }
     }
 
@@ -76,7 +76,7 @@ impl Groups {
     }
 }
 
-/// The last turns of groups, as far as they were read.
+/// The last slots of groups that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Turns(BTreeMap<GroupId, Group>);
 
@@ -102,11 +102,11 @@ const WRITE: Bulk = Bulk {
         turn_at = CASE WHEN excluded.turn_at > index_group.turn_at THEN excluded.turn_at ELSE index_group.turn_at END,
         slow_until = CASE WHEN excluded.slow_until > index_group.slow_until THEN excluded.slow_until ELSE index_group.slow_until END",
 };
-/// A turn of the past decides nothing any more.
+/// A slot in the past has no effect any more.
 const FORGET: &str = "DELETE FROM index_group WHERE turn_at < $1 AND slow_until < $1";
 
 impl Turns {
-    /// Reads the last turns of these tools' groups.
+    /// Reads the last slots of these tools' groups.
     pub(crate) async fn read(transaction: &mut Transaction, tools: impl Iterator<Item = Groups>) -> Result<Self, Error> {
         let mut turns: BTreeMap<GroupId, Group> = BTreeMap::new();
         for groups in tools {
@@ -125,13 +125,13 @@ impl Turns {
         Ok(Self(turns))
     }
 
-    /// The lane of a new job: the slow one while its site is known to be slow.
+    /// Returns the lane of a new job: the slow one while its site is known to be slow.
     pub(crate) fn lane(&self, groups: Groups, now: UnixTime) -> Lane {
         let [_, site] = groups.ids(Lane::First);
         if self.0.get(&site).is_some_and(|group| group.slow_until > now.seconds()) { Lane::Slow } else { Lane::First }
     }
 
-    /// Takes the next turn for a job that is due at `due`, and returns its time, which is never before that.
+    /// Takes the next slot for a job that is due at `due`, and returns its time, which is never earlier.
     pub(crate) fn take(&mut self, groups: Groups, lane: Lane, due: UnixTime, now: UnixTime) -> UnixTime {
         let spacing = match lane {
             Lane::First => SPACING,
@@ -140,7 +140,7 @@ impl Turns {
         let ids = groups.ids(lane);
         let after = |id: &GroupId| self.0.get(id).map_or(0, |group| group.turn_at.saturating_add(spacing));
         let turn = ids.iter().map(after).fold(due.seconds(), i64::max);
-        // A clock that ran ahead once must not hold a group back for longer than a flood does.
+        // A clock that was once ahead must not delay a group for longer than a flood does.
         let turn = turn.min(now.plus(MAX_AHEAD).seconds()).max(due.seconds());
         for id in ids {
             self.0.entry(id).or_default().turn_at = turn;
@@ -148,13 +148,13 @@ impl Turns {
         UnixTime::from_seconds(turn)
     }
 
-    /// Notes that a first try at this site timed out.
+    /// Records that a first try at this site timed out.
     pub(crate) fn is_slow(&mut self, groups: Groups, now: UnixTime) {
         let [_, site] = groups.ids(Lane::First);
         self.0.entry(site).or_default().slow_until = now.plus(SLOW_SECONDS).seconds();
     }
 
-    /// Writes what changed, in the order of names, so that two writers cannot wait for each other. Groups are always written before jobs.
+    /// Writes what changed, sorted by id, to avoid deadlocks between two writers. Groups are always written before jobs.
     pub(crate) async fn write(&self, transaction: &mut Transaction) -> Result<(), Error> {
         let used = || self.0.iter().filter(|(_, group)| group.turn_at > 0 || group.slow_until > 0);
         let ids: Vec<&[u8]> = used().map(|(id, _)| id.as_slice()).collect();
@@ -167,7 +167,7 @@ impl Turns {
         Ok(())
     }
 
-    /// Drops groups whose last turn is over.
+    /// Deletes groups whose last slot is in the past.
     pub(crate) async fn forget(index: &Index, now: UnixTime) -> Result<(), Error> {
         index.database().execute(FORGET, &[Value::Integer(now.plus(-SLOW_SPACING).seconds())]).await?;
         Ok(())

@@ -1,10 +1,10 @@
-//! The intake: jobs follow from the change feed.
+//! The intake: creates jobs from the change feed.
 //!
-//! A follower says in the feed which tools changed, and leaves the queue alone: a past of many events is then written without it. Whoever
-//! leases jobs reads on in the feed first. The cursor moves in the transaction of the jobs, so that every change asks for its look once,
-//! whoever dies in between; it stands in one row, so that two that read on do not do so together.
+//! A follower records in the feed which tools changed, and does not write the queue: a backfill of many events is faster without it. A
+//! worker processes new feed entries before it leases jobs. The cursor advances in the transaction that writes the jobs, so that each
+//! change enqueues exactly one verification, even after a crash; the cursor is one row, whose lock serialises concurrent intakes.
 //!
-//! What workers say in the feed asks for nothing: a look would lead to the next one for ever.
+//! Feed entries of workers enqueue nothing: otherwise each verification would cause the next one.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -20,21 +20,21 @@ use crate::feed::{self, Change, Kinds};
 use crate::model::{IdBytes, RegistryId, ToolKey};
 use crate::{Error, Index};
 
-/// Changes that one transaction takes in, and how many there are before a lease has its turn: a worker with nothing to do must not wait
-/// until a whole past is taken in.
+/// The number of changes in one transaction, and the number of changes before leasing continues: an idle worker must not wait until a
+/// whole backfill is processed.
 const CHANGES: i64 = 4_000;
 const MAX_GOES: usize = 4;
 
-/// A look that the feed asks for.
+/// A verification that the feed asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
     pub(crate) due_at: UnixTime,
     pub(crate) reason: &'static str,
-    /// Whose turn it takes. Known once the tool was read.
+    /// The groups whose slots it takes. Known once the tool was read.
     pub(crate) groups: Groups,
 }
 
-/// Each tool once, in the order of keys: two that write the same rows then wait for each other instead of stopping each other.
+/// Each tool once, sorted by key: two transactions that write the same rows then wait for each other instead of deadlocking.
 pub(crate) type Wishes = BTreeMap<ToolKey, Wish>;
 
 row! {
@@ -66,12 +66,12 @@ const EXISTING: &str = sql!("SELECT ", OwnedRow::COLUMNS, " FROM index_tool WHER
 const ALL: &str = sql!("SELECT ", OwnedRow::COLUMNS, " FROM index_tool");
 
 impl Queue {
-    /// Takes in what the feed says, and gives the number of looks that it asks for. Leasing does so by itself. It stops before it takes
-    /// long; then there is more, and the next one goes on.
+    /// Processes new feed entries, and returns the number of verifications that they ask for. Leasing calls this itself. It stops before
+    /// it takes long; the next call continues.
     pub async fn intake(&self, now: UnixTime) -> Result<usize, Error> {
         let mut asked = 0;
         for _ in 0..MAX_GOES {
-            // Most of the time there is nothing new, which costs a read.
+            // Usually there is nothing new, which costs one read.
             let (cursor, last) = self.index().intake_place().await?;
             if cursor >= last {
                 break;
@@ -93,14 +93,14 @@ impl Queue {
 }
 
 impl Index {
-    /// The number of the last change that was taken in, and that of the last one there is.
+    /// Returns the number of the last processed change, and that of the last change.
     async fn intake_place(&self) -> Result<(i64, i64), Error> {
         self.number_changes(feed::Wanted::OfChain).await?;
         place(self.database().fetch_optional(PLACE, &[]).await?)
     }
 
-    /// How many looks the part of the feed asks for that was not taken in yet, and since when. It is an upper bound: of a long part only
-    /// the beginning is read, and the rest counts as a look for each change.
+    /// Returns how many verifications the unprocessed part of the feed asks for, and since when. It is an upper bound: only the beginning
+    /// of a long part is read, and each change in the rest counts as one verification.
     pub(super) async fn not_taken_in(&self) -> Result<(u64, Option<UnixTime>), Error> {
         let (cursor, last) = self.intake_place().await?;
         let behind = last.saturating_sub(cursor).max(0).unsigned_abs();
@@ -118,7 +118,7 @@ impl Index {
     }
 }
 
-/// Every look that the feed asks for and that was not taken in yet.
+/// Returns all verifications that the unprocessed part of the feed asks for.
 pub(crate) async fn not_taken_in(transaction: &mut Transaction, now: UnixTime) -> Result<Wishes, Error> {
     let (mut cursor, last) = place(transaction.fetch_optional(PLACE, &[]).await?)?;
     let mut all = Wishes::new();
@@ -146,7 +146,7 @@ fn place(row: Option<Row>) -> Result<(i64, i64), Error> {
     Ok((cursor, last))
 }
 
-/// What the next part of the feed asks for, and how far it goes.
+/// Returns the verifications of the next part of the feed, and its last number.
 async fn wishes_after(transaction: &mut Transaction, cursor: i64, now: UnixTime) -> Result<(Wishes, i64), Error> {
     let mut wishes = Wishes::new();
     let read = match feed::after(transaction, cursor, CHANGES).await {
@@ -155,7 +155,7 @@ async fn wishes_after(transaction: &mut Transaction, cursor: i64, now: UnixTime)
             changes.last().map_or(cursor, |change| change.seq)
         }
         Err(Error::Forgotten { .. }) => {
-            // Somebody cleared the feed. Which tools it named is not known, so all of them are looked at.
+            // The feed was cleared. Its tools are not known, so all tools are verified.
             tracing::warn!(cursor, "changes were removed before they were read, verifying every tool again");
             let last = feed::last(transaction).await?;
             for row in OwnedRow::from_rows(&transaction.fetch(ALL, &[]).await?) {
@@ -168,7 +168,7 @@ async fn wishes_after(transaction: &mut Transaction, cursor: i64, now: UnixTime)
         }
         Err(error) => return Err(error),
     };
-    // A clock that is ahead of ours delays nothing.
+    // A recording clock that is ahead of ours must not delay a job.
     wishes.values_mut().for_each(|wish| wish.due_at = wish.due_at.min(now));
     keep_existing(transaction, &mut wishes).await?;
     Ok((wishes, read))
@@ -181,7 +181,7 @@ fn wish(wishes: &mut Wishes, change: &Change) {
     }
 }
 
-/// The first of several stays, but for a predicate's new code, which nothing else tells the worker.
+/// Merges a request: the first of several stays, except for an upgrade of the predicate, which the worker learns only from its reason.
 fn add(wishes: &mut Wishes, key: ToolKey, wish: Wish) {
     match wishes.entry(key) {
         Entry::Vacant(place) => {
@@ -197,7 +197,7 @@ fn add(wishes: &mut Wishes, key: ToolKey, wish: Wish) {
     }
 }
 
-/// Why a tool is to be looked at: the weightiest of what happened.
+/// Returns the reason for the verification: the most important of the kinds.
 const fn reason(kinds: Kinds) -> &'static str {
     if kinds.has(Kinds::REORGANISED) {
         "reorganised"
@@ -214,7 +214,7 @@ const fn reason(kinds: Kinds) -> &'static str {
     }
 }
 
-/// Leaves out what the chain took back meanwhile, and notes whose turns the others take.
+/// Removes tools that a reorganisation removed meanwhile, and reads the groups of the others.
 async fn keep_existing(transaction: &mut Transaction, wishes: &mut Wishes) -> Result<(), Error> {
     let mut ids: BTreeMap<RegistryId, Vec<IdBytes>> = BTreeMap::new();
     for key in wishes.keys() {

@@ -1,4 +1,4 @@
-//! The table of jobs, and putting tools into it. What changed on the chain comes from the feed; workers lease from it.
+//! The table of jobs, and inserting jobs. Changes on the chain come from the feed; workers lease from the table.
 
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Migration;
@@ -9,14 +9,14 @@ use super::intake::Wishes;
 use crate::Error;
 use crate::model::{IdBytes, ToolKey};
 
-/// One job for each tool: whoever asks twice gets one look. `due_at` and `leased_until` are seconds; of the jobs that are due, the lowest
-/// `priority` goes first, and each priority is read in its own order. `lease` is the secret of the worker that holds the job until
+/// One job for each tool: two requests cause one verification. `due_at` and `leased_until` are seconds; among due jobs the lowest
+/// `priority` goes first, and each priority is read in its own order. `lease` is the random token of the worker that has the job until
 /// `leased_until`.
 ///
-/// `index_intake` has one row: jobs were made of all changes of the feed up to number `cursor`.
+/// `index_intake` has one row: all changes of the feed up to number `cursor` have been turned into jobs.
 ///
-/// `due_at` is the job's turn among those of its creator and its site (`groups.rs`). A job that was asked for before its turn may run so
-/// many seconds `early`, on places that are free otherwise. `index_group` has the last turn of each group.
+/// `due_at` is the job's slot among those of its creator and its site (`groups.rs`). A job that was requested before its slot may run up
+/// to `early` seconds earlier, on free capacity. `index_group` has the last slot of each group.
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration {
         version: 1,
@@ -35,15 +35,15 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// The priority of a tool that somebody waits for.
+/// The priority of a tool that a caller waits for.
 pub(crate) const ASKED: i64 = 0;
 /// The priority of a tool that changed on the chain.
 pub(crate) const CHANGED: i64 = 1;
-/// The priority of a tool whose server is slow: it is verified on a share of the places, and on no other.
+/// The priority of a tool whose server is slow: it is verified only on the capacity reserved for slow servers.
 pub(crate) const SLOW: i64 = 4;
 
-/// A change takes the lease away: what a worker is looking at is no longer what the chain says, so its outcome must not end the job. A job
-/// that is due already, that nobody holds and that is as urgent stays as it is, which spares a past with many changes most of the writing.
+/// A change revokes the lease: the worker verifies an outdated registration, so its result must not complete the job. A job that is due
+/// already, not leased and of the same priority stays as it is, which avoids most writes in a backfill with many changes.
 const ADD: Bulk = Bulk {
     table: "index_job",
     columns: &["registry", "tool", "due_at", "early", "priority", "reason"],
@@ -58,7 +58,7 @@ const ADD: Bulk = Bulk {
             OR index_job.leased_until IS NOT NULL OR index_job.attempts <> 0 OR excluded.reason = 'upgraded'",
 };
 
-/// Enqueues verifications, each at the turn of its creator and its site.
+/// Enqueues verifications, each in the slot of its creator and its site.
 pub(crate) async fn add(transaction: &mut Transaction, wishes: &Wishes, now: UnixTime) -> Result<(), Error> {
     if wishes.is_empty() {
         return Ok(());

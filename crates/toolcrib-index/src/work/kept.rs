@@ -1,7 +1,7 @@
-//! What is kept of looks: the evidence, the report, the history of verdicts, and what the next look is compared with.
+//! The stored results of verifications: the evidence, the report, the history of verdicts, and the state to compare the next one with.
 //!
-//! `index_watch` has one row for each tool that was looked at. `looks` is a ring of the newest looks, two bytes each. `index_verdict` gets
-//! a row when the answer changes and loses none but the oldest of very restless tools.
+//! `index_watch` has one row for each tool that was verified. `looks` is a ring buffer of the newest runs, two bytes each. `index_verdict`
+//! gets a row when the verdict changes, and loses rows only for tools with very many changes.
 
 use std::borrow::Cow;
 use std::io::{Read as _, Write as _};
@@ -42,33 +42,33 @@ pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
         PRIMARY KEY (registry, tool, number));",
 }];
 
-/// Most verdicts that are kept of one tool: a server that changes its mind at every look fills a week.
+/// The maximum number of verdicts stored for one tool: a week of a server that flips at every verification.
 pub const MAX_VERDICTS: i64 = 1_000;
 
-/// The time at which what is not listed expires.
+/// The expiry time of a tool that is not listed.
 pub(crate) const NEVER: i64 = i64::MAX;
 
-/// Evidence of the last look, and of the last one that found the tool verified.
+/// Evidence of the last verification, and of the last successful one.
 const LATEST: i64 = 0;
 const LAST_VERIFIED: i64 = 1;
 
-/// An answer that a tool got, and when it changed to it.
+/// A verdict about a tool, and when it changed to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VerdictChange {
-    /// When.
+    /// When it changed.
     pub at: UnixTime,
     /// The answer.
     pub verdict: Verdict,
-    /// Whether the manifest also kept every rule and limit.
+    /// Whether the manifest also conformed to every rule and limit.
     pub conformant: bool,
-    /// Where verification failed first.
+    /// The first step that failed.
     pub failed: Option<Failure>,
-    /// The hash in the registry that it was judged against.
+    /// The manifest hash in the registry at that time.
     pub manifest_hash: B256,
 }
 
 impl VerdictChange {
-    /// The answer in a listing.
+    /// Returns the verdict of a listing.
     pub(crate) fn of(listing: &Listing, at: UnixTime) -> Self {
         Self {
             at,
@@ -79,7 +79,7 @@ impl VerdictChange {
         }
     }
 
-    /// Whether it is the same answer, whenever it was given.
+    /// Whether the verdict is the same, ignoring the time.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Self { at: other.at, ..self.clone() } == *other
     }
@@ -98,10 +98,10 @@ impl VerdictChange {
     }
 }
 
-/// What is remembered of a tool from one look to the next.
+/// The state kept from one verification of a tool to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Watch {
-    /// The newest looks: see [`crate::facts::health`].
+    /// The newest runs: see [`crate::facts::health`].
     pub(crate) looks: Vec<u8>,
     pub(crate) memory: Memory,
 }
@@ -115,25 +115,25 @@ impl Watch {
     }
 }
 
-/// The part of a [`Watch`] that is kept as JSON.
+/// The part of a [`Watch`] that is stored as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Memory {
-    /// The last look that learnt something.
+    /// The last verification with a result.
     pub(crate) snapshot: Option<Snapshot>,
-    /// The certificate of the server, as it was then.
+    /// The certificate of the server at that time.
     pub(crate) certificate: Option<CertificateText>,
-    /// Name servers of the host, if somebody could tell.
+    /// Name servers of the host, if known.
     pub(crate) name_servers: Vec<String>,
-    /// When the registration was last changed, as far as looks know.
+    /// When the registration was last changed, as far as verifications know.
     pub(crate) updated_at: Option<UnixTime>,
-    /// When the server last answered.
+    /// When the server last responded.
     pub(crate) answered_at: Option<UnixTime>,
-    /// Changes that matter, and when they were noticed.
+    /// Changes that matter, and when they were detected.
     pub(crate) notices: Vec<Notice>,
 }
 
-/// A change that matters: shown for a while after it was noticed.
+/// A change that matters: shown for a while after it was detected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notice {
     pub(crate) code: String,
@@ -229,7 +229,7 @@ const CUT_VERDICTS: &str = "DELETE FROM index_verdict WHERE registry = $1 AND to
     AND number <= (SELECT MAX(number) FROM index_verdict WHERE registry = $1 AND tool = $2) - $3";
 
 impl Queue {
-    /// The report of the look that a tool's listing comes from, as JSON.
+    /// Returns the report of the verification behind a tool's listing, as JSON.
     pub async fn report(&self, key: ToolKey) -> Result<Option<String>, Error> {
         let id = key.id_bytes();
         let row = self.index().database().fetch_optional(REPORT, &[Value::Integer(key.registry.0), Value::Bytes(&id)]).await?;
@@ -241,12 +241,12 @@ impl Queue {
         }
     }
 
-    /// The evidence of the look that a tool's listing comes from, as JSON.
+    /// Returns the evidence of the verification behind a tool's listing, as JSON.
     pub async fn evidence(&self, key: ToolKey) -> Result<Option<Vec<u8>>, Error> {
         self.kept_evidence(key, LATEST).await
     }
 
-    /// The evidence of the last look that found the tool verified, as JSON.
+    /// Returns the evidence of the last successful verification, as JSON.
     pub async fn verified_evidence(&self, key: ToolKey) -> Result<Option<Vec<u8>>, Error> {
         self.kept_evidence(key, LAST_VERIFIED).await
     }
@@ -263,7 +263,7 @@ impl Queue {
         }
     }
 
-    /// Evidence and report of a tool behind a reference. An object that is lost asks for a new verification: the listing goes on meanwhile.
+    /// Reads evidence and report of a tool from the object store. A lost object enqueues a new verification: the listing stays meanwhile.
     async fn bundle(&self, key: ToolKey, reference: Reference) -> Result<Bundle, Error> {
         let read = self.index().bundle(reference).await;
         if let Err(Error::Objects(error)) = &read
@@ -278,7 +278,7 @@ impl Queue {
 }
 
 impl Index {
-    /// The answers that a tool got, the newest first: one for each change.
+    /// Returns the verdicts about a tool, the newest first: one for each change.
     pub async fn verdicts(&self, key: ToolKey, limit: usize) -> Result<Vec<VerdictChange>, Error> {
         let id = key.id_bytes();
         let limit = i64::try_from(limit).unwrap_or(MAX_VERDICTS).min(MAX_VERDICTS);
@@ -286,7 +286,7 @@ impl Index {
         self.database().fetch(VERDICTS, &values).await?.iter().map(VerdictChange::read).collect()
     }
 
-    /// What is remembered of a tool.
+    /// Returns the state kept of a tool.
     pub(crate) async fn watch(&self, key: ToolKey) -> Result<Option<Watch>, Error> {
         let id = key.id_bytes();
         let row = self.database().fetch_optional(WATCH, &[Value::Integer(key.registry.0), Value::Bytes(&id)]).await?;
@@ -294,7 +294,7 @@ impl Index {
     }
 }
 
-/// Writes a listing, and whom the tool is paid through.
+/// Writes a listing, and the recipients of the tool's payments.
 pub(crate) async fn keep_listing(
     transaction: &mut Transaction,
     key: ToolKey,
@@ -317,18 +317,18 @@ pub(crate) async fn keep_listing(
 /// Until when a tool is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// As long as was said before.
+    /// As before.
     Before,
-    /// It is not listed, so that nothing ends.
+    /// It is not listed, so nothing expires.
     Never,
     /// Until then.
     At(UnixTime),
-    /// For so many seconds from now, by the database's clock: it is that one which ends listings.
+    /// For this number of seconds from now, by the database's clock, which also expires listings.
     For(i64),
 }
 
 impl Until {
-    /// The end in seconds, at this time of the database.
+    /// Returns the expiry in seconds, at this time of the database.
     pub(super) const fn seconds(self, database_now: i64) -> i64 {
         match self {
             Self::Before | Self::Never => NEVER,
@@ -338,7 +338,7 @@ impl Until {
     }
 }
 
-/// Writes what is remembered, and until when the tool is listed.
+/// Writes the state kept of a tool, and until when the tool is listed.
 pub(crate) async fn keep_watch(
     transaction: &mut Transaction,
     database: &Database,
@@ -363,18 +363,18 @@ pub(crate) async fn keep_watch(
     Ok(())
 }
 
-/// Evidence and report, made ready before the transaction begins: compressing takes longer than a lock should be held.
+/// Evidence and report, prepared before the transaction begins: compression takes longer than a lock should be held.
 pub(crate) struct Kept {
     pub(super) at: UnixTime,
     pub(super) is_verified: bool,
     pub(super) report: String,
     pub(super) evidence: Vec<u8>,
-    /// Where both are as well, if the object store took them.
+    /// The object with both, if the object store accepted it.
     pub(super) object: Option<Put>,
 }
 
 impl Kept {
-    /// Makes it ready, and puts it into the object store if there is one.
+    /// Prepares it, and puts it into the object store if there is one.
     pub(crate) async fn of(index: &Index, evidence: &Evidence, report: &Report) -> Result<Self, Error> {
         let (at, is_verified, report) = (evidence.gathered_at, report.verified, json(report)?);
         let evidence = serde_json::to_vec(evidence).map_err(|_| Error::Corrupt { what: "evidence" })?;
@@ -382,7 +382,7 @@ impl Kept {
         Ok(Self { at, is_verified, report, evidence: pack(&evidence)?, object })
     }
 
-    /// What the rows get: the reference that the transaction has claimed, or everything itself.
+    /// Returns the values for the rows: the reference that the transaction has claimed, or the content itself.
     pub(super) fn row(&self, claimed: Option<&Reference>) -> (Cow<'_, [u8]>, Cow<'_, str>) {
         match claimed {
             Some(reference) => (reference.0.to_vec().into(), reference.text().into()),
@@ -407,7 +407,7 @@ impl Kept {
     }
 }
 
-/// Adds to the history of a tool, if the answer is another one than the last.
+/// Adds to the history of a tool, if the verdict changed.
 pub(crate) async fn add_verdict(transaction: &mut Transaction, key: ToolKey, change: &VerdictChange) -> Result<bool, Error> {
     let id = key.id_bytes();
     let (registry, tool) = (Value::Integer(key.registry.0), Value::Bytes(&id));

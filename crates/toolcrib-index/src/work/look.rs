@@ -1,4 +1,4 @@
-//! One look at a tool: the chain, its server, and what they amount to.
+//! One verification run of a tool: reading the chain, fetching from its server, and the report.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,38 +24,38 @@ use crate::listing::CollectionFacts;
 use crate::model::ToolRow;
 use crate::{Chains, Error};
 
-/// Most name servers of a host that are kept. Domains have two to eight.
+/// The maximum number of name servers stored for a host. Domains have two to eight.
 const MAX_NAME_SERVERS: usize = 16;
 
-/// What one look found.
+/// The result of one verification run.
 #[derive(Debug)]
 pub struct Look {
-    /// What was read and fetched.
+    /// The collected evidence.
     pub evidence: Evidence,
-    /// What it amounts to.
+    /// The report about it.
     pub report: Report,
     /// The manifest, if all four checks passed and it is conformant.
     pub manifest: Option<Sealed<ToolManifest>>,
-    /// What the collections say that the predicate asks for.
+    /// Metadata of the collections that the predicate requires.
     pub collections: BTreeMap<Address, CollectionFacts>,
-    /// Name servers of the host, if somebody could tell.
+    /// Name servers of the host, if known.
     pub name_servers: Option<Vec<String>>,
 }
 
 impl Look {
-    /// Judges evidence at the time at which it was gathered.
+    /// Judges evidence as of the time at which it was gathered.
     pub fn judged(evidence: Evidence, policy: &Policy) -> Self {
         let (report, manifest) = judge_whole(&evidence, policy, evidence.gathered_at);
         Self { evidence, report, manifest, collections: BTreeMap::new(), name_servers: None }
     }
 }
 
-/// Whoever can look at tools.
+/// Verifies tools.
 pub trait Looks: Send + Sync {
-    /// Looks at a tool. An error means that the chain could not be asked.
+    /// Verifies a tool. An error means that the chain could not be read.
     fn look(&self, tool: ToolRef, row: &ToolRow) -> impl Future<Output = Result<Look, Error>> + Send;
 
-    /// Verifies a tool, with at most `time` for each fetch. `None` when that was too short to tell anything: the caller tries again with
+    /// Verifies a tool, with at most `time` for each fetch. `None` when that was too short for a result: the caller tries again with
     /// [`look`](Self::look). Time that a chain takes does not count.
     fn first_look(
         &self,
@@ -67,23 +67,23 @@ pub trait Looks: Send + Sync {
         async move { self.look(tool, row).await.map(Some) }
     }
 
-    /// Whether a server answers at all, within `time`. Tells an outage of this machine's network from one of the servers.
+    /// Whether a server responds at all, within `time`. Distinguishes an outage of this machine's network from one of the servers.
     fn reaches(&self, metadata_uri: &str, chain: u64, time: Duration) -> impl Future<Output = bool> + Send {
         let _ = (metadata_uri, chain, time);
         async { false }
     }
 
-    /// Whether it can ask this chain.
+    /// Whether it has an RPC node for this chain.
     fn can_ask(&self, chain: u64) -> bool;
 }
 
-/// Somebody who can tell the name servers of a host.
+/// Looks up the name servers of a host.
 pub trait NameServers: fmt::Debug + Send + Sync {
-    /// The name servers of a host; `None` when they cannot be had.
+    /// Returns the name servers of a host; `None` when they cannot be looked up.
     fn of<'a>(&'a self, host: &'a str) -> BoxFuture<'a, Option<Vec<String>>>;
 }
 
-/// Looks through a verifier and the chains that this process can ask.
+/// Verifies tools through a verifier and the chains that this process has nodes for.
 #[derive(Clone, Debug)]
 pub struct Live {
     verifier: Verifier,
@@ -94,19 +94,19 @@ pub struct Live {
 }
 
 impl Live {
-    /// Looks through `verifier` at tools of `chains`.
+    /// Creates a verifier of tools on `chains`.
     pub fn new(verifier: Verifier, chains: Chains, policy: Policy) -> Self {
         Self { verifier, chains, policy, collections: Collections::default(), name_servers: None }
     }
 
-    /// With somebody who knows pictures and prices of collections.
+    /// Sets the provider of images and prices of collections.
     #[must_use]
     pub fn collections(mut self, provider: Arc<dyn CollectionProvider>) -> Self {
         self.collections = Collections::with(provider);
         self
     }
 
-    /// With somebody who can tell name servers.
+    /// Sets the source of name servers.
     #[must_use]
     pub fn name_servers(mut self, servers: Arc<dyn NameServers>) -> Self {
         self.name_servers = Some(servers);
@@ -145,7 +145,7 @@ impl Looks for Live {
             return self.look(tool, row).await.map(Some);
         }
         let look = self.look_with(&self.verifier.within(time), tool, row).await?;
-        // Whatever failed at the end of the short time might have succeeded in the long one.
+        // A fetch that failed at the end of the short timeout might have succeeded with the long one.
         let was_cut = |exchange: &Exchange| exchange.failure.is_some() && u128::from(exchange.timing.total) >= time.as_micros();
         let evidence = &look.evidence;
         let attestation = evidence.attestation.as_ref().map(|fetch| &fetch.exchange);
@@ -155,7 +155,7 @@ impl Looks for Live {
 
     async fn reaches(&self, metadata_uri: &str, chain: u64, time: Duration) -> bool {
         match WellKnown::parse(metadata_uri) {
-            // The head of an answer, whatever it says: TLS was right, so nothing on the way answered instead.
+            // Only the head of the response: TLS succeeded, so it comes from the server itself.
             Ok(uri) => self.verifier.within(time).fetch_manifest(&uri, chain).await.response.is_some(),
             Err(_) => false,
         }

@@ -1,4 +1,4 @@
-//! Verification: a queue of tools to look at, and workers that do.
+//! Verification: a queue of tools to verify, and the workers.
 
 mod batch;
 mod batcher;

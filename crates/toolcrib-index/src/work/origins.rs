@@ -1,8 +1,8 @@
-//! Politeness: one request at a time to an origin, and a pause between two, across all workers.
+//! Politeness: at most one concurrent request to an origin, and a pause between two, across all workers.
 //!
-//! A row for each origin says from when on it may be asked again. Whoever asks moves that time past the end of its own request first, so
-//! that a worker that dies keeps nobody out for long. Those who come too early get a turn of their own, one after the other, instead of
-//! all trying again at once.
+//! A row for each origin has the time from which on the next request may be sent. A worker first moves that time past the end of its own
+//! request, so that a worker that dies does not block the others for long. Workers that come too early get consecutive time slots, instead
+//! of all trying again at once.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use toolcrib_store::database::{Column, PerEngine, Value};
 
 use crate::{Error, Index};
 
-/// The furthest turn that is given out. An origin with more tools than that takes them in several rounds.
+/// The furthest slot in the future, in seconds. An origin with more tools than that needs several rounds.
 const MAX_WAIT: i64 = 3_600;
 
-/// A turn at an origin, or the time of one.
+/// A time slot at an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Now.
@@ -24,8 +24,8 @@ pub(crate) enum Turn {
     At(UnixTime),
 }
 
-/// On PostgreSQL the commit does not wait for the disk, and neither does that of [`LEAVE`]: a turn that a crash of the server forgets costs a
-/// request that comes too early, and waiting took most of the time of a verdict.
+/// On PostgreSQL the commit does not wait for the disk, and neither does that of [`LEAVE`]: a slot lost in a crash of the server only
+/// causes a request that comes too early, and waiting took most of the time of a verdict.
 const TAKE: PerEngine = PerEngine {
     sqlite: "INSERT INTO index_origin (origin, next_at, turns_until, holder) VALUES ($1, $2, 0, $3)
     ON CONFLICT (origin) DO UPDATE SET next_at = excluded.next_at, holder = excluded.holder WHERE index_origin.next_at <= $4",
@@ -44,8 +44,8 @@ const LEAVE: PerEngine = PerEngine {
     FROM (SELECT set_config('synchronous_commit', 'off', TRUE) AS set) AS c WHERE c.set IS NOT NULL AND origin = $1 AND holder = $2",
 };
 
-/// Many turns in one statement, each origin once and in their order, so that two that take turns wait for each other instead of stopping each
-/// other. Turns that came too early are not among the rows.
+/// Many slots in one statement, each origin once and sorted, so that two concurrent statements wait for each other instead of deadlocking.
+/// Origins whose slot is not free are not among the returned rows.
 const TAKE_MANY: &str = "INSERT INTO index_origin AS o (origin, next_at, turns_until, holder)
     SELECT v.origin, v.next_at, 0, v.holder FROM UNNEST($1::text[], $2::bigint[], $3::bytea[]) AS v (origin, next_at, holder)
     ON CONFLICT (origin) DO UPDATE SET next_at = excluded.next_at, holder = excluded.holder WHERE o.next_at <= ($4::bigint[])[1]
@@ -54,26 +54,26 @@ const LEAVE_MANY: &str = r#"WITH held AS MATERIALIZED (SELECT o.origin, v.next_a
         FROM UNNEST($1::text[], $2::bytea[], $3::bigint[]) AS v (origin, holder, next_at)
         JOIN index_origin o ON o.origin = v.origin AND o.holder = v.holder ORDER BY o.origin COLLATE "C" FOR UPDATE OF o)
     UPDATE index_origin o SET next_at = held.next_at, holder = NULL FROM held WHERE o.origin = held.origin"#;
-/// Rows are found by their keys, whatever the server believes about the size of the table, and the commit does not wait: see [`TAKE`].
+/// Rows are found by key, whatever the planner's statistics about the size of the table, and the commit does not wait: see [`TAKE`].
 const SETTINGS: &str = "SELECT set_config('enable_seqscan', 'off', TRUE), set_config('enable_hashjoin', 'off', TRUE),
     set_config('enable_mergejoin', 'off', TRUE), set_config('plan_cache_mode', 'force_generic_plan', TRUE),
     set_config('synchronous_commit', 'off', TRUE)";
 
-/// The origin that is asked for the manifest behind a URI; `None` when nobody is.
+/// Returns the origin that a manifest URI is fetched from; `None` when nothing is fetched.
 pub(crate) fn origin_of(metadata_uri: &str) -> Option<String> {
     HttpsUrl::parse(metadata_uri).ok().map(|url| url.origin().to_string())
 }
 
-/// Who asks for a turn.
+/// The worker that asks for a slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder<'a> {
-    /// The secret of the worker.
+    /// The random token of the worker.
     pub(crate) token: &'a [u8],
-    /// Whether a caller waits for the answer, and so does not queue behind the others.
+    /// Whether a caller waits for the result, and so does not queue behind the others.
     pub(crate) is_requested: bool,
 }
 
-/// Takes the turn at an origin for at most `hold` seconds.
+/// Takes the slot of an origin for at most `hold` seconds.
 pub(crate) async fn take(
     index: &Index,
     origin: &str,
@@ -88,14 +88,14 @@ pub(crate) async fn take(
     later(index, origin, holder, pause, now).await
 }
 
-/// Whether the turn was taken.
+/// Returns whether the slot was taken.
 async fn take_one(index: &Index, origin: &str, token: &[u8], hold: i64, now: UnixTime) -> Result<bool, Error> {
     let until = now.plus(hold).seconds();
     let values = [Value::Text(origin), Value::Integer(until), Value::Bytes(token), Value::Integer(now.seconds())];
     Ok(index.database().execute(index.database().pick(TAKE), &values).await? == 1)
 }
 
-/// The turn of one that came too early.
+/// Returns the next free slot for a worker that came too early.
 pub(crate) async fn later(index: &Index, origin: &str, holder: Holder<'_>, pause: i64, now: UnixTime) -> Result<Turn, Error> {
     let soon = now.plus(pause + 1);
     if holder.is_requested {
@@ -110,24 +110,25 @@ pub(crate) async fn later(index: &Index, origin: &str, holder: Holder<'_>, pause
     Ok(Turn::At(UnixTime::from_seconds(turn)))
 }
 
-/// Leaves an origin. Clocks count whole seconds, so that one more makes the pause at least as long as it is meant to be.
+/// Releases an origin. Clocks count whole seconds, so one is added to make the pause at least as long as configured.
 pub(crate) async fn leave(index: &Index, origin: &str, token: &[u8], pause: i64, now: UnixTime) -> Result<(), Error> {
     let values = [Value::Text(origin), Value::Bytes(token), Value::Integer(now.plus(pause + 1).seconds())];
     index.database().execute(index.database().pick(LEAVE), &values).await?;
     Ok(())
 }
 
-/// A turn to take.
+/// A slot to take.
 #[derive(Clone, Debug)]
 pub(crate) struct Taking {
     pub(crate) origin: String,
     pub(crate) token: [u8; 16],
-    /// For so many seconds at most.
+    /// For at most this number of seconds.
     pub(crate) hold: i64,
     pub(crate) now: UnixTime,
 }
 
-/// Takes turns at many origins at once, on PostgreSQL, and says which were taken. Of several at one origin the first may get it.
+/// Takes slots of many origins at once, on PostgreSQL, and returns which were taken. Among several for one origin only the first can
+/// succeed.
 pub(crate) async fn take_many(index: &Index, taking: &[Taking]) -> Result<Vec<bool>, Error> {
     if let [one] = taking {
         // A transaction costs more than it saves.
@@ -158,7 +159,7 @@ pub(crate) async fn take_many(index: &Index, taking: &[Taking]) -> Result<Vec<bo
     Ok(taken)
 }
 
-/// A turn that is over.
+/// A slot to release.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaving {
     pub(crate) origin: String,
@@ -167,7 +168,7 @@ pub(crate) struct Leaving {
     pub(crate) now: UnixTime,
 }
 
-/// Leaves many origins at once, on PostgreSQL.
+/// Releases many origins at once, on PostgreSQL.
 pub(crate) async fn leave_many(index: &Index, leaving: &[Leaving]) -> Result<(), Error> {
     if let [one] = leaving {
         return leave(index, &one.origin, &one.token, one.pause, one.now).await;

@@ -1,8 +1,8 @@
-//! Whose network is at fault when servers do not answer: theirs or ours.
+//! Decides whether servers or this machine's network are the cause when servers do not respond.
 //!
-//! A verification that our own network spoilt must not count against a server. Servers that do not answer prove nothing about our
-//! network, though: anybody can register many dead ones. So silence only raises the question, and servers that have been listed for long
-//! answer it: while one of them can be reached, the silent ones are to blame.
+//! A verification that failed because of this machine's network must not count against a server. But servers that do not respond prove
+//! nothing about this network: any account can register many dead ones. So timeouts only raise the suspicion, and servers that have been
+//! listed for a long time decide: while one of them is reachable, the silent servers are down.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,36 +21,36 @@ use crate::facts::health::Answer;
 use crate::model::{ToolKey, ToolRow};
 use crate::{Error, Index};
 
-/// Sites in a row that did not answer before our own network is suspected.
+/// The number of consecutive silent sites before this machine's network is suspected.
 const SILENT_SITES: usize = 8;
 
-/// Networks that they are in: the outage of one hosting provider is not ours.
+/// The number of networks that they are in: the outage of one hosting provider is not ours.
 const SILENT_NETWORKS: usize = 4;
 
-/// An answer of any server within so many seconds shows that our network works.
+/// A response of any server within this number of seconds shows that this network works.
 const RECENT_SECONDS: i64 = 30;
 
-/// Seconds for which an outcome of probing holds, so that an outage costs few requests.
+/// Seconds for which the result of probing is cached, so that an outage costs few requests.
 const PROBE_SECONDS: i64 = 30;
 
-/// The longest time of one probe.
+/// The timeout of one probe.
 const PROBE_TIME: Duration = Duration::from_secs(3);
 
-/// Servers that are probed, each of another site and another creator.
+/// The number of servers that are probed, each of another site and another creator.
 const PROBES: usize = 8;
 
-/// Tools among which they are chosen. Those that were registered first: age is what an attacker cannot buy.
+/// The number of tools among which they are chosen. Those that were registered first: an attacker cannot buy age.
 const CANDIDATES: i64 = 200;
 
 const OLDEST: &str = sql!("SELECT ", OwnedRow::COLUMNS, " FROM index_tool WHERE listed ORDER BY registered_at LIMIT $1");
 
-/// What a worker knows about the network that it is in.
+/// A worker's knowledge about its network.
 #[derive(Debug, Default)]
 pub(super) struct Outage(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Sites that did not answer since one did, with their networks, as far as they are counted.
+    /// Sites that did not respond since the last response, with their networks, as far as they are counted.
     silent: BTreeMap<String, Option<String>>,
     answered_at: Option<UnixTime>,
     /// When the network was probed, and whether it was down.
@@ -58,13 +58,13 @@ struct State {
 }
 
 impl Outage {
-    /// What a verification says about the server; nothing while our own network is down.
+    /// Returns what a verification says about the server; nothing while this machine's network is down.
     pub(super) async fn answer<L: Looks>(&self, look: &Look, row: &ToolRow, index: &Index, looks: &L, now: UnixTime) -> Answer {
         let answer = Answer::of(look.evidence.manifest.as_ref());
         if answer == Answer::NotAsked {
             return answer;
         }
-        // Held while probing, so that those who finish meanwhile do not probe as well.
+        // Held while probing, so that concurrent verifications do not probe as well.
         let mut state = self.0.lock().await;
         if answer != Answer::None {
             *state = State { answered_at: Some(now), ..State::default() };
@@ -98,7 +98,7 @@ impl State {
     }
 }
 
-/// Whether one of the servers answers that have been listed longest.
+/// Returns whether one of the longest-listed servers responds.
 async fn reaches_any<L: Looks>(index: &Index, looks: &L) -> bool {
     let known = match probes(index, looks).await {
         Ok(known) => known,
@@ -116,7 +116,7 @@ async fn reaches_any<L: Looks>(index: &Index, looks: &L) -> bool {
     false
 }
 
-/// The servers to probe, with the chains of their tools.
+/// Returns the servers to probe, with the chains of their tools.
 async fn probes<L: Looks>(index: &Index, looks: &L) -> Result<Vec<(String, u64)>, Error> {
     let (mut owners, mut known) = (BTreeSet::new(), Vec::new());
     for row in OwnedRow::from_rows(&index.database().fetch(OLDEST, &[Value::Integer(CANDIDATES)]).await?) {

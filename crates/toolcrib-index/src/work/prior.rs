@@ -1,4 +1,4 @@
-//! What is known about a tool before a verdict about it is derived: what is remembered of it, and other registrations of the same thing.
+//! The state of a tool before a verdict is derived: its memory, and other registrations of the same URI or endpoint.
 
 use toolcrib_store::database::{Column, FromRow as _};
 
@@ -10,7 +10,7 @@ use crate::facts::duplicates::{self, Duplicates};
 use crate::model::{IdBytes, ToolKey};
 use crate::{Error, Index};
 
-/// What is known about a tool.
+/// The state of a tool before a verdict.
 #[derive(Debug, Default)]
 pub(super) struct Prior {
     pub(super) watch: Option<Watch>,

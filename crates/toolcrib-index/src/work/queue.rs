@@ -1,11 +1,11 @@
-//! The verification queue: who is looked at next, and by whom.
+//! The verification queue: which tool is verified next, and by which worker.
 //!
-//! There is one job for each tool, so that whoever asks twice gets one look. A lease is a random token in the job's row and a time at
-//! which it ends; nothing is held while a worker works. Whoever completes a job shows the token: one whose lease ran out and was given
-//! to another, or was taken away because the chain changed the tool meanwhile, changes nothing any more. What changed on the chain is
-//! taken in from the feed before jobs are leased (`intake.rs`).
+//! There is one job for each tool, so two requests cause one verification. A lease is a random token in the job's row and an expiry; no
+//! lock is held while a worker works. To complete a job a worker must show the token: a worker whose lease expired and went to another, or
+//! was revoked because the chain changed the tool meanwhile, writes nothing. Changes on the chain are read from the feed before jobs are
+//! leased (`intake.rs`).
 //!
-//! What is looked at and what is written is the worker's business.
+//! How a tool is verified and what is written is the worker's job.
 
 use std::sync::Arc;
 
@@ -20,42 +20,42 @@ use super::kept::Until;
 use crate::model::{RegistryId, ToolKey};
 use crate::{Error, Index};
 
-/// The priority of a tool that was verified and no longer is: perhaps it is only being deployed.
+/// The priority of a tool that is no longer verified: it may only be in the middle of a deployment.
 pub(crate) const SUSPECT: i64 = 2;
-/// The priority of a tool whose time has come.
+/// The priority of a tool whose regular verification is due.
 pub(crate) const EXPIRED: i64 = 3;
 
-/// Most jobs of one lease: more would wait in one process while others are idle.
+/// The maximum number of jobs in one lease: more would wait in one process while others are idle.
 pub const MAX_LEASE: usize = 64;
 
-/// Most jobs that are counted, so that counting takes a few milliseconds. Beyond it the queue is simply long.
+/// The maximum number of jobs that are counted, so that counting takes a few milliseconds.
 pub const MAX_COUNTED: i64 = 10_000;
 
-/// One in so many places of a lease is for tools whose time has come, before anything else: a flood of registrations must not push those
-/// out that are listed already.
+/// The inverse of the share of a lease that is for regular verifications, before anything else: a flood of registrations must not delay
+/// those that are listed already.
 const EXPIRED_SHARE: usize = 4;
 
-/// Why a tool is looked at.
+/// Why a tool is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// It was registered.
     New,
     /// Its registration changed.
     Updated,
-    /// The last look is as old as one may be.
+    /// Its regular verification is due.
     Expired,
-    /// It was verified, and the last look says otherwise.
+    /// It was verified, and the last run says otherwise.
     DriftSuspect,
-    /// The code behind its predicate was replaced.
+    /// The code behind its predicate changed.
     Upgraded,
-    /// Somebody asked.
+    /// A caller requested it.
     Requested,
 }
 
 impl Reason {
     const ALL: [Self; 6] = [Self::New, Self::Updated, Self::Expired, Self::DriftSuspect, Self::Upgraded, Self::Requested];
 
-    /// The word in the database.
+    /// Returns the word in the database.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -67,8 +67,8 @@ impl Reason {
         }
     }
 
-    /// Reads the word. What comes from the feed names the event that it was; but for a registration, and for words of later programs, that
-    /// is a change.
+    /// Parses the word. A word from the feed is the name of an event; except for a registration, these and words of later versions count
+    /// as an update.
     fn parse(word: &str) -> Self {
         if word == "registered" {
             return Self::New;
@@ -76,7 +76,7 @@ impl Reason {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word).unwrap_or(Self::Updated)
     }
 
-    /// Why it is looked at once more after a look that told nothing. Nobody waits for that one.
+    /// Returns the reason of a retry after a run without a result. No caller waits for that one.
     pub(super) const fn again(self) -> Self {
         match self {
             Self::Requested => Self::Expired,
@@ -94,65 +94,65 @@ impl Reason {
     }
 }
 
-/// A job that this process holds for a while.
+/// A job that this process has leased.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// The tool.
     pub key: ToolKey,
-    /// Why it is looked at.
+    /// Why it is verified.
     pub reason: Reason,
-    /// Looks in a row that did not find it verified.
+    /// Consecutive runs that did not verify it.
     pub attempts: u32,
-    /// Which places it may take.
+    /// The capacity that it may use.
     pub(crate) lane: Lane,
-    /// As it stood in the row: a job that changes while it is leased stays due.
+    /// The value in the row: a job that changes while it is leased stays due.
     pub(super) due_at: i64,
     pub(super) word: String,
     token: [u8; 16],
 }
 
-/// What comes after a job.
+/// The job that follows a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
     pub(crate) due_at: UnixTime,
-    /// Seconds before `due_at` from which on it may run on a free place.
+    /// Seconds before `due_at` from which on it may run on free capacity.
     pub(crate) early: i64,
     pub(crate) priority: i64,
     pub(crate) reason: Reason,
     pub(crate) attempts: u32,
 }
 
-/// How long the queue is.
+/// The length of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueState {
-    /// Jobs that wait for a worker, at most [`MAX_COUNTED`]. Changes that were not taken in yet are among them: without a worker nobody
-    /// makes jobs of them. A tool that has a job as well counts twice.
+    /// Jobs that wait for a worker, at most [`MAX_COUNTED`]. Unprocessed feed entries are included: without a worker no jobs are created
+    /// from them. A tool that also has a job counts twice.
     pub due: u64,
-    /// Jobs that workers hold, likewise.
+    /// Jobs that workers have leased, with the same limit.
     pub leased: u64,
-    /// Since when the oldest job waits.
+    /// When the oldest waiting job was requested.
     pub oldest_due: Option<UnixTime>,
 }
 
-/// Jobs that are leased together.
+/// Jobs that one statement leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// Those with this priority whose turn has come: there is an index for them.
+    /// Jobs of this priority whose slot has come: there is an index for them.
     Only(i64),
-    /// Those with this priority whose turn lies ahead, and which may run early.
+    /// Jobs of this priority whose slot is in the future, and which may run early.
     Early(i64),
-    /// Those with a priority that this program does not know.
+    /// Jobs of a priority that this program does not know.
     Other,
 }
 
-/// Which jobs a worker wants.
+/// The jobs that a worker wants.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// At most so many first tries, and never more than [`MAX_LEASE`].
+    /// The maximum number of first tries, and never more than [`MAX_LEASE`].
     pub count: usize,
-    /// At most so many full tries of tools whose servers are slow, likewise.
+    /// The maximum number of full tries of tools with slow servers, with the same limit.
     pub slow: usize,
-    /// For so many seconds.
+    /// The duration of the lease in seconds.
     pub seconds: i64,
     /// Only tools of these registries; `None` takes all.
     pub registries: Option<&'a [RegistryId]>,
@@ -162,7 +162,7 @@ pub struct Wanted<'a> {
 #[derive(Clone)]
 pub struct Queue {
     index: Index,
-    /// Stands for the database's clock, in tests.
+    /// Replaces the database's clock in tests.
     clock: Option<Arc<dyn Clock + Send + Sync>>,
     held: Arc<Held>,
 }
@@ -235,29 +235,29 @@ row! {
 }
 
 impl Queue {
-    /// The queue of an index.
+    /// Creates the queue of an index.
     pub fn new(index: Index) -> Self {
         Self { index, clock: None, held: Arc::default() }
     }
 
-    /// The same with a clock in place of the database's, which says when listings end. For tests.
+    /// Returns the same queue with a clock in place of the database's, which expires listings. For tests.
     #[must_use]
     pub fn with_clock(self, clock: impl Clock + Send + Sync + 'static) -> Self {
         Self { clock: Some(Arc::new(clock)), ..self }
     }
 
-    /// The same queue as it is read from this index, such as one on a replica.
+    /// Returns the same queue on this index, such as one on a replica.
     #[must_use]
     pub fn on(&self, index: Index) -> Self {
         Self { index, ..self.clone() }
     }
 
-    /// The time that ends listings, given the database's.
+    /// Returns the time that expires listings, given the database's.
     pub(super) fn time(&self, database: UnixTime) -> UnixTime {
         self.clock.as_ref().map_or(database, |clock| clock.now())
     }
 
-    /// Until when a tool is listed: a time by the clock of a worker, which shows `now`.
+    /// Returns until when a tool is listed: a time by the clock of a worker, which shows `now`.
     pub(super) fn listed_until(&self, expires_at: UnixTime, now: UnixTime) -> Until {
         match self.clock {
             Some(_) => Until::At(expires_at),
@@ -269,19 +269,19 @@ impl Queue {
         &self.held
     }
 
-    /// The index.
+    /// Returns the index.
     pub const fn index(&self) -> &Index {
         &self.index
     }
 
-    /// Puts a tool at the front of the queue. `false` when there is no such tool.
+    /// Puts a tool at the front of the queue. `false` when the tool does not exist.
     pub async fn request(&self, key: ToolKey, now: UnixTime) -> Result<bool, Error> {
         let id = key.id_bytes();
         let values = [Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(now.seconds()), Value::Integer(ASKED)];
         Ok(self.index.database().execute(REQUEST, &values).await? > 0)
     }
 
-    /// Has a tool looked at soon of which somebody thinks that it is no longer what it was.
+    /// Enqueues a tool for an early verification because a caller suspects that it has changed.
     pub async fn suspect(&self, key: ToolKey, now: UnixTime) -> Result<(), Error> {
         let id = key.id_bytes();
         let values = [Value::Integer(key.registry.0), Value::Bytes(&id), Value::Integer(now.seconds()), Value::Integer(SUSPECT)];
@@ -289,8 +289,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Leases jobs: those that a caller waits for first, then changes, then the rest, each by its turn; on places that are left, those
-    /// whose turn lies ahead. Slow tools have places of their own. Changes of the chain are taken in before.
+    /// Leases jobs: those that a caller waits for first, then changes, then the rest, each in slot order; on the remaining capacity, those
+    /// whose slot is in the future. Slow tools have separate capacity. Changes of the chain are processed before.
     pub async fn lease(&self, wanted: Wanted<'_>, now: UnixTime) -> Result<Vec<Job>, Error> {
         let (count, places) = (wanted.count.min(MAX_LEASE), wanted.slow.min(MAX_LEASE));
         if count + places == 0 || wanted.registries.is_some_and(<[RegistryId]>::is_empty) {
@@ -301,7 +301,7 @@ impl Queue {
         getrandom::fill(&mut token).map_err(|_| Error::Corrupt { what: "source of randomness" })?;
         let mut transaction = self.index.database().begin().await?;
         let mut jobs = Vec::with_capacity(count + places);
-        // A lease of fewer places gives one of them away every so many times.
+        // A lease for fewer jobs reserves one of them every few leases.
         let share =
             if count < EXPIRED_SHARE { usize::from(usize::from(token[0]) % EXPIRED_SHARE == 0) } else { count / EXPIRED_SHARE };
         let first = [
@@ -318,7 +318,7 @@ impl Queue {
             let before = jobs.len();
             for (class, most) in classes {
                 let most = (*most).min(places - (jobs.len() - before));
-                // Words of later programs come last, and only when nothing else is due: there is no index for them.
+                // Words of later versions come last, and only when nothing else is due: there is no index for them.
                 if most == 0 || (*class == Class::Other && jobs.len() > before) {
                     continue;
                 }
@@ -342,11 +342,11 @@ impl Queue {
         Ok(jobs)
     }
 
-    /// The statement that leases jobs of one class.
+    /// Returns the statement that leases jobs of one class.
     fn lease_sql(&self, class: Class, registries: &[RegistryId]) -> String {
         let (class, first) = match class {
             Class::Only(_) => ("priority = $5 AND due_at <= $3".to_owned(), 6),
-            // `early > 0` is what the partial index asks for.
+            // The partial index requires `early > 0`.
             Class::Early(_) => ("priority = $5 AND early > 0 AND due_at > $3 AND due_at - early <= $3".to_owned(), 6),
             Class::Other => (format!("NOT priority BETWEEN {ASKED} AND {SLOW} AND due_at <= $3"), 5),
         };
@@ -366,7 +366,7 @@ impl Queue {
         )
     }
 
-    /// Gives a job back without having done it.
+    /// Releases a job without completing it.
     pub async fn postpone(&self, job: &Job, until: UnixTime) -> Result<(), Error> {
         let id = job.key.id_bytes();
         let values = [
@@ -381,7 +381,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Ends a job as a part of `transaction` and says when the next one is due. `false` when this worker no longer holds it: then the
+    /// Completes a job as a part of `transaction` and schedules the next one. `false` when this worker no longer holds it: then the
     /// transaction must not be committed.
     pub(crate) async fn complete(transaction: &mut Transaction, job: &Job, next: Option<Next>) -> Result<bool, Error> {
         let id = job.key.id_bytes();
@@ -402,12 +402,12 @@ impl Queue {
 }
 
 impl Index {
-    /// How long the verification queue is.
+    /// Returns the length of the verification queue.
     pub async fn queue_state(&self, now: UnixTime) -> Result<QueueState, Error> {
         let (now, mut state) = (Value::Integer(now.seconds()), QueueState::default());
         let due = (ASKED..=SLOW).map(|priority| (COUNT_DUE, priority));
         for (sql, priority) in due.chain([(COUNT_EARLY, CHANGED), (COUNT_EARLY, SLOW)]) {
-            // The oldest of each is looked for even when there are enough.
+            // The oldest of each is needed even when the limit is reached.
             let room = Value::Integer(MAX_COUNTED.saturating_sub_unsigned(state.due).max(1));
             let row = self.database().fetch_optional(sql, &[now, room, Value::Integer(priority)]).await?;
             let row = row.ok_or(Error::Corrupt { what: "queue" })?;
@@ -437,7 +437,7 @@ impl Job {
         })
     }
 
-    /// The token of the lease.
+    /// Returns the token of the lease.
     pub(crate) const fn token(&self) -> &[u8; 16] {
         &self.token
     }

@@ -1,8 +1,8 @@
 //! The site behind a URL: the part of a host name that one owner registered.
 //!
-//! Limits that are to hold for one owner are counted by site, since host names below a registered one are free. The public suffix list
-//! says where the registered part begins, and its private section keeps customers of a hosting platform apart: `a.vercel.app` and
-//! `b.vercel.app` are two sites, `a.tools.example` and `b.tools.example` are one.
+//! Limits for one owner are counted by site, since host names below a registered one are free. The public suffix list says where the
+//! registered part begins, and its private section separates customers of a hosting platform: `a.vercel.app` and `b.vercel.app` are two
+//! sites, `a.tools.example` and `b.tools.example` are one.
 
 use std::net::IpAddr;
 
@@ -13,12 +13,12 @@ pub(crate) fn site_of(url: &str) -> Option<String> {
     let url = HttpsUrl::parse(url).ok()?;
     Some(match url.host_ip() {
         Some(address) => network_of(address),
-        // A host that is itself a public suffix has no registered part; it stands for itself.
+        // A host that is itself a public suffix has no registered part; the whole host is the site.
         None => psl::domain_str(url.host()).unwrap_or(url.host()).to_owned(),
     })
 }
 
-/// Returns the network that one customer usually has: 256 addresses of IPv4, a /48 of IPv6.
+/// Returns the network that one customer usually has: 256 IPv4 addresses, or an IPv6 /48.
 pub(crate) fn network_of(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => {

@@ -1,10 +1,10 @@
 //! Workers: they lease jobs and verify tools.
 //!
-//! There are two lanes. A first try gives a server a few seconds; one that needs more gets no verdict and is tried again with all the
-//! time of a fetch, on a share of the places. So servers that answer slowly, on purpose or not, delay each other and no other tools.
+//! There are two lanes. A first try gives a server a few seconds; a slower server gets no verdict and is tried again with the full timeout
+//! of a fetch, on a share of the capacity. So servers that respond slowly, on purpose or not, delay each other and no other tools.
 //!
-//! Any number of them may run, in any number of processes. A worker that dies leaves leases behind that end by themselves. What became of
-//! a look is written in `writing.rs`, and when the next one is due is decided in `pace.rs`.
+//! Any number of workers may run, in any number of processes. Leases of a worker that dies expire. `writing.rs` writes results, and
+//! `pace.rs` schedules the next verification.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -32,44 +32,44 @@ use crate::Error;
 use crate::facts::health::Answer;
 use crate::model::{RegistryId, ToolKey, ToolView};
 
-/// Longest look in seconds: two fetches of fifteen seconds each, the chain, and room for a node that is slow.
+/// The timeout of a verification in seconds: two fetches of fifteen seconds each, the chain, and a margin for a slow node.
 const LOOK_SECONDS: u64 = 60;
 
-/// Longest lease in seconds: a look, and the time to write it down.
+/// The duration of a lease in seconds: a verification, and the time to write its result.
 const LEASE_SECONDS: i64 = LOOK_SECONDS as i64 + 60;
 
-/// Seconds between two deletions of groups whose turns are over and of changes that are no longer kept.
+/// Seconds between two deletions of groups with past slots and of changes beyond retention.
 const FORGET_SECONDS: i64 = 3_600;
 
-/// What became of a job.
+/// The result of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Done {
     /// A listing was written.
     Written,
-    /// Nothing could be told; what was known stays until its time is over.
+    /// There was no result; what was known stays until it expires.
     Kept,
-    /// It was put off: the origin was busy, or the chain is not where the index is.
+    /// It was postponed: the origin was busy, or the node and the index are at different blocks.
     Postponed,
-    /// The first try ran out of time. There is no verdict; a full try follows.
+    /// The first try timed out. There is no verdict; a full try follows.
     Deferred,
-    /// Somebody else has the job now, or the registration changed meanwhile.
+    /// Another worker has the job now, or the registration changed meanwhile.
     Lost,
 }
 
-/// What a worker did.
+/// What one round of a worker did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     /// Jobs that were leased.
     pub leased: usize,
     /// Listings that were written.
     pub written: usize,
-    /// Looks that told nothing.
+    /// Verifications without a result.
     pub kept: usize,
-    /// Jobs that were put off.
+    /// Jobs that were postponed.
     pub postponed: usize,
-    /// First tries that ran out of time.
+    /// First tries that timed out.
     pub deferred: usize,
-    /// Jobs that were lost to others.
+    /// Jobs that were lost to other workers.
     pub lost: usize,
 }
 
@@ -93,14 +93,14 @@ pub struct Worker<L> {
     options: WorkOptions,
     outage: Outage,
     batches: Batches,
-    /// Seconds at which groups were deleted last.
+    /// When groups were last deleted, in seconds.
     forgot_at: AtomicI64,
 }
 
-/// Verifications of a worker that are under way.
+/// A worker's verifications in progress.
 #[derive(Debug, Default)]
 struct Running {
-    /// When each first try began that still takes up a place, the oldest first.
+    /// The start of each first try that still counts against the capacity, the oldest first.
     young: VecDeque<Instant>,
     first: usize,
     slow: usize,
@@ -117,7 +117,7 @@ impl Running {
         }
     }
 
-    /// A verification of this lane, begun then, is over.
+    /// Records the end of a verification of this lane that began then.
     fn end(&mut self, lane: Lane, begun: Instant) {
         match lane {
             Lane::First => {
@@ -130,7 +130,7 @@ impl Running {
         }
     }
 
-    /// Frees the places of first tries that only wait for the network by now, and says when the next one will.
+    /// Frees the capacity of first tries that only wait for the network by now, and returns when the next one will.
     fn age(&mut self, now: Instant) -> Option<Instant> {
         while self.young.front().is_some_and(|begun| *begun + GRACE <= now) {
             self.young.pop_front();
@@ -138,7 +138,7 @@ impl Running {
         self.young.front().map(|begun| *begun + GRACE)
     }
 
-    /// Places that are free in each lane.
+    /// Returns the free capacity in each lane.
     fn free(&self, options: &WorkOptions) -> (usize, usize) {
         let first = options.places().saturating_sub(self.young.len()).min(options.open_tries().saturating_sub(self.first));
         (first, options.slow_places().saturating_sub(self.slow))
@@ -152,7 +152,7 @@ impl<L> std::fmt::Debug for Worker<L> {
 }
 
 impl<L: Looks> Worker<L> {
-    /// A worker on a queue.
+    /// Creates a worker for a queue.
     pub fn new(queue: Queue, looks: L, clock: Arc<dyn Clock + Send + Sync>, options: WorkOptions) -> Self {
         Self {
             queue,
@@ -165,13 +165,13 @@ impl<L: Looks> Worker<L> {
         }
     }
 
-    /// Works until `shutdown`, then ends what was begun.
+    /// Runs until `shutdown`, then finishes the verifications in progress.
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) {
         let most = self.options.places();
         let mut shutdown = std::pin::pin!(shutdown.fuse());
         let mut running = FuturesUnordered::new();
         let mut places = Running::default();
-        // Beside the looks, and never before them: one that is in the middle of writing may hold what leasing waits for.
+        // Concurrently with the verifications, and never awaited before them: one that is being written may hold what leasing waits for.
         let mut leasing = std::pin::pin!(Fuse::terminated());
         let mut tick = tokio::time::interval(self.options.poll);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -179,7 +179,7 @@ impl<L: Looks> Worker<L> {
         loop {
             let aging = places.age(Instant::now());
             let (first, slow) = places.free(&self.options);
-            // A few places at a time, so that a lease is worth its statements.
+            // Several free slots at a time, so that a lease is worth its statements.
             if !is_ending && leasing.is_terminated() && first + slow > 0 && (is_tick || (!is_dry && first * 4 >= most)) {
                 leasing.set(self.more(first, slow, is_tick).fuse());
                 is_tick = false;
@@ -190,7 +190,7 @@ impl<L: Looks> Worker<L> {
             tokio::select! {
                 () = &mut shutdown, if !is_ending => is_ending = true,
                 jobs = &mut leasing => {
-                    // Nothing is due: there is no hurry until the next tick.
+                    // Nothing is due: wait for the next tick.
                     is_dry = jobs.is_empty();
                     let now = Instant::now();
                     jobs.iter().for_each(|(job, _)| places.begin(job, now));
@@ -209,7 +209,7 @@ impl<L: Looks> Worker<L> {
         }
     }
 
-    /// Jobs for the free places, and every now and then the end of listings whose time is over.
+    /// Leases jobs for the free capacity, and regularly expires listings.
     async fn more(&self, first: usize, slow: usize, is_tick: bool) -> Vec<(Job, Option<ToolView>)> {
         if is_tick && let Err(error) = self.tidy().await {
             tracing::warn!(code = error.code().id(), %error, "listings could not be expired");
@@ -266,7 +266,7 @@ impl<L: Looks> Worker<L> {
         Ok(jobs.into_iter().map(with_view).collect())
     }
 
-    /// Does a job. What goes wrong is said in the log, and the job comes back when its lease ends.
+    /// Processes a job. Errors are logged, and the job is due again when its lease expires.
     async fn work(&self, job: Job, view: Option<ToolView>) -> Done {
         match self.do_job(&job, view).await {
             Ok(done) => done,
@@ -284,11 +284,11 @@ impl<L: Looks> Worker<L> {
     async fn do_job(&self, job: &Job, view: Option<ToolView>) -> Result<Done, Error> {
         let view = match view {
             Some(view) => Some(view),
-            // Not there, or not readable: an error tells the second from the first.
+            // Missing or unreadable: only the latter returns an error.
             None => self.queue.index().tool_by_key(job.key).await?,
         };
         let Some(view) = view else {
-            // A reorganisation took the tool away.
+            // A reorganisation removed the tool.
             return self.writer().forget(job).await;
         };
         if !view.row.is_active() {
@@ -329,7 +329,7 @@ impl<L: Looks> Worker<L> {
         }
     }
 
-    /// Takes the turn at an origin. On PostgreSQL jobs take their turns together.
+    /// Takes the slot of an origin. On PostgreSQL jobs take their slots together.
     async fn take_turn(&self, job: &Job, origin: &str, now: UnixTime) -> Result<Turn, Error> {
         let (index, pause) = (self.queue.index(), self.options.pause);
         let holder = Holder { token: job.token(), is_requested: job.reason == Reason::Requested };
@@ -364,7 +364,7 @@ impl<L: Looks> Worker<L> {
         Writer { queue: &self.queue, options: &self.options, clock: &*self.clock, batches: &self.batches }
     }
 
-    /// What the index itself knows about a tool that was removed: nobody has to be asked.
+    /// Returns the result for a deregistered tool, which needs neither the chain nor its server.
     fn removed(&self, view: &ToolView) -> Look {
         let now = self.clock.now();
         let mut evidence = Evidence::new("toolcrib-index, from events", now);

@@ -1,9 +1,9 @@
-//! Writing down a look, in one transaction.
+//! Writes the result of a verification in one transaction.
 //!
-//! What is written is fenced twice: by the lease, and by the registration that was looked at, so that neither a late worker nor one that a
-//! change of the registration overtook writes anything.
+//! The write is fenced twice: by the lease, and by the registration that was verified, so that neither a late worker nor one that was
+//! overtaken by a change of the registration writes anything.
 //!
-//! A look that our own network may have spoilt does not take a tool off the list; only the end of its time does.
+//! A verification that may have failed because of this machine's network does not unlist a tool; only its expiry does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,10 +29,10 @@ use crate::listing::Listing;
 use crate::model::{ToolKey, ToolRow, ToolView};
 use crate::{Error, text_key};
 
-/// How often what others got in the way of is written again.
+/// How often a write that conflicts with others is tried.
 const WRITES: u32 = 6;
 
-/// Whoever writes down looks.
+/// Writes results of verifications.
 pub(super) struct Writer<'w> {
     pub(super) queue: &'w Queue,
     pub(super) options: &'w WorkOptions,
@@ -40,8 +40,8 @@ pub(super) struct Writer<'w> {
     pub(super) batches: &'w Batches,
 }
 
-/// The registration must be the one that was looked at. The number of events alone does not tell one past from another; and the lease does
-/// not either, since it is taken away only when somebody reads on in the feed.
+/// The registration must be the one that was verified. The number of events alone does not distinguish two forks; and the lease does not
+/// either, since only the next intake revokes it.
 const LIST: &str = "UPDATE index_tool SET listed = $11, access = $12, uri_key = $13
     WHERE registry = $1 AND tool = $2 AND events = $3 AND uri = $4 AND hash = $5 AND creator = $6 AND predicate IS NOT DISTINCT FROM $7
         AND registered_block = $8 AND updated_block = $9 AND deregistered_block IS NOT DISTINCT FROM $10";
@@ -50,11 +50,11 @@ const HOLD: &str = "UPDATE index_tool SET access = COALESCE($11, access), uri_ke
         AND registered_block = $8 AND updated_block = $9 AND deregistered_block IS NOT DISTINCT FROM $10";
 
 impl Writer<'_> {
-    /// Writes down a look, if it is still ours to write.
+    /// Writes a result, if the lease and the registration are still the same.
     pub(super) async fn write(&self, job: &Job, view: &ToolView, look: &Look, answer: Answer) -> Result<Done, Error> {
         let row = &view.row;
         if row.is_active() && !is_same_registration(row, &look.evidence) {
-            // The node is ahead of the follower, or behind it. The follower says when there is something new.
+            // The node is ahead of the follower, or behind it. The follower enqueues the tool when there is something new.
             let pause = self.options.while_behind(job.attempts);
             self.end_unknown(job, view, None, pause, job.reason.again().priority()).await?;
             return Ok(Done::Postponed);
@@ -70,7 +70,7 @@ impl Writer<'_> {
         }
         let finding = self.derive(job, view, look, (watch, &duplicates), answer).await?;
         if self.queue.index().database().engine() == Engine::Sqlite || finding.next.is_none() {
-            // One writer at a time anyway, or the end of a tool, which is rare.
+            // SQLite has one writer at a time anyway, and unlisting a tool is rare.
             return retry(|| self.try_write(job, row, &finding)).await;
         }
         let item = Arc::new(Item { job: job.clone(), row: row.clone(), finding });
@@ -78,12 +78,12 @@ impl Writer<'_> {
             Some(Outcome::Written) => Ok(Done::Written),
             Some(Outcome::Lost) => Ok(Done::Lost),
             Some(Outcome::Changed) => self.give_up(job).await,
-            // Something in the batch stood in its way.
+            // Another item of the batch failed.
             None => retry(|| self.try_write(job, row, &item.finding)).await,
         }
     }
 
-    /// What is known about a tool before its verdict is derived. On PostgreSQL it is read for several jobs together.
+    /// Reads the state of a tool before its verdict is derived. On PostgreSQL for several jobs together.
     async fn prior(&self, view: &ToolView, look: &Look) -> Result<Prior, Error> {
         let index = self.queue.index();
         let subject = Subject::of(view, look.manifest.as_ref().map(|manifest| manifest.endpoint().normalized()));
@@ -122,7 +122,7 @@ impl Writer<'_> {
         let listing = facts::listing(look, view, &watch.memory, duplicates, health, expires_at);
         let mut kinds = changed(view.listing.as_ref(), &listing);
         if noticed.is_upgraded {
-            // By itself it is what a follower says, and would ask for the next look.
+            // Alone it is a kind of the chain, and would enqueue the next verification.
             let shown = if kinds == Kinds::default() { Kinds::FACTS } else { kinds };
             kinds = shown.and(Kinds::UPGRADED);
         }
@@ -140,7 +140,7 @@ impl Writer<'_> {
     async fn try_write(&self, job: &Job, row: &ToolRow, finding: &Finding) -> Result<Done, Error> {
         let id = job.key.id_bytes();
         let mut transaction = self.queue.index().database().begin().await?;
-        // The tool before the job, as followers do: nobody waits for somebody who waits for him.
+        // Lock the tool before the job, as followers do, to avoid a deadlock.
         let mut values = registration(row, &id);
         let is_listed = Value::Boolean(finding.until != Until::Never);
         let access = Value::Text(finding.listing.access.kind.as_str());
@@ -163,18 +163,18 @@ impl Writer<'_> {
         Ok(Done::Written)
     }
 
-    /// The registration changed: the job stays due.
+    /// Handles a changed registration: the job stays due.
     async fn give_up(&self, job: &Job) -> Result<Done, Error> {
         self.queue.postpone(job, self.clock.now()).await?;
         Ok(Done::Lost)
     }
 
-    /// The chain could not be asked, or nothing came back in time.
+    /// Handles a chain that could not be read, or a timeout.
     pub(super) async fn back_off(&self, job: &Job, view: &ToolView) -> Result<Done, Error> {
         self.end_unknown(job, view, None, self.options.after_unknown(job.attempts), WorkOptions::priority_again(job)).await
     }
 
-    /// Moves a job to the slow lane after a first try that ran out of time. No verdict, no health: nothing is known yet.
+    /// Moves a job to the slow lane after a first try that timed out. No verdict, no health: nothing is known yet.
     pub(super) async fn defer(&self, job: &Job, view: &ToolView) -> Result<Done, Error> {
         let groups = Groups::of(view.row.creator.as_slice(), &view.row.metadata_uri);
         retry(|| async {
@@ -183,7 +183,7 @@ impl Writer<'_> {
             // Groups before jobs, as the intake does.
             let mut turns = Turns::read(&mut transaction, std::iter::once(groups)).await?;
             turns.is_slow(groups, now);
-            // Not before its origin may be asked again.
+            // Not before the next request to its origin is allowed.
             let soonest = now.plus(self.options.pause + 1);
             let due_at = turns.take(groups, Lane::Slow, soonest, now);
             turns.write(&mut transaction).await?;
@@ -199,7 +199,7 @@ impl Writer<'_> {
         .await
     }
 
-    /// Ends a job that told nothing. What is known stays, and its time goes on; `freshened` is what was learnt all the same.
+    /// Ends a job without a result. What is known stays until it expires; `freshened` has facts that were read all the same.
     async fn end_unknown(
         &self,
         job: &Job,
@@ -238,7 +238,7 @@ impl Writer<'_> {
         .await
     }
 
-    /// Ends a job of a tool that is no more.
+    /// Ends the job of a tool that does not exist any more.
     pub(super) async fn forget(&self, job: &Job) -> Result<Done, Error> {
         let mut transaction = self.queue.index().database().begin().await?;
         let done = if Queue::complete(&mut transaction, job, None).await? { Done::Kept } else { Done::Lost };
@@ -247,7 +247,7 @@ impl Writer<'_> {
     }
 }
 
-/// Everything that is written after a look.
+/// Everything that is written after a verification.
 pub(super) struct Finding {
     pub(super) listing: Listing,
     pub(super) watch: Watch,
@@ -258,20 +258,20 @@ pub(super) struct Finding {
     pub(super) kinds: Kinds,
 }
 
-/// Whether a listing is about the registration as it is. After a reorganisation somebody else may have registered the same.
+/// Whether a listing is about the current registration. After a reorganisation another account may have registered the same id.
 fn is_about(listing: &Listing, row: &ToolRow, watch: &Watch) -> bool {
     let creator = watch.memory.snapshot.as_ref().and_then(|look| look.creator);
     listing.manifest_hash == row.manifest_hash && listing.metadata_uri == row.metadata_uri && creator == Some(row.creator)
 }
 
-/// A listing that stays, with what the chain says now: it could be asked, even if the server could not.
+/// Returns a listing that stays, with current facts from the chain: the chain could be read, even if the server could not.
 fn freshened(known: &Listing, look: &Look, row: &ToolRow, watch: &Watch) -> Listing {
     let health = health::health(&watch.looks, watch.memory.answered_at);
     let access = access::access(row.predicate, look.evidence.chain.as_ref(), &look.collections);
     Listing { health, access, ..known.clone() }
 }
 
-/// The first ten values of a statement that needs the registration to be this one.
+/// Returns the first ten parameters of a statement that requires this registration.
 fn registration<'a>(row: &'a ToolRow, id: &'a [u8]) -> Vec<Value<'a>> {
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     vec![
@@ -300,7 +300,7 @@ pub(super) async fn record_and_commit(
     Ok(transaction.commit().await?)
 }
 
-/// Tries again what others got in the way of.
+/// Retries a transaction that conflicts with others.
 pub(super) async fn retry<T, F: Future<Output = Result<T, Error>>>(attempt: impl Fn() -> F) -> Result<T, Error> {
     let mut tried = 1;
     loop {
@@ -314,7 +314,7 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, Error>>>(attempt: impl
     }
 }
 
-/// Whether the chain said the same about the tool as the index.
+/// Whether the chain and the index agree about the tool.
 fn is_same_registration(row: &ToolRow, evidence: &Evidence) -> bool {
     let last = evidence.chain.as_ref().and_then(|reads| reads.config.last());
     match last.map(|read| &read.state) {
@@ -328,14 +328,14 @@ fn is_same_registration(row: &ToolRow, evidence: &Evidence) -> bool {
     }
 }
 
-/// What a listing changes for those who read the feed.
+/// Returns the kinds of change for readers of the feed.
 fn changed(before: Option<&Listing>, after: &Listing) -> Kinds {
     let Some(before) = before else { return Kinds::VERIFICATION };
     let answer = |listing: &Listing| VerdictChange::of(listing, after.checked_at);
     if answer(before) != answer(after) {
         return Kinds::VERIFICATION;
     }
-    // Times and measurements move with every look; only what they amount to is news.
+    // Times and measurements change with every run; only derived states are news.
     let same =
         Listing { checked_at: after.checked_at, expires_at: after.expires_at, health: after.health.clone(), ..before.clone() };
     if same == *after && before.health.status() == after.health.status() { Kinds::default() } else { Kinds::FACTS }

@@ -1,4 +1,4 @@
-//! The end of a walk: what it did not meet, and what is unlisted because of that.
+//! The end of a walk: recording which resources were missing, and unlisting them.
 
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::{self, Code};
@@ -12,7 +12,7 @@ use crate::feed::{self, Kinds};
 use crate::work::pace::grown;
 use crate::{Error, Index};
 
-/// Entries that one transaction drops.
+/// The number of entries that one transaction deletes.
 const PART: i64 = 500;
 
 const FINISH: &str =
@@ -28,7 +28,7 @@ const FORGET: &str = "DELETE FROM index_bazaar_resource WHERE NOT listed AND upd
     AND NOT EXISTS (SELECT 1 FROM index_bazaar_entry e WHERE e.resource = index_bazaar_resource.id)";
 
 impl CatalogueFollower {
-    /// Notes how a walk ended, gives the lease back, and unlists what is gone. Nothing when another process has the lease.
+    /// Records how a walk ended, releases the lease, and unlists resources that are gone. Does nothing when another process has the lease.
     pub(super) async fn finish(&self, lease: &Lease<'_>, state: &mut WalkState) -> Result<(), Error> {
         let now = self.clock.now();
         let (pause, attempts, outcome) = match state.walk.end {
@@ -71,7 +71,7 @@ impl CatalogueFollower {
         Ok(())
     }
 
-    /// Drops what is gone for long enough, of all facilitators: one that is not configured any more is not walked.
+    /// Deletes entries that are gone for long enough, of all facilitators: one that is no longer configured is not walked.
     async fn sweep(&self, now: UnixTime) -> Result<usize, Error> {
         let before = |seconds: i64| now.seconds().saturating_sub(seconds);
         let values = [MISSED_WALKS, before(self.options.grace), before(self.options.stale), PART].map(Value::Integer);
@@ -88,7 +88,7 @@ impl CatalogueFollower {
     }
 }
 
-/// Whether a walk that ended for this reason has seen what there is to see, so that another one at once would see no more.
+/// Whether a walk that ended for this reason has read all that is available, so that another one at once would not read more.
 fn is_end_of_list(code: Code) -> bool {
     [codes::bazaar::REPEATS, codes::bazaar::TOTAL, codes::bazaar::TOO_MANY].contains(&code)
 }
@@ -107,7 +107,7 @@ async fn drop_part(index: &Index, values: &[Value<'_>], now: UnixTime) -> Result
     let list = ids.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
     let mut unlisted = Vec::new();
     if !ids.is_empty() {
-        // One that another facilitator lists at this very moment is listed again by that one's next walk.
+        // If another facilitator lists it at the same moment, that facilitator's next walk lists it again.
         let sql = format!(
             "UPDATE index_bazaar_resource SET listed = FALSE, updated_at = $1 WHERE listed AND id IN ({list})
             AND NOT EXISTS (SELECT 1 FROM index_bazaar_entry e WHERE e.resource = index_bazaar_resource.id) RETURNING id"

@@ -1,4 +1,4 @@
-//! Writing a page of a catalogue.
+//! Writes a page of a catalogue.
 
 use std::collections::HashMap;
 
@@ -17,12 +17,12 @@ use crate::work::kept::json;
 use crate::work::pace::spread_by;
 use crate::{Error, Index, text_key};
 
-/// What a page changed.
+/// The changes that a page made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Written {
     pub(super) added: usize,
     pub(super) changed: usize,
-    /// Resources that are not taken in, because this facilitator has enough.
+    /// Resources that were not added because this facilitator reached its limit.
     pub(super) refused: usize,
 }
 
@@ -57,7 +57,7 @@ const ENTRY: Bulk = Bulk {
     conflict: "ON CONFLICT (facilitator, resource) DO UPDATE SET walk = excluded.walk, seen_at = excluded.seen_at,
         claim = excluded.claim, missed = 0, missing_since = NULL",
 };
-/// A resource is due for a probe at once when something else is claimed about it.
+/// A resource is due for a probe at once when a claim about it changes.
 const CHANGED: &str =
     "UPDATE index_bazaar_resource SET listed = TRUE, updated_at = $1, method = $2, due_at = CASE WHEN due_at > $1 THEN $1
     ELSE due_at END WHERE id = $3";
@@ -92,7 +92,7 @@ impl Row {
     }
 }
 
-/// What is in the database about a resource.
+/// The stored state of a resource.
 #[derive(Clone, Copy)]
 struct Known {
     id: i64,
@@ -119,7 +119,7 @@ pub(super) async fn page(
     let before = known(&mut transaction, &rows).await?;
     let claims = claims(&mut transaction, lease.id, before.values()).await?;
     let mut written = Written::default();
-    // What this facilitator lists already stays; of others there are at most so many.
+    // Resources that this facilitator lists already stay; new ones are added up to the limit.
     let count = transaction.fetch_optional(ENTRIES, &[Value::Integer(lease.id)]).await?;
     let listed = count.ok_or(Error::Corrupt { what: "count of resources" })?.scalar::<i64>()?;
     let mut room = options.max_items.saturating_sub(usize::try_from(listed).unwrap_or(usize::MAX));
@@ -133,7 +133,7 @@ pub(super) async fn page(
     let news: Vec<&Row> = rows.iter().filter(|row| !before.contains_key(&row.identity)).collect();
     add(&mut transaction, &news, now).await?;
     let all = if news.is_empty() { before.clone() } else { known(&mut transaction, &rows).await? };
-    // In the order of their numbers, as everybody writes them.
+    // Sorted by number, as all writers do.
     let mut rows: Vec<(Known, &Row)> = rows.iter().filter_map(|row| Some((*all.get(&row.identity)?, row))).collect();
     rows.sort_by_key(|(known, _)| known.id);
     enter(&mut transaction, lease, &rows, now).await?;
@@ -155,7 +155,7 @@ pub(super) async fn page(
     Ok(Some(written))
 }
 
-/// What is known about the resources of a page.
+/// Returns the stored state of the resources on a page.
 async fn known(transaction: &mut Transaction, rows: &[Row]) -> Result<HashMap<B256, Known>, Error> {
     let keys: Vec<&[u8]> = rows.iter().map(|row| row.identity.as_slice()).collect();
     if keys.is_empty() {
@@ -166,7 +166,7 @@ async fn known(transaction: &mut Transaction, rows: &[Row]) -> Result<HashMap<B2
     KnownRow::from_rows(&rows).map(|row| Ok(read(row?))).collect()
 }
 
-/// What a facilitator claimed about resources before.
+/// Returns what a facilitator claimed about resources before.
 async fn claims(
     transaction: &mut Transaction,
     facilitator: i64,
@@ -208,7 +208,7 @@ async fn add(transaction: &mut Transaction, rows: &[&Row], now: UnixTime) -> Res
     Ok(())
 }
 
-/// Notes that this walk met these resources.
+/// Records that this walk found these resources.
 async fn enter(transaction: &mut Transaction, lease: &Lease<'_>, rows: &[(Known, &Row)], now: UnixTime) -> Result<(), Error> {
     if rows.is_empty() {
         return Ok(());
@@ -226,7 +226,7 @@ async fn enter(transaction: &mut Transaction, lease: &Lease<'_>, rows: &[(Known,
     Ok(())
 }
 
-/// When a walk begins that follows another: not all facilitators at once.
+/// Returns when the walk after another begins, spread so that not all facilitators are walked at once.
 pub(super) fn spread(lease: &Lease<'_>, seconds: i64) -> i64 {
     seconds.saturating_add(spread_by(lease.facilitator.key.as_slice(), seconds))
 }

@@ -1,8 +1,8 @@
-//! Meaning: a static embedding that an operator may give, so that `forecast` is near `weather`.
+//! Meaning: an optional static embedding, configured by the operator, so that `forecast` is similar to `weather`.
 //!
-//! Such a model is a table with one vector for each piece of a word; a text is the mean of its pieces. There is no network to run, and a
-//! text takes microseconds. None is bundled: those that exist come with terms of their own. The files are read with bounds on everything,
-//! as they may come from anywhere.
+//! Such a model is a table with one vector for each token; the vector of a text is the mean of its tokens. There is no neural network to
+//! run, and a text takes microseconds. None is bundled: existing models have their own licences. The files are read with limits on
+//! everything, as they may come from any source.
 
 mod package;
 mod tensors;
@@ -16,29 +16,29 @@ use crate::Error;
 use tensors::Table;
 use tokenizer::Tokenizer;
 
-/// Numbers of a kept vector. Shorter vectors are filled with zeros.
+/// The dimensions of a stored vector. Shorter vectors are padded with zeros.
 pub(super) const DIMENSIONS: usize = 256;
 
-/// Most characters of a text that are looked at. The mean of a long text is near everything.
+/// The maximum number of characters of a text that are used. The mean of a long text is similar to everything.
 const MAX_CHARS: usize = 1_000;
 
-/// Most characters of the details of a tool. Schemas begin with what matters.
+/// The maximum number of characters of a tool's details. Schemas begin with what matters.
 const MAX_DETAIL_CHARS: usize = 600;
 
-/// How much the direction of the details counts beside that of name and description.
+/// The weight of the details' vector relative to that of name and description.
 const DETAILS: f32 = 0.25;
 
-/// Most pieces of a text.
+/// The maximum number of tokens of a text.
 const MAX_PIECES: usize = 512;
 
-/// Most parts of a query that are looked at by themselves.
+/// The maximum number of parts of a query with their own vector.
 const MAX_PARTS: usize = 16;
 
-/// Letters that a part of a query has at least. Shorter ones are greetings, names and units.
+/// The minimum number of letters in a part of a query. Shorter ones are greetings, names and units.
 const MIN_PART_LETTERS: usize = 16;
 
-/// Columns that a vector is kept in: eight numbers of eight bits each. Columns are merged, mapped and forgotten with everything else of a
-/// document, which a file of our own would have to do by hand.
+/// The columns of a vector: eight 8-bit numbers each. The engine merges, maps and deletes columns with the rest of a document, which a
+/// separate file would need own code for.
 pub(super) const COLUMNS: [&str; DIMENSIONS / 8] = [
     "v00", "v01", "v02", "v03", "v04", "v05", "v06", "v07", "v08", "v09", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17",
     "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31",
@@ -78,7 +78,7 @@ impl Embedding {
         Self::read(&bytes, &words).map_err(refuse)
     }
 
-    /// Reads the bytes of both files.
+    /// Parses the bytes of both files.
     fn read(tensors: &[u8], tokenizer: &[u8]) -> Result<Self, String> {
         let table = Table::read(tensors)?;
         let words = Tokenizer::read(tokenizer)?;
@@ -91,14 +91,14 @@ impl Embedding {
         Ok(Self { table, tokenizer: words, fingerprint })
     }
 
-    /// What tells this model from others.
+    /// Returns a fingerprint of the model.
     pub(super) fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// The vector of a tool; `None` when none of its words has one.
+    /// Returns the vector of a tool; `None` when none of its words has one.
     pub(super) fn of_tool(&self, name: &str, description: &str, details: &str) -> Option<Vector> {
-        // Names are identifiers; the model knows words.
+        // Names are identifiers; the model has words.
         let words = super::words::Words::of(name, MAX_CHARS);
         let name = words.parts.iter().map(|word| word.plain.as_str()).collect::<Vec<_>>().join(" ");
         let mut direction = unit(self.sum_of(&format!("{name}: {description}")));
@@ -111,9 +111,11 @@ impl Embedding {
         Vector::quantised(&direction)
     }
 
-    /// What a query asks for, without what is quoted and without numbers, which are arguments. If nothing else is there, that.
+    /// Returns the vectors of a query, without quoted text and numbers, which are arguments. If the query has nothing else, these are
+    /// used.
     ///
-    /// Requests often ask for several things. The mean of all of them is near none, so each part between marks counts by itself too.
+    /// Requests often ask for several things. The mean of all of them is similar to none, so each part between punctuation marks has its
+    /// own vector too.
     pub(super) fn of_query(&self, text: &str) -> Option<Asked> {
         let start: String = text.chars().take(MAX_CHARS).collect();
         let unquoted: String = start.split('"').step_by(2).collect::<Vec<_>>().join(" ");
@@ -133,7 +135,7 @@ impl Embedding {
         Vector::quantised(&self.sum_of(text))
     }
 
-    /// The sum of the vectors of a text's pieces.
+    /// Returns the sum of the vectors of a text's tokens.
     fn sum_of(&self, text: &str) -> [f32; DIMENSIONS] {
         let start: String = text.chars().take(MAX_CHARS).collect();
         let pieces = self.tokenizer.pieces_of(&start);
@@ -145,7 +147,7 @@ impl Embedding {
     }
 }
 
-/// A vector of the same direction and of length one; nothing stays nothing.
+/// Normalizes a vector to length one; the zero vector stays zero.
 fn unit(mut vector: [f32; DIMENSIONS]) -> [f32; DIMENSIONS] {
     let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
     if length.is_finite() && length > 0.0 {
@@ -154,7 +156,7 @@ fn unit(mut vector: [f32; DIMENSIONS]) -> [f32; DIMENSIONS] {
     vector
 }
 
-/// What stands between marks that end a sentence or a part of one. A mark inside of a word ends nothing.
+/// Splits a text at punctuation that ends a sentence or a clause. Punctuation inside a word does not split.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -175,12 +177,12 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Reads a file that is not larger than allowed.
+/// Reads a file up to a size limit.
 fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let failed = |error: std::io::Error| format!("{name}: {error}");
     let metadata = std::fs::metadata(path).map_err(failed)?;
-    // A pipe would be waited for, and a device has no end.
+    // Reading a pipe would block, and a device has no end.
     if !metadata.is_file() {
         return Err(format!("{name} is not a file"));
     }
@@ -192,7 +194,7 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// A direction: numbers of eight bits, of which only the ratio matters.
+/// A direction: 8-bit numbers whose ratio matters only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Vector([i8; DIMENSIONS]);
 
@@ -205,12 +207,12 @@ impl Vector {
         Some(Self(sum.map(|value| (value / largest * 127.0).round() as i8)))
     }
 
-    /// As columns keep it.
+    /// Packs it for columns.
     pub(super) fn packed(&self) -> impl Iterator<Item = u64> {
         self.0.chunks_exact(8).map(|eight| eight.iter().fold(0, |packed, value| packed << 8 | u64::from(value.cast_unsigned())))
     }
 
-    /// From columns.
+    /// Unpacks it from columns.
     pub(super) fn unpacked(columns: &[u64; DIMENSIONS / 8]) -> Self {
         let mut values = [0; DIMENSIONS];
         for (eight, packed) in values.chunks_exact_mut(8).zip(columns) {
@@ -230,7 +232,7 @@ impl Vector {
     }
 }
 
-/// The directions of what a query asks for. At least one, and each has a length.
+/// The vectors of a query. At least one, and none is zero.
 #[derive(Debug)]
 pub(super) struct Asked(Vec<(Vector, f32)>);
 
@@ -242,7 +244,7 @@ impl Asked {
         (!asked.is_empty()).then_some(Self(asked))
     }
 
-    /// How near a tool is to the nearest of them, from -1 to 1.
+    /// Returns the similarity of a tool to the most similar of them, from -1 to 1.
     pub(super) fn nearness(&self, tool: &Vector) -> f32 {
         let length = tool.length();
         if length <= 0.0 {

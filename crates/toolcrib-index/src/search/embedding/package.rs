@@ -1,4 +1,4 @@
-//! Packages that carry a static embedding: where their files are, and the hashes that the files must have.
+//! Known packages with a static embedding: the paths and hashes of their files.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 /// A file of a package.
 #[derive(Debug)]
 pub(super) struct File {
-    /// Where it is in the unpacked package.
+    /// Its path in the unpacked package.
     pub(super) path: &'static str,
     /// Its SHA-256, as `sha256sum` prints it.
     sha256: &'static str,
@@ -34,18 +34,19 @@ static PACKAGES: [Package; 1] = [Package {
     },
 }];
 
-/// The package that is unpacked in a folder. One of the two files is enough, so that a missing one is an error and no other layout is tried.
+/// Returns the package that is unpacked in a folder. One of the two files is enough, so that a missing one is an error and no other layout
+/// is tried.
 pub(super) fn find(folder: &Path) -> Option<&'static Package> {
     PACKAGES.iter().find(|package| folder.join(package.tensors.path).exists() || folder.join(package.tokenizer.path).exists())
 }
 
-/// The package that both files are of, whatever their names are.
+/// Returns the package that both files belong to, whatever their names are.
 pub(super) fn with_hashes(tensors: &[u8], tokenizer: &[u8]) -> Option<&'static Package> {
     PACKAGES.iter().find(|package| package.check(tensors, tokenizer).is_ok())
 }
 
 impl Package {
-    /// Refuses files with other hashes.
+    /// Rejects files with other hashes.
     pub(super) fn check(&self, tensors: &[u8], tokenizer: &[u8]) -> Result<(), String> {
         for (file, bytes) in [(&self.tensors, tensors), (&self.tokenizer, tokenizer)] {
             let found: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();

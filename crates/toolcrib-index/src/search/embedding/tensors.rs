@@ -1,8 +1,8 @@
 //! The table of a static embedding: a file in the safetensors format with one matrix.
 //!
-//! Eight bytes of length, that much JSON about what is where, and then numbers. Not `safetensors`, which reads headers of 100 MB and is 2 s
-//! of processor time for one matrix. Not `half`, which turns on the derive macros of zerocopy for the whole build; larger numbers than 16 bits
-//! hold become the largest here, and infinity there.
+//! Eight bytes of length, that much JSON with the layout, and then numbers. Not `safetensors`, which reads headers of 100 MB and needs 2 s
+//! of CPU time for one matrix. Not `half`, which enables the derive macros of zerocopy for the whole build; values beyond the range of 16
+//! bits are clamped here, and become infinity there.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use serde::Deserialize;
 
 use super::DIMENSIONS;
 
-/// Largest file. 256 numbers of 32 bits for each of 262,144 pieces.
+/// The maximum file size: 256 32-bit numbers for each of 262,144 tokens.
 pub(super) const MAX_BYTES: u64 = 272 << 20;
 
-/// Longest description of what is in the file. For one matrix it is a hundred bytes.
+/// The maximum size of the header. For one matrix it has a hundred bytes.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 
-/// Most rows: no tokenizer has more pieces.
+/// The maximum number of rows: no tokenizer has more tokens.
 const MAX_ROWS: usize = 1 << 18;
 
-/// A matrix with a row for each piece of a word.
+/// A matrix with a row for each token.
 pub(super) struct Table {
-    /// Numbers of 16 bits, as most files have them: half the memory.
+    /// 16-bit floating-point numbers, as in most files: half the memory.
     values: Vec<u16>,
     columns: usize,
 }
@@ -86,7 +86,7 @@ impl Table {
         self.values.len() / self.columns
     }
 
-    /// Adds a row to a sum. Numbers that are none count as nothing.
+    /// Adds a row to a sum. NaN counts as zero.
     pub(super) fn add_row(&self, row: usize, sum: &mut [f32; DIMENSIONS]) {
         let Some(values) = self.values.get(row * self.columns..(row + 1) * self.columns) else { return };
         for (sum, value) in sum.iter_mut().zip(values) {
@@ -98,7 +98,7 @@ impl Table {
     }
 }
 
-/// A number of 16 bits as one of 32.
+/// Converts a 16-bit float to 32 bits.
 fn single(half: u16) -> f32 {
     let sign = u32::from(half >> 15) << 31;
     let exponent = u32::from(half >> 10 & 0x1f);
@@ -113,7 +113,7 @@ fn single(half: u16) -> f32 {
     }
 }
 
-/// A number of 32 bits as one of 16, the nearest that is not larger. Vectors are means of many: the last bit does not matter.
+/// Converts a 32-bit float to 16 bits, rounding towards zero. Vectors are means of many: the last bit does not matter.
 fn half(single: f32) -> u16 {
     let bits = single.to_bits();
     let sign = (bits >> 16 & 0x8000) as u16;

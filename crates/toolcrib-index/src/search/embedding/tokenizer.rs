@@ -1,8 +1,8 @@
-//! The pieces of words that a static embedding has vectors for: byte pair encoding as Llama has it, or pieces of words as Bert has them.
+//! Tokenizers of static embeddings: byte pair encoding as in Llama, or WordPiece as in BERT.
 //!
-//! Pairs: spaces become `▁`, one is put in front, and then the two neighbours that were merged earliest in training are merged, again and
-//! again. Characters without a piece of their own become their bytes (`<0xE2>`). Words: see [`super::wordpiece`]. Of the other kinds of
-//! tokenizer none is read.
+//! Byte pair encoding: spaces become `▁`, one is prepended, and then the two neighbours that were merged earliest in training are merged,
+//! repeatedly. Characters without a token of their own become their bytes (`<0xE2>`). WordPiece: see [`super::wordpiece`]. Other kinds of
+//! tokenizers are not supported.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -11,16 +11,16 @@ use serde::Deserialize;
 
 use super::wordpiece;
 
-/// Largest file.
+/// The maximum file size.
 pub(super) const MAX_BYTES: u64 = 32 << 20;
 
-/// Most pieces: as many as a table has rows.
+/// The maximum number of tokens: that of rows in a table.
 const MAX_PIECES: usize = 1 << 18;
 
-/// Most merges.
+/// The maximum number of merges.
 const MAX_MERGES: usize = 1 << 20;
 
-/// Stands for a space.
+/// The replacement of a space.
 const SPACE: &str = "\u{2581}";
 
 #[derive(Deserialize)]
@@ -45,7 +45,7 @@ struct Model {
     unk_token: Option<String>,
 }
 
-/// Two spellings of a merge, of older and newer files.
+/// The two formats of a merge, in older and newer files.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Merge {
@@ -53,15 +53,15 @@ enum Merge {
     Pair(String, String),
 }
 
-/// Takes texts apart into pieces.
+/// Splits texts into tokens.
 pub(super) struct Tokenizer {
     pieces: HashMap<String, u32>,
-    /// For two pieces: when they are merged, and into what.
+    /// For two tokens: the rank of their merge, and the result.
     merges: HashMap<(u32, u32), (u32, u32)>,
     bytes: Vec<Option<u32>>,
     unknown: Option<u32>,
     count: usize,
-    /// For pieces of words instead of pairs.
+    /// The rules of WordPiece instead of byte pair encoding.
     words: Option<wordpiece::Rules>,
 }
 
@@ -110,12 +110,12 @@ impl Tokenizer {
         Ok(Self { pieces, merges, bytes, unknown, count, words })
     }
 
-    /// One more than the largest number of a piece.
+    /// Returns one more than the largest id of a token.
     pub(super) const fn pieces(&self) -> usize {
         self.count
     }
 
-    /// The pieces of a text. The caller bounds its length; the time goes with length and its logarithm.
+    /// Returns the tokens of a text. The caller limits its length; the time is O(n log n).
     pub(super) fn pieces_of(&self, text: &str) -> Vec<usize> {
         match &self.words {
             Some(rules) => rules.pieces_of(text, &self.pieces),
@@ -149,7 +149,7 @@ impl Tokenizer {
         for left in 0..count.saturating_sub(1) {
             self.consider(&symbols, left, &mut waiting);
         }
-        // A merge that was overtaken by another no longer finds the two pieces that it was about.
+        // A merge that was overtaken by another no longer finds its two tokens.
         while let Some(Reverse((_, left, pair, whole))) = waiting.pop() {
             let Some(right) = symbols[left].after else { continue };
             if symbols[left].is_gone || (symbols[left].piece, symbols[right].piece) != pair {
@@ -178,10 +178,10 @@ impl Tokenizer {
     }
 }
 
-/// The rank, the place, the two pieces that are there, and what they become.
+/// The rank, the position, the two tokens there, and the result of their merge.
 type Waiting = Reverse<(u32, usize, (u32, u32), u32)>;
 
-/// A piece and its neighbours.
+/// A token and its neighbours.
 struct Symbol {
     piece: u32,
     before: Option<usize>,

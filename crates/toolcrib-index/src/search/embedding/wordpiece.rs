@@ -1,19 +1,19 @@
-//! Pieces of words as Bert has them: small letters without accents, and of each word the longest piece that fits, again and again.
+//! WordPiece tokenization as in BERT: lower case without accents, and repeatedly the longest token that matches the rest of a word.
 //!
-//! Everything that is neither letter nor digit stands for itself. A word that cannot be made of pieces is left out: the vector for unknown
-//! words says nothing.
+//! Every character that is neither letter nor digit is a token. A word that cannot be split into tokens is left out: the vector for
+//! unknown words has no meaning.
 
 use std::collections::HashMap;
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
-/// Longest word, in characters. Longer ones are left out, as they are in training.
+/// The maximum length of a word in characters. Longer ones are left out, as in training.
 const MAX_WORD_CHARS: usize = 100;
 
-/// How pieces are written.
+/// The rules of a tokenizer.
 pub(super) struct Rules {
-    /// In front of every piece but the first of a word.
+    /// The prefix of every token except the first of a word.
     prefix: String,
     is_cased: bool,
 }
@@ -23,7 +23,7 @@ impl Rules {
         Self { prefix: prefix.unwrap_or_else(|| "##".to_owned()), is_cased }
     }
 
-    /// The pieces of a text. The caller bounds its length; the time goes with length and the length of words.
+    /// Returns the tokens of a text. The caller limits its length; the time depends on its length and that of the words.
     pub(super) fn pieces_of(&self, text: &str, pieces: &HashMap<String, u32>) -> Vec<usize> {
         let mut found = Vec::new();
         let mut word: Vec<char> = Vec::new();

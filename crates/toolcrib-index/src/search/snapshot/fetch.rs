@@ -1,4 +1,4 @@
-//! Fetching a snapshot into a folder of its own.
+//! Downloads a snapshot into a new folder.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,20 +15,21 @@ use super::{Place, Snapshots};
 use crate::search::engine::{UNVERIFIED, VERIFIED};
 use crate::{Error, Index};
 
-/// Files that are fetched at the same time.
+/// Concurrent downloads of files.
 const FILES_AT_ONCE: usize = 8;
 
-/// How long fetching may take. Building from the database takes minutes for a million tools, so later it is no gain.
+/// The timeout of a download. Building from the database takes minutes for a million tools, so a slower download saves nothing.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How long the manifest may take: a process serves nothing meanwhile.
+/// The timeout for the manifest: the process cannot serve requests meanwhile.
 const MANIFEST_LIMIT: Duration = Duration::from_secs(10);
 
-/// Manifests that are tried: another may have replaced the first while its files were fetched, long enough ago for them to be gone.
+/// The number of manifests that are tried: another may have replaced the first while its files were downloaded, long enough ago for them
+/// to be deleted.
 const TRIES: usize = 2;
 
-/// Fetches the newest snapshot that fits into a new folder, beside the folder that it is for. `None`, with a reason in the log, when there is
-/// none. Only trouble with the database is an error: without a snapshot search is built from it.
+/// Downloads the newest suitable snapshot into a new folder, next to the folder that it is for. `None`, with a reason in the log, when
+/// there is none. Only errors of the database are errors: without a snapshot search is built from it.
 pub(in crate::search) async fn fetch(
     index: &Index,
     snapshots: &Snapshots,

@@ -1,4 +1,4 @@
-//! What a snapshot says about itself.
+//! The manifest of a snapshot.
 
 use std::collections::HashSet;
 
@@ -12,25 +12,25 @@ use crate::search::engine::{UNVERIFIED, VERIFIED};
 use crate::search::files::{META, is_ours};
 use crate::{Error, Index};
 
-/// The manifest of the newest snapshot.
+/// The name of the manifest of the newest snapshot.
 pub(super) const LATEST: &str = "latest.json";
 
-/// The version of the manifest.
+/// The version of the manifest format.
 const VERSION: u32 = 1;
 
-/// Largest manifest that is read: some hundred bytes for each of its files.
+/// The maximum size of a manifest: some hundred bytes for each of its files.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Most files of a snapshot. A segment has ten, and the engine merges them to a few dozen segments.
+/// The maximum number of files in a snapshot. A segment has ten, and the engine merges segments to a few dozen.
 const MAX_FILES: usize = 8_192;
 
-/// Largest snapshot that is fetched. A million tools take about 400 MB, so this is enough for thirty million.
+/// The maximum size of a snapshot. A million tools take about 400 MB, so this is enough for thirty million.
 pub(super) const MAX_SNAPSHOT_BYTES: u64 = 16 << 30;
 
 /// A file of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct File {
-    /// Which part it belongs to.
+    /// The part of search that it belongs to.
     pub(super) part: String,
     pub(super) name: String,
     pub(super) size: u64,
@@ -38,7 +38,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// The key of its content.
+    /// Returns the key of its content.
     pub(super) fn key(&self) -> String {
         key_of(&self.sha256)
     }
@@ -48,7 +48,7 @@ pub(super) fn key_of(sha256: &str) -> String {
     format!("files/{sha256}")
 }
 
-/// A file that the newest snapshot does not have any more.
+/// A file that is not in the newest snapshot any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Retired {
     pub(super) sha256: String,
@@ -60,15 +60,15 @@ pub(super) struct Retired {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     pub(super) version: u32,
-    /// The database.
+    /// The identity of the database.
     pub(super) identity: String,
     pub(super) format: String,
     pub(super) schema: String,
-    /// The last change that is in it.
+    /// The last change that it includes.
     pub(super) cursor: i64,
-    /// A hash of that change: a database that was restored from a backup gives its numbers to other changes.
+    /// A hash of that change: a database that was restored from a backup assigns its number to another change.
     pub(super) change: Option<String>,
-    /// When, in seconds of the database's clock.
+    /// When it was published, in seconds of the database's clock.
     pub(super) published_at: i64,
     pub(super) tools: u64,
     pub(super) files: Vec<File>,
@@ -90,7 +90,7 @@ pub(super) const fn damaged(reason: &'static str) -> Unfit {
     unfit(codes::objects::SNAPSHOT_DAMAGED, reason)
 }
 
-/// Identifies a change.
+/// Returns a hash that identifies a change.
 fn mark(change: &Change) -> String {
     let kinds: Vec<_> = change.kinds.names().collect();
     let text =
@@ -99,7 +99,7 @@ fn mark(change: &Change) -> String {
 }
 
 impl Manifest {
-    /// What a snapshot of a place would say, without its files.
+    /// Creates a manifest without files.
     pub(super) async fn new(index: &Index, place: &Place, cursor: i64, tools: u64) -> Result<Self, Error> {
         Ok(Self {
             version: VERSION,
@@ -115,7 +115,7 @@ impl Manifest {
         })
     }
 
-    /// Reads the newest of a place, and its version in the store.
+    /// Reads the newest manifest of a location, and its version in the store.
     pub(super) async fn read(place: &Place) -> Result<Option<(Result<Self, Unfit>, Version)>, Error> {
         let (bytes, version) = match place.objects.read(LATEST, MAX_BYTES).await {
             Ok(Some(read)) => read,
@@ -126,7 +126,7 @@ impl Manifest {
         Ok(Some((manifest, version)))
     }
 
-    /// Whether it is one of this place, with files as the engine names them and within the limits.
+    /// Checks that it belongs to this location, with valid file names and within the limits.
     pub(super) fn check(&self, place: &Place) -> Result<(), Unfit> {
         if self.version != VERSION || self.format != place.format || self.schema != place.schema {
             return Err(unfit(codes::objects::SNAPSHOT_FORMAT, "its version, format or schema differs"));
@@ -152,7 +152,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether the feed goes on from its cursor, and the change there is the one that it knows.
+    /// Checks that the feed still has all changes since its cursor, and that the change at the cursor is the same.
     pub(super) async fn check_cursor(&self, index: &Index) -> Result<Result<(), Unfit>, Error> {
         if self.cursor < 0 || self.cursor > index.last_change().await? {
             return Ok(Err(unfit(codes::objects::SNAPSHOT_FOREIGN, "its cursor is beyond the last change")));
@@ -164,7 +164,7 @@ impl Manifest {
             }
             Err(error) => return Err(error),
         }
-        // The change itself may be compacted away while those after it are all there.
+        // The change itself may be compacted while all those after it still exist.
         let Some(change) = index.change(self.cursor).await? else { return Ok(Ok(())) };
         if self.change.as_deref() != Some(mark(&change).as_str()) {
             return Ok(Err(unfit(codes::objects::SNAPSHOT_FOREIGN, "its last change differs from the one in this database")));
@@ -173,7 +173,7 @@ impl Manifest {
     }
 }
 
-/// A hash of a manifest.
+/// Parses a hash in a manifest.
 pub(super) fn hash(text: &str) -> Option<[u8; 32]> {
     let is_plain = text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     if is_plain { alloy_primitives::hex::decode(text).ok()?.try_into().ok() } else { None }

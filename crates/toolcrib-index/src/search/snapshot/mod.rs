@@ -1,16 +1,16 @@
-//! Snapshots of search in an object store: a new process begins with one instead of reading the whole database.
+//! Search snapshots in an object store: a new process begins with one instead of reading the whole database.
 //!
 //! ```text
 //! <database>/snapshots/<format>/latest.json     the manifest: what the snapshot is, its cursor, its files with sizes and hashes
 //! <database>/snapshots/<format>/files/<sha256>  files of the engine, named by their content
 //! ```
 //!
-//! Files never change, so a snapshot uploads what the one before did not have. The manifest is replaced last, and only if it is still the one
-//! that the publisher read: a publisher that was overtaken, or that died, leaves the snapshot that was there. Files of the snapshot before
-//! stay for an hour, for those who are reading it.
+//! Files never change, so a snapshot uploads only files that the previous one did not have. The manifest is replaced last, and only if it
+//! is still the one that the publisher read: a publisher that was overtaken, or that died, leaves the existing snapshot. Files of the
+//! previous snapshot are kept for an hour, for readers in progress.
 //!
-//! What a reader fetches is checked before it is used: format, schema, database, place in the feed, number and sizes of files, every hash.
-//! A snapshot that does not fit is named in the log with a code, and search is built from the database.
+//! A reader checks a snapshot before it is used: format, schema, database, position in the feed, number and sizes of files, every hash. A
+//! snapshot that does not match is logged with a code, and search is built from the database.
 
 mod fetch;
 mod manifest;
@@ -25,19 +25,19 @@ use toolcrib_store::objects::{Objects, hash_of, name_of};
 
 use crate::{Error, Index};
 
-/// Where snapshots are. Cheap to clone.
+/// The location of snapshots. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Snapshots {
     objects: Objects,
 }
 
 impl Snapshots {
-    /// Snapshots in an object store, beside the evidence of the same database.
+    /// Creates a location in an object store, next to the evidence of the same database.
     pub const fn new(objects: Objects) -> Self {
         Self { objects }
     }
 
-    /// The part of the store for one database, and one format with its schema.
+    /// Returns the part of the store for one database, and one format with its schema.
     async fn place(&self, index: &Index, format: &str, schema: &Schema) -> Result<Place, Error> {
         let identity = alloy_primitives::hex::encode(index.identity().await?);
         let schema = serde_json::to_vec(schema).map_err(|_| Error::Corrupt { what: "schema of search" })?;
@@ -48,10 +48,10 @@ impl Snapshots {
     }
 }
 
-/// Where the snapshots of one database in one format are, and what their manifests must say.
+/// The location of the snapshots of one database in one format, and what their manifests must contain.
 #[derive(Debug)]
 struct Place {
-    /// Those of all formats.
+    /// The folder of all formats.
     root: Objects,
     objects: Objects,
     folder: String,

@@ -1,4 +1,4 @@
-//! Publishing snapshots: one process of a database at a time.
+//! Publishes snapshots: one process of a database at a time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
@@ -22,29 +22,29 @@ use crate::search::files::{META, names_in};
 /// The name of its lease.
 const LEASE: &str = "search-snapshot";
 
-/// How long the lease holds without being renewed, which each file does: the slowest upload of one file.
+/// The duration of the lease, which is renewed with each file: the slowest upload of one file.
 const LEASE_SECONDS: i64 = 600;
 
-/// Time between two looks at whether there is something to publish.
+/// Time between two checks for something to publish.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
 
-/// Seconds for which files stay that the newest snapshot does not have, for those who are reading the one before; and files that no manifest
-/// names, for the publisher that is uploading them.
+/// Seconds for which files are kept that the newest snapshot does not have, for readers of the previous one; and files in no manifest, for
+/// a publisher that is uploading them.
 const GRACE_SECONDS: i64 = 3_600;
 
-/// Seconds after which snapshots of other formats are removed: an upgrade that is taken back is over by then.
+/// Seconds after which snapshots of other formats are deleted: an upgrade that is rolled back is over by then.
 const OTHER_FORMATS_SECONDS: i64 = 7 * 24 * 3_600;
 
-/// When to publish.
+/// Options of publishing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublishOptions {
-    /// A snapshot with other changes than the last one is published so many seconds after it.
+    /// A snapshot with new changes is published this number of seconds after the last one.
     pub every_seconds: i64,
-    /// After so many changes one is published earlier.
+    /// After this number of changes one is published earlier.
     pub changes: i64,
-    /// But not earlier than this after the last one.
+    /// But not earlier than this number of seconds after the last one.
     pub soonest_seconds: i64,
-    /// Seconds for which files stay that the newest snapshot does not have.
+    /// Seconds for which files are kept that the newest snapshot does not have.
     pub grace_seconds: i64,
 }
 
@@ -54,45 +54,45 @@ impl Default for PublishOptions {
     }
 }
 
-/// What became of publishing.
+/// The result of publishing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
     /// Search is not filled yet.
     NotReady,
-    /// The newest snapshot is new enough.
+    /// The newest snapshot is recent enough.
     NotDue,
     /// Another process is publishing.
     Busy,
-    /// Another process published meanwhile. Its snapshot stays.
+    /// Another process published meanwhile. Its snapshot is kept.
     Overtaken,
     /// A snapshot was published.
     Done {
-        /// The last change that is in it.
+        /// The last change that it includes.
         cursor: i64,
-        /// How many bytes it has.
+        /// Its size in bytes.
         bytes: u64,
-        /// How many of them were uploaded; the others were there.
+        /// The number of uploaded bytes; the other files existed.
         uploaded: u64,
     },
 }
 
-/// Publishes snapshots of one search.
+/// Publishes snapshots of a search index.
 #[derive(Debug)]
 pub struct Publisher {
     search: Search,
     snapshots: Snapshots,
     options: PublishOptions,
-    /// Hashes of files by their names: segments never change, and so are read once.
+    /// Hashes of files by name: segments never change, so each is hashed once.
     known: HashMap<String, (u64, String)>,
 }
 
 impl Publisher {
-    /// A publisher.
+    /// Creates a publisher.
     pub fn new(search: Search, snapshots: Snapshots, options: PublishOptions) -> Self {
         Self { search, snapshots, options, known: HashMap::new() }
     }
 
-    /// Publishes whenever it is time, until told to stop. Trouble is logged, and tried again.
+    /// Publishes when it is due, until `stopped`. Errors are logged and retried.
     pub async fn run(mut self, stopped: impl Future<Output = ()> + Send) {
         let mut stopped = std::pin::pin!(stopped);
         loop {
@@ -116,7 +116,7 @@ impl Publisher {
         }
     }
 
-    /// Publishes a snapshot if it is time.
+    /// Publishes a snapshot if it is due.
     pub async fn step(&mut self) -> Result<Published, Error> {
         if !self.search.is_ready() {
             return Ok(Published::NotReady);
@@ -144,7 +144,7 @@ impl Publisher {
     }
 
     async fn publish(&mut self, place: &Place, lease: &NamedLease) -> Result<Published, Error> {
-        // Before anything is uploaded: if another publishes from here on, this one does not replace it.
+        // Before any upload: if another process publishes from here on, this one does not replace its manifest.
         let read = Manifest::read(place).await?;
         let version = read.as_ref().map(|(_, version)| version.clone());
         let before = read.and_then(|(manifest, _)| manifest.ok()).filter(|manifest| manifest.check(place).is_ok());
@@ -175,7 +175,7 @@ impl Publisher {
         Ok(Published::Done { cursor, bytes, uploaded })
     }
 
-    /// Names, sizes and hashes of staged files.
+    /// Returns names, sizes and hashes of staged files.
     async fn describe(&mut self, staged: &Path) -> Result<Vec<File>, Error> {
         let (staged, mut known) = (staged.to_owned(), std::mem::take(&mut self.known));
         let (files, known) = blocking(move || {
@@ -201,7 +201,7 @@ impl Publisher {
     }
 }
 
-/// Where files are staged: in the folder of search, so that they can be links.
+/// Creates the folder for staging: inside the folder of search, so that hard links work.
 fn stage_folder(folder: Option<&Path>) -> Result<TempDir, Error> {
     Ok(match folder {
         Some(folder) => TempDir::with_prefix_in(".publish-", folder)?,
@@ -222,7 +222,7 @@ fn hash_file(path: &PathBuf) -> Result<(u64, String), Error> {
     }
 }
 
-/// Files that the snapshot before had, or had retired, and that this one does not have, with the time of that.
+/// Returns files that the previous snapshot had, or had retired, and that this one does not have, with the time of their retirement.
 fn gone(before: Option<&Manifest>, manifest: &Manifest) -> BTreeMap<String, i64> {
     let Some(before) = before else { return BTreeMap::new() };
     let mut gone: BTreeMap<String, i64> = before.files.iter().map(|file| (file.sha256.clone(), manifest.published_at)).collect();
@@ -233,19 +233,19 @@ fn gone(before: Option<&Manifest>, manifest: &Manifest) -> BTreeMap<String, i64>
     gone
 }
 
-/// Those of them that stay for a while.
+/// Returns those of them that are kept for a while.
 fn retired(before: Option<&Manifest>, manifest: &Manifest, grace: i64) -> Vec<Retired> {
     let gone = gone(before, manifest).into_iter().filter(|(_, since)| manifest.published_at - since < grace);
     gone.map(|(sha256, since)| Retired { sha256, since }).collect()
 }
 
-/// Those of them whose time is over.
+/// Returns those of them that expired.
 fn dropped(before: Option<&Manifest>, manifest: &Manifest) -> BTreeSet<String> {
     let stays: BTreeSet<_> = manifest.retired.iter().map(|retired| &retired.sha256).collect();
     gone(before, manifest).into_keys().filter(|sha256| !stays.contains(sha256)).collect()
 }
 
-/// Removes files that no snapshot needs: those whose time is over, those of publishers that died, and snapshots of formats that are no longer
+/// Deletes files that no snapshot needs: expired ones, those of publishers that died, and snapshots of formats that are no longer
 /// published.
 async fn prune(place: &Place, manifest: &Manifest, dropped: &BTreeSet<String>, grace: i64) -> Result<(), Error> {
     let kept: BTreeSet<String> =
