@@ -1,8 +1,9 @@
-//! The tables of the replay store, and every statement on them. One text for both engines, but for row locks.
+//! The tables of the replay store, and every statement on them. One text for both engines, except for row locks.
 //!
-//! Rooms count what the store holds, so that its limits cost no look at all rows. PostgreSQL uses several, since a row that every step
-//! changes would make commits wait for each other. Only their sum means anything: a payment may enter one and leave another. The line
-//! above a statement says what it takes, from $1 on. Locks are taken in one order: payments before rooms, rooms by number.
+//! Rooms count what the store contains, so that checking its limits does not read all rows. PostgreSQL uses several, since commits would
+//! wait for each other for a row that every step changes. Only their sum has a meaning: a payment may be added in one and subtracted in
+//! another. The line above a statement lists its parameters, from $1 on. Locks are acquired in a fixed order: payments before rooms, rooms by
+//! number.
 
 use alloy_primitives::B256;
 use toolcrib_core::clock::UnixTime;
@@ -14,15 +15,15 @@ use crate::{row, sql};
 /// The module's name in the table of migrations.
 pub(super) const MODULE: &str = "replay";
 
-/// Rooms that the counters are spread over.
+/// Number of rooms that the counters are spread over.
 pub(super) const ROOMS: u8 = 16;
 
-/// How close to its limit a store counts exactly, with all rooms locked. Farther away, reservations that are being made at the same
-/// moment do not see each other; a margin above the number of connections that all replicas have together keeps the limit exact.
+/// How close to its limit a store counts exactly, with all rooms locked. Farther away, concurrent reservations do not see each other; a
+/// margin above the number of connections of all replicas together keeps the limit exact.
 pub(super) const MARGIN: u64 = 1_024;
 
-/// Largest body of a result that is a part of its payment's row. The row is written again when the payment is settled, so a larger one is
-/// kept in a table of its own.
+/// Largest body of a result that is stored in its payment's row. The row is written again when the payment is settled, so a larger one is
+/// stored in a separate table.
 pub(super) const SMALL_BODY: usize = 1_024;
 
 pub(super) const MIGRATIONS: &[Migration] = &[
@@ -94,7 +95,7 @@ ALTER TABLE replay ADD COLUMN body BYTES;
 ];
 
 row! {
-    /// What decides whether a payment counts as used.
+    /// The columns that decide whether a payment counts as used.
     pub(super) struct StandingRow<'r> {
         state: State,
         ticket: &'r [u8],
@@ -108,7 +109,7 @@ row! {
 }
 
 row! {
-    /// The payment that has taken an identifier.
+    /// The payment that has an identifier.
     pub(super) struct IdHolder<'r> {
         id: &'r [u8],
         state: State,
@@ -128,7 +129,7 @@ row! {
 }
 
 row! {
-    /// What the store holds.
+    /// The counters of the store.
     pub(super) struct RoomTotals {
         entries: i64 = "CAST(SUM(entries) AS BIGINT)",
         bytes: i64 = "CAST(SUM(bytes) AS BIGINT)",
@@ -136,7 +137,7 @@ row! {
 }
 
 row! {
-    /// What a payment that was removed had taken up.
+    /// What a removed payment had taken up.
     pub(super) struct Gone {
         room: i64,
         result_bytes: i64,
@@ -144,7 +145,7 @@ row! {
 }
 
 row! {
-    /// A payment that comes again, with its result.
+    /// A replayed payment, with its result.
     pub(super) struct RedeemRow<'r> from "r" {
         state: State,
         ticket: &'r [u8],
