@@ -1,4 +1,4 @@
-//! Clients of both eras for tests: connected in memory, with a person behind them who does as a test says.
+//! MCP clients of both protocol eras for tests: connected in memory, with a user who answers as the test says.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,26 +27,26 @@ pub enum Era {
 /// Both eras.
 pub const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
 
-/// What the person does when asked.
+/// What the user does when asked.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Does {
     /// Agrees, and fills in a form.
     Fills(Json),
-    /// Says no.
+    /// Declines.
     Declines,
-    /// Closes the question without an answer.
+    /// Cancels without an answer.
     Cancels,
-    /// Has a client that cannot ask.
+    /// Has a client without elicitation.
     IsNotAsked,
 }
 
-/// A person and a client.
+/// A user and a client.
 #[derive(Clone)]
 pub struct Person {
     does: Does,
     /// The questions so far.
     pub asked: Arc<Mutex<Vec<String>>>,
-    /// Done while the person thinks.
+    /// Runs before the user answers.
     meanwhile: Option<Arc<dyn Fn() + Send + Sync>>,
     list_changes: Arc<AtomicUsize>,
 }
@@ -58,23 +58,23 @@ impl fmt::Debug for Person {
 }
 
 impl Person {
-    /// A person who does this when asked.
+    /// Creates a user who does this when asked.
     pub fn new(does: Does) -> Self {
         Self { does, asked: Arc::default(), meanwhile: None, list_changes: Arc::default() }
     }
 
-    /// The same, with something that happens while the person thinks.
+    /// Sets a function that runs before the user answers.
     pub fn meanwhile(mut self, done: impl Fn() + Send + Sync + 'static) -> Self {
         self.meanwhile = Some(Arc::new(done));
         self
     }
 
-    /// How often the server said that its list of tools changed.
+    /// Returns how often the server announced a change of its list of tools.
     pub fn list_changes(&self) -> usize {
         self.list_changes.load(Ordering::SeqCst)
     }
 
-    /// The questions so far.
+    /// Returns the questions so far.
     pub fn questions(&self) -> Vec<String> {
         self.asked.lock().expect("unpoisoned").clone()
     }
@@ -114,7 +114,7 @@ impl ClientHandler for Person {
 /// A client with a session.
 pub type Connected = RunningService<RoleClient, Person>;
 
-/// Connects a client to a server in memory. Every connection is a caller of its own.
+/// Connects a client to a server in memory. Every connection counts as a separate caller.
 pub async fn connect(server: &Server, era: Era, person: Person) -> Connected {
     let (near, far) = tokio::io::duplex(1 << 20);
     let (read, write) = tokio::io::split(far);
@@ -127,17 +127,17 @@ pub async fn connect(server: &Server, era: Era, person: Person) -> Connected {
     person.serve_with_lifecycle(near, lifecycle).await.expect("a session")
 }
 
-/// The parameters of a call.
+/// Returns the parameters of a call.
 pub fn params(name: &str, arguments: &Json) -> CallToolRequestParams {
     CallToolRequestParams::new(name.to_owned()).with_arguments(arguments.as_object().expect("an object").clone())
 }
 
-/// Calls a tool, with questions and all.
+/// Calls a tool, and answers its questions.
 pub async fn call(client: &Connected, name: &str, arguments: Json) -> Result<CallToolResult, ServiceError> {
     client.call_tool(params(name, &arguments)).await
 }
 
-/// The structured result of a call that succeeds.
+/// Returns the structured result of a successful call.
 #[track_caller]
 pub fn data(result: Result<CallToolResult, ServiceError>) -> Json {
     let result = result.expect("a result");
@@ -148,7 +148,7 @@ pub fn data(result: Result<CallToolResult, ServiceError>) -> Json {
     structured
 }
 
-/// The code of a call that fails, whether as a result or as an error of the protocol.
+/// Returns the code of a failed call, whether it is a result or a protocol error.
 #[track_caller]
 pub fn code(result: &Result<CallToolResult, ServiceError>) -> String {
     match result {
@@ -168,7 +168,7 @@ pub fn code(result: &Result<CallToolResult, ServiceError>) -> String {
     }
 }
 
-/// The first round of a call of the newer era.
+/// Makes the first round of a call of the newer era.
 pub async fn first_round(client: &Connected, name: &str, arguments: &Json) -> InputRequiredResult {
     match client.call_tool_once(params(name, arguments)).await.expect("an answer") {
         CallToolResponse::InputRequired(round) => round,
@@ -176,7 +176,7 @@ pub async fn first_round(client: &Connected, name: &str, arguments: &Json) -> In
     }
 }
 
-/// The next round, with the answer to its question. What it says is up to the test.
+/// Makes the next round, with an answer that the test chooses.
 pub async fn next_round(
     client: &Connected,
     name: &str,
@@ -196,7 +196,7 @@ pub async fn next_round(
     }
 }
 
-/// What a client sends when its user agrees.
+/// Returns a client's response when its user agrees.
 pub fn accepted(content: Json) -> Json {
     json!({"action": "accept", "content": content})
 }

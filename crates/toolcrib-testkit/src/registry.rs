@@ -1,4 +1,4 @@
-//! A chain with the registry, and honest manifests.
+//! A chain with the tool registry, and honest manifests.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use toolcrib_devchain::Devchain;
 
 use crate::clock::START;
 
-/// A development chain in this process with our registry on it.
+/// A development chain in this process with Toolcrib's registry.
 #[derive(Debug)]
 pub struct RegistryChain {
     /// The chain.
@@ -29,7 +29,7 @@ pub struct RegistryChain {
 }
 
 impl RegistryChain {
-    /// Starts a chain that shows [`START`], and deploys the registry.
+    /// Starts a chain whose time is [`START`], and deploys the registry.
     pub async fn start() -> Self {
         let contracts = deploy::contracts().expect("the files fit each other");
         let mut builder = Devchain::builder(FixedClock(START));
@@ -45,13 +45,13 @@ impl RegistryChain {
         Self { devchain: Arc::new(devchain), registry, deny_all }
     }
 
-    /// Registers a tool and gives its id.
+    /// Registers a tool and returns its ID.
     pub fn register(&self, account: usize, uri: &str, hash: B256, predicate: Option<Address>) -> U256 {
         self.send(account, &self.registry.register(uri, hash, predicate));
         tool_count(&self.devchain, self.registry.address())
     }
 
-    /// Sends a transaction of a development account, without the detour over a socket.
+    /// Sends a transaction of a development account, directly instead of over a socket.
     #[track_caller]
     pub fn send(&self, account: usize, call: &Call) {
         let request = json!([{ "from": DEV_ACCOUNTS[account], "to": call.to, "data": call.data, "gas": "0xf00000" }]);
@@ -61,14 +61,14 @@ impl RegistryChain {
     }
 }
 
-/// How many tools a registry has.
+/// Returns the number of tools in a registry.
 pub(crate) fn tool_count(devchain: &Devchain, registry: Address) -> U256 {
     let selector = Bytes::copy_from_slice(&keccak256("toolCount()")[..4]);
     let answer = devchain.request("eth_call", json!([{ "to": registry, "data": selector }, "latest"])).expect("an answer");
     U256::from_be_slice(&serde_json::from_value::<Bytes>(answer).expect("bytes"))
 }
 
-/// An honest manifest of a tool at `endpoint`, by development account 0.
+/// Returns an honest manifest of a tool at `endpoint`, by development account 0.
 pub fn manifest(endpoint: &str) -> Json {
     json!({
         "type": TYPE_V1,
@@ -81,7 +81,7 @@ pub fn manifest(endpoint: &str) -> Json {
     })
 }
 
-/// The hash of what is served, or some hash for bytes that have none.
+/// Returns the hash of a served manifest, or an arbitrary hash for bytes that have none.
 pub fn hash_of(bytes: &[u8]) -> B256 {
     ToolManifest::parse(bytes, Mode::Consumer).canonical().map_or(B256::repeat_byte(7), |canonical| canonical.hash())
 }

@@ -1,4 +1,4 @@
-//! A node that answers as it is told, well or badly.
+//! A fake RPC node whose responses a test defines, valid or not.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,20 +9,20 @@ use tokio::net::{TcpListener, TcpStream};
 use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl, Retries};
 
-/// What the node does with a request.
+/// The response to a request.
 #[derive(Debug)]
 pub enum Reply {
     /// A JSON-RPC result.
     Result(Value),
-    /// A JSON-RPC error: number, message, data.
+    /// A JSON-RPC error: code, message, data.
     Error(i64, String, Value),
-    /// A whole HTTP answer.
+    /// A whole HTTP response.
     Http(u16, Vec<u8>),
-    /// Bytes without end, and without saying how many.
+    /// Endless bytes, without a length.
     Endless,
-    /// Nothing, for this long.
+    /// No response for this time.
     Silence(Duration),
-    /// The connection is closed.
+    /// A closed connection.
     HangUp,
 }
 
@@ -54,19 +54,19 @@ impl FakeNode {
         Self { port, seen }
     }
 
-    /// Where it listens.
+    /// Returns its URL.
     pub fn url(&self) -> NodeUrl {
         NodeUrl::parse(&format!("http://127.0.0.1:{}", self.port)).expect("a URL")
     }
 
-    /// The requests so far, without those for the chain number.
+    /// Returns the requests so far, except those for the chain ID.
     pub fn seen(&self) -> Vec<Value> {
         let seen = self.seen.lock().expect("no panic");
         seen.iter().filter(|request| request["method"] != "eth_chainId").cloned().collect()
     }
 }
 
-/// A connection to fake nodes that says they are chain 8453 and repeats quickly.
+/// Returns settings of a client of fake nodes of chain 8453, with quick retries.
 pub fn config(nodes: &[&FakeNode]) -> ChainConfig {
     let network = Network::find("base").expect("listed");
     let mut config = ChainConfig::new(network, nodes.iter().map(|node| node.url()).collect()).expect("nodes");
@@ -75,7 +75,7 @@ pub fn config(nodes: &[&FakeNode]) -> ChainConfig {
     config
 }
 
-/// A chain of one fake node.
+/// Returns a client of one fake node.
 pub fn chain(node: &FakeNode) -> Chain {
     Chain::lazy(config(&[node])).expect("a client")
 }

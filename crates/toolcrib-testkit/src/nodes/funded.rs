@@ -1,4 +1,4 @@
-//! A node with test USDC on it.
+//! A node with test USDC.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use toolcrib_x402::asset::{self, Token};
 
 use super::{Node, dev};
 
-/// Longest wait for a transaction.
+/// Timeout of a transaction.
 const MINED: Duration = Duration::from_secs(20);
 
-/// A node of a chain with test USDC where the pinned table has it. It ends with the test.
+/// A node of a chain with test USDC at the address of the built-in table. It stops with the test.
 #[derive(Debug)]
 pub struct FundedNode {
     node: Node,
-    /// Where it answers JSON-RPC.
+    /// The URL of its JSON-RPC endpoint.
     pub url: String,
     /// A client of the node.
     pub chain: Chain,
@@ -34,7 +34,7 @@ pub struct FundedNode {
 }
 
 impl FundedNode {
-    /// One of each kind; without anvil only ours, and the test is recorded as skipped.
+    /// Starts one of each kind; without anvil only the development chain, and the test is recorded as skipped.
     pub async fn each(chain_id: u64) -> Vec<Self> {
         let mut nodes = Vec::new();
         for node in Node::each(chain_id).await {
@@ -43,20 +43,20 @@ impl FundedNode {
         nodes
     }
 
-    /// Our own chain with other settings.
+    /// Starts a development chain with other settings.
     pub async fn of(devchain: Devchain) -> Self {
         Self::new(Node::of(devchain)).await
     }
 
-    /// Puts the token on a node.
+    /// Deploys the token on a node.
     pub async fn new(node: Node) -> Self {
-        // The node is thrown away, whatever network its number names.
+        // The node is temporary, whatever network has its chain ID.
         let chain = node.chain_of(|network| network.is_local = true).await;
         let token = asset::usdc(node.chain_id()).expect("listed");
         if node.chain_id() == LOCAL_CHAIN_ID {
             deploy_test_assets(&chain, &wallet(0)).await.expect("deployed");
         } else {
-            // Code that finds its own address, so that it signs for the domain of the place it is put into.
+            // This code reads its own address, so that it verifies signatures for the address to which it is copied.
             let model = super::deploy(&chain, "TestUSDC", &(token.name, token.version).abi_encode_params()).await;
             let code = chain.code(model).await.expect("an answer");
             super::set_code(&chain, token.address, &code).await;
@@ -64,29 +64,29 @@ impl FundedNode {
         Self { url: node.url.clone(), node, chain, token }
     }
 
-    /// Whether it is our own.
+    /// Whether it is Toolcrib's development chain.
     pub const fn is_ours(&self) -> bool {
         self.node.is_ours()
     }
 
-    /// A client that knows something else about the network.
+    /// Returns a client with changed settings of the network.
     pub async fn chain_of(&self, change: impl FnOnce(&mut Network)) -> Chain {
         self.node.chain_of(change).await
     }
 
-    /// Gives an account tokens.
+    /// Mints tokens for an account.
     pub async fn mint(&self, to: Address, amount: u64) {
         let data = [&keccak256("mint(address,uint256)")[..4], &(to, U256::from(amount)).abi_encode()].concat();
         self.send(&wallet(0), self.token.address, data.into()).await;
     }
 
-    /// Sends and waits; the transaction succeeds.
+    /// Sends a transaction and waits until it succeeds.
     pub async fn send(&self, wallet: &dyn Wallet, to: Address, data: Bytes) -> B256 {
         let call = Call { to, data, value: U256::ZERO };
         self.chain.send(wallet, &call, MINED).await.expect("mined").transaction_hash
     }
 
-    /// What an account has of the token.
+    /// Returns an account's balance of the token.
     pub async fn balance(&self, account: Address) -> u64 {
         let data = IEIP3009::balanceOfCall { account }.abi_encode().into();
         let call = BoundedCall { to: self.token.address, data, from: None, gas: None, max_bytes: 32 };
@@ -96,23 +96,23 @@ impl FundedNode {
         }
     }
 
-    /// Transactions that an account has sent.
+    /// Returns the number of transactions that an account has sent.
     pub async fn count(&self, account: Address) -> u64 {
         self.chain.provider().get_transaction_count(account).await.expect("an answer")
     }
 
-    /// Transactions of an account that wait to be mined.
+    /// Returns the number of an account's pending transactions.
     pub async fn waiting(&self, account: Address) -> u64 {
         let pending = self.chain.provider().get_transaction_count(account).pending().await.expect("an answer");
         pending - self.count(account).await
     }
 
-    /// A request that only development nodes know.
+    /// Sends a request that only development nodes support.
     pub async fn dev(&self, method: &'static str, params: Value) -> Value {
         dev(&self.chain, method, params).await
     }
 
-    /// Stops or starts mining each transaction at once.
+    /// Switches automatic mining of each transaction on or off.
     pub async fn automine(&self, on: bool) {
         self.dev("evm_setAutomine", json!([on])).await;
     }
@@ -122,7 +122,7 @@ impl FundedNode {
         self.dev("evm_mine", json!([])).await;
     }
 
-    /// Moves the chain's time, and a block shows it.
+    /// Advances the chain's time and mines a block.
     pub async fn later(&self, seconds: i64) {
         self.dev("evm_increaseTime", json!([seconds])).await;
         self.mine().await;
@@ -133,7 +133,7 @@ impl FundedNode {
         super::deploy(&self.chain, name, arguments).await
     }
 
-    /// The domain that payments in the token are signed for.
+    /// Returns the EIP-712 domain of payments in the token.
     pub fn domain(&self) -> Domain {
         Domain::new(self.token.name, self.token.version, U256::from(self.token.chain), self.token.address)
     }

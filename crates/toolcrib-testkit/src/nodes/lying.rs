@@ -1,4 +1,4 @@
-//! A node that tells the truth about one authorization, or lies about it in one way: for each reader of settlements the same table.
+//! A fake node that reports one authorization correctly, or wrongly in one way: the same table of cases for each verifier of settlements.
 
 use alloy_primitives::{Address, B256, LogData, U256, keccak256};
 use alloy_sol_types::SolEvent as _;
@@ -10,10 +10,10 @@ use toolcrib_x402::Authorization;
 
 use super::fake::{FakeNode, Reply};
 
-/// The transaction that settles.
+/// The settlement transaction.
 pub const TRANSACTION: B256 = B256::repeat_byte(0x77);
 
-/// The newest block, and the newest final one. Blocks are two seconds apart.
+/// The newest block. Blocks are two seconds apart.
 pub const NEWEST: u64 = 200;
 /// The newest final block.
 pub const FINAL: u64 = 136;
@@ -21,14 +21,14 @@ pub const FINAL: u64 = 136;
 /// A block in which the nonce was unused.
 pub const FROM: u64 = 10;
 
-/// The block in whose time an authorization is over, and the block of a settlement in good time.
+/// The block at whose time an authorization expires, and the block of a settlement in time.
 pub const END: u64 = 150;
 const PAID: u64 = 50;
 
 /// An account that is neither payer nor recipient, and sends the transaction.
 pub const STRANGER: Address = Address::repeat_byte(0x5e);
 
-/// The authorization that the node is asked about.
+/// The authorization that the node reports.
 #[derive(Clone, Copy, Debug)]
 pub struct Signed {
     /// The token that it moves.
@@ -37,7 +37,7 @@ pub struct Signed {
     pub authorization: Authorization,
 }
 
-/// What a node says.
+/// What a node reports.
 #[derive(Clone, Debug)]
 pub struct Says {
     /// The time of block 0.
@@ -52,11 +52,11 @@ pub struct Says {
     pub logs: Vec<Value>,
     /// The receipt of [`TRANSACTION`].
     pub receipt: Value,
-    /// A transaction that waits for a block.
+    /// A pending transaction.
     pub waiting: Option<B256>,
 }
 
-/// What may be concluded from what a node says.
+/// The outcome that follows from a node's reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Paid as signed.
@@ -65,29 +65,29 @@ pub enum Fate {
     Elsewhere,
     /// Cancelled by the payer.
     Cancelled,
-    /// Over, and unused.
+    /// Expired, and unused.
     Expired,
-    /// Nothing yet.
+    /// Undecided yet.
     Open,
-    /// Nothing at all: the answers do not fit each other.
+    /// Undecidable: the responses contradict each other.
     Unclear,
 }
 
-/// A node, and what its users may conclude.
+/// A case: a node's reports, and the outcome that follows.
 #[derive(Debug)]
 pub struct Case {
-    /// What the case is called.
+    /// The name of the case.
     pub name: &'static str,
-    /// What the node says.
+    /// The node's reports.
     pub says: Says,
-    /// What may be concluded.
+    /// The outcome.
     pub fate: Fate,
-    /// Whether a report that names [`TRANSACTION`] counts, or why not.
+    /// Whether a usage report that names [`TRANSACTION`] counts, or why not.
     pub counted: Result<(), Code>,
 }
 
 impl Says {
-    /// The same with a change.
+    /// Returns the case with a change.
     pub fn but(mut self, change: impl FnOnce(&mut Self)) -> Self {
         change(&mut self);
         self
@@ -133,7 +133,7 @@ impl Says {
     }
 }
 
-/// A node of a chain that says so.
+/// Starts a node of a chain with these reports.
 pub async fn node(chain_id: u64, says: Says) -> FakeNode {
     FakeNode::start(chain_id, move |method, params| Reply::Result(says.answer(method, params))).await
 }
@@ -143,33 +143,33 @@ fn hash(block: u64) -> B256 {
 }
 
 impl Signed {
-    /// The time of block 0: the authorization is over in block [`END`].
+    /// Returns the time of block 0: the authorization expires in block [`END`].
     pub fn start(&self) -> u64 {
         self.authorization.valid_before - 2 * END
     }
 
-    /// The event of its use.
+    /// Returns the event of its use.
     pub fn used(&self) -> LogData {
         AuthorizationUsed { authorizer: self.authorization.from, nonce: self.authorization.nonce }.encode_log_data()
     }
 
-    /// The event of its cancellation.
+    /// Returns the event of its cancellation.
     pub fn cancelled(&self) -> LogData {
         AuthorizationCanceled { authorizer: self.authorization.from, nonce: self.authorization.nonce }.encode_log_data()
     }
 
-    /// The event of a transfer between its accounts.
+    /// Returns the event of a transfer between its accounts.
     pub fn moved(&self, value: Amount) -> LogData {
         let Authorization { from, to, .. } = self.authorization;
         Transfer { from, to, value: value.get() }.encode_log_data()
     }
 
-    /// The amount that was signed.
+    /// Returns the signed amount.
     pub fn price(&self) -> Amount {
         self.authorization.value
     }
 
-    /// An event as a node returns it.
+    /// Returns an event as a log of a node.
     pub fn log(&self, block: u64, data: &LogData) -> Value {
         json!({
             "address": self.token, "topics": data.topics(), "data": data.data, "blockHash": hash(block),
@@ -178,7 +178,7 @@ impl Signed {
         })
     }
 
-    /// A receipt with these events.
+    /// Returns a receipt with these events.
     pub fn receipt(&self, block: u64, logs: &[LogData]) -> Value {
         let logs: Vec<_> = logs.iter().map(|data| self.log(block, data)).collect();
         json!({
@@ -188,7 +188,7 @@ impl Signed {
         })
     }
 
-    /// Settled as it was signed.
+    /// Returns the reports of a settlement as signed.
     pub fn settled(&self, at: u64) -> Says {
         Says {
             used_from: Some(at),
@@ -198,18 +198,18 @@ impl Signed {
         }
     }
 
-    /// Cancelled by the payer.
+    /// Returns the reports of a cancellation by the payer.
     pub fn cancelled_at(&self, at: u64) -> Says {
         let log = self.log(at, &self.cancelled());
         self.settled(at).but(|says| (says.logs, says.receipt) = (vec![log], Value::Null))
     }
 
-    /// Not used so far.
+    /// Returns the reports of an unused authorization.
     pub fn unused(&self, newest: u64, last_final: Option<u64>) -> Says {
         Says { start: self.start(), newest, last_final, used_from: None, logs: Vec::new(), receipt: Value::Null, waiting: None }
     }
 
-    /// True nodes and lying ones. What they show began after [`FROM`].
+    /// Returns honest and lying nodes. What they report happened after [`FROM`].
     pub fn cases(&self) -> Vec<Case> {
         let case = |name, says, fate, counted| Case { name, says, fate, counted };
         let not_found = Err(usage::NOT_FOUND);
@@ -261,7 +261,7 @@ impl Signed {
             ("a log of before", |log| log["blockNumber"] = json!("0x5")),
         ];
         for (name, lie) in logs {
-            // Whoever is told the transaction reads its receipt, and no logs.
+            // A verifier that knows the transaction reads its receipt, and no logs.
             cases.push(case(name, self.settled(PAID).but(|says| lie(&mut says.logs[0])), Fate::Unclear, Ok(())));
             cases.push(case(name, self.cancelled_at(PAID).but(|says| lie(&mut says.logs[0])), Fate::Unclear, not_found));
         }

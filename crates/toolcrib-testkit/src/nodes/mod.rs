@@ -1,4 +1,4 @@
-//! Nodes: a real one of each kind, and one that answers as it is told.
+//! RPC nodes: a real one of each kind, and a fake one with scripted responses.
 
 pub mod fake;
 mod funded;

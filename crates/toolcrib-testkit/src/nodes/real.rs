@@ -1,4 +1,4 @@
-//! Nodes for tests: our own development chain, and anvil from `TOOLCRIB_ANVIL` or npm's folders. Each test runs on both.
+//! Nodes for tests: Toolcrib's development chain, and anvil from `TOOLCRIB_ANVIL` or npm's folders. Each test runs on both.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use toolcrib_fetch::SystemClock;
 
 use crate::Anvil;
 
-/// A running node. It ends with the test.
+/// A running node. It stops with the test.
 #[derive(Debug)]
 pub struct Node {
     running: Running,
-    /// Where it answers JSON-RPC.
+    /// The URL of its JSON-RPC endpoint.
     pub url: String,
     chain_id: u64,
 }
@@ -30,53 +30,53 @@ enum Running {
 }
 
 impl Node {
-    /// One of each kind; without anvil only ours, and the test is recorded as skipped.
+    /// Starts one of each kind; without anvil only the development chain, and the test is recorded as skipped.
     pub async fn each(chain_id: u64) -> Vec<Self> {
         let mut nodes = vec![Self::ours(chain_id).await];
         nodes.extend(Self::anvil(chain_id));
         nodes
     }
 
-    /// Our own.
+    /// Starts a development chain.
     pub async fn ours(chain_id: u64) -> Self {
         Self::priced(chain_id, ColdAccess::ETHEREUM).await
     }
 
-    /// Our own with these prices for first access.
+    /// Starts a development chain with these gas costs of cold access.
     pub async fn priced(chain_id: u64, prices: ColdAccess) -> Self {
         let devchain = Devchain::builder(SystemClock).chain_id(chain_id).cold_access(prices).spawn().await.expect("a chain");
         Self::of(devchain)
     }
 
-    /// Our own with other settings.
+    /// Starts a development chain with other settings.
     pub fn of(devchain: Devchain) -> Self {
         let (url, chain_id) = (devchain.http_url(), devchain.chain_id());
         Self { running: Running::Ours { _devchain: Box::new(devchain) }, url, chain_id }
     }
 
-    /// Foundry's, if it is installed. Otherwise the test is recorded as skipped.
+    /// Starts Foundry's anvil, if it is installed. Otherwise the test is recorded as skipped.
     pub fn anvil(chain_id: u64) -> Option<Self> {
         let anvil = Anvil::of_chain(chain_id)?;
         let url = anvil.url.clone();
         Some(Self { running: Running::Anvil { _anvil: anvil }, url, chain_id })
     }
 
-    /// Whether it is our own.
+    /// Whether it is Toolcrib's development chain.
     pub const fn is_ours(&self) -> bool {
         matches!(self.running, Running::Ours { .. })
     }
 
-    /// The number of its chain.
+    /// Returns its chain ID.
     pub const fn chain_id(&self) -> u64 {
         self.chain_id
     }
 
-    /// A client of it.
+    /// Returns a client of it.
     pub async fn chain(&self) -> Chain {
         self.chain_of(|_| {}).await
     }
 
-    /// A client of it that knows something else about the network.
+    /// Returns a client of it with changed settings of the network.
     pub async fn chain_of(&self, change: impl FnOnce(&mut Network)) -> Chain {
         let mut network = Network::by_id(self.chain_id).cloned().unwrap_or_else(|| Network::unlisted(self.chain_id));
         change(&mut network);
@@ -85,12 +85,12 @@ impl Node {
     }
 }
 
-/// A request that only development nodes know.
+/// Sends a request that only development nodes support.
 pub async fn dev(chain: &Chain, method: &'static str, params: Value) -> Value {
     chain.provider().client().request(method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
 }
 
-/// Puts code at an address.
+/// Sets the code of an address.
 pub async fn set_code(chain: &Chain, address: Address, code: &[u8]) {
     dev(chain, "anvil_setCode", json!([address, Bytes::copy_from_slice(code)])).await;
 }
@@ -119,7 +119,7 @@ pub async fn deploy(chain: &Chain, name: &str, arguments: &[u8]) -> Address {
     serde_json::from_value(receipt["contractAddress"].clone()).expect("an address")
 }
 
-/// Ends of a balance, so that a test can empty an account.
+/// Sets an account's balance, so that a test can empty an account.
 pub async fn set_balance(chain: &Chain, account: Address, balance: U256) {
     dev(chain, "anvil_setBalance", json!([account, balance])).await;
 }

@@ -1,7 +1,7 @@
-//! Servers on loopback that do exactly what a script says, and a resolver and connector that write down what they are asked.
+//! Scripted servers on loopback, and a resolver and a connector that record requests.
 //!
-//! Nothing here leaves the machine: hosts get public addresses from [`Recorder`], which dials none of them but leads each to a server
-//! on loopback.
+//! Nothing here leaves the machine: hosts get public addresses from [`Recorder`], which connects each of them to a server on loopback
+//! instead.
 
 pub mod authority;
 pub mod recorder;
@@ -16,10 +16,10 @@ pub use server::{Request, Script, Server, Step};
 use toolcrib_core::clock::{FixedClock, UnixTime};
 use toolcrib_fetch::{Limits, Untrusted, UntrustedBuilder};
 
-/// What the clock of the tests shows: 2027-01-15.
+/// The time of the tests' clock: 2027-01-15.
 pub const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
 
-/// A private authority, and a recorder that leads hosts to scripted servers.
+/// A private certificate authority, and a recorder that connects hosts to scripted servers.
 #[derive(Debug)]
 pub struct World {
     /// Signs the certificates of its servers.
@@ -36,17 +36,17 @@ impl Default for World {
 }
 
 impl World {
-    /// A world without hosts.
+    /// Creates an environment without hosts.
     pub fn new() -> Self {
         Self { authority: Authority::new("test authority"), recorder: Recorder::default(), next: AtomicU8::new(1) }
     }
 
-    /// A public address in a network that no other host of this world has. Nothing dials it.
+    /// Returns a public address in a network that no other host of this environment has. No connection to it is made.
     pub fn address(&self) -> String {
         format!("5.{}.5.1", 4 + self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Starts a server that is reached under `host`.
+    /// Starts a server for `host`.
     pub async fn serve(&self, host: &str, script: Script) -> Server {
         let server = Server::start(script).await;
         let address = self.address();
@@ -55,12 +55,12 @@ impl World {
         server
     }
 
-    /// An honest server under `host`, with a certificate of the authority, that answers by `answer`.
+    /// Starts an honest server for `host`, with a certificate of the authority, that responds with `answer`.
     pub async fn honest(&self, host: &str, answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> Server {
         self.serve(host, Script::tls(&self.authority.leaf(&[host]), vec![Step::ReadRequest, Step::answer(answer)])).await
     }
 
-    /// Settings that see this world and nothing else.
+    /// Returns settings of an HTTP client that reaches only this environment.
     pub fn builder(&self) -> UntrustedBuilder {
         Untrusted::builder(FixedClock(NOW))
             .resolver(self.recorder.clone())
@@ -68,13 +68,13 @@ impl World {
             .authorities(vec![self.authority.der()])
     }
 
-    /// A door into this world.
+    /// Returns an HTTP client for this environment.
     pub fn fetch(&self) -> Untrusted {
         self.builder().build().expect("the authority is a certificate")
     }
 }
 
-/// The limits of manifests, with shorter waits, so that tests end.
+/// Returns the limits of manifests with shorter timeouts, so that tests are fast.
 pub fn quick() -> Limits {
     let mut limits = Limits::default();
     limits.wait = Duration::from_millis(600);
@@ -86,14 +86,14 @@ pub fn quick() -> Limits {
     limits
 }
 
-/// An answer with these headers, a length and a body.
+/// Returns a response with these headers, a length and a body.
 pub fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n", body.len()).into_bytes();
     bytes.extend_from_slice(body);
     bytes
 }
 
-/// Status 200 and a JSON body.
+/// Returns a response with status 200 and a JSON body.
 pub fn ok(body: impl AsRef<[u8]>) -> Vec<u8> {
     answer("200 OK", "Content-Type: application/json\r\n", body.as_ref())
 }

@@ -1,4 +1,4 @@
-//! A resolver and a connector that write down what they are asked.
+//! A resolver and a connector that record requests.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::net::TcpStream;
 use toolcrib_fetch::{Connect, Resolve, ResolveError};
 
-/// Knows only what it was told. Clones share what they know and what they have seen.
+/// Resolves only configured hosts. Clones share the configuration and the record.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder(Arc<Mutex<State>>);
 
@@ -31,22 +31,22 @@ enum Route {
 }
 
 impl Recorder {
-    /// A host with the same addresses each time.
+    /// Configures a host with fixed addresses.
     pub fn host(&self, host: &str, addresses: &[&str]) {
         self.answers(host, vec![Ok(parse(addresses))]);
     }
 
-    /// A host whose answers come one after the other; the last one stays.
+    /// Configures a host whose answers come one after the other; the last one is repeated.
     pub fn answers(&self, host: &str, answers: Vec<Answer>) {
         self.state().answers.insert(host.to_owned(), answers);
     }
 
-    /// A host that is looked up for ever.
+    /// Configures a host whose lookup never ends.
     pub fn never(&self, host: &str) {
         self.answers(host, Vec::new());
     }
 
-    /// Leads an address to a server on loopback, whatever the port.
+    /// Connects an address to a server on loopback, whatever the port.
     pub fn route(&self, address: &str, to: SocketAddr) {
         assert!(to.ip().is_loopback());
         self.state().routes.insert(parse(&[address])[0], Route::To(to));
@@ -57,17 +57,17 @@ impl Recorder {
         self.state().routes.insert(parse(&[address])[0], Route::Fail(kind));
     }
 
-    /// Makes connections to an address wait for ever.
+    /// Makes connections to an address hang.
     pub fn silent(&self, address: &str) {
         self.state().routes.insert(parse(&[address])[0], Route::Silent);
     }
 
-    /// The names that were looked up.
+    /// Returns the names that were looked up.
     pub fn lookups(&self) -> Vec<String> {
         self.state().lookups.clone()
     }
 
-    /// The addresses that somebody wanted to connect to.
+    /// Returns the addresses to which a connection was requested.
     pub fn dialled(&self) -> Vec<SocketAddr> {
         self.state().dialled.clone()
     }
@@ -77,7 +77,7 @@ impl Recorder {
     }
 }
 
-/// Reads addresses.
+/// Parses addresses.
 pub fn parse(addresses: &[&str]) -> Vec<IpAddr> {
     addresses.iter().map(|address| address.parse().expect("an address")).collect()
 }

@@ -1,4 +1,4 @@
-//! A server that does exactly what a script says, on every connection.
+//! A server that follows a script on every connection.
 
 use std::fmt;
 use std::io;
@@ -15,66 +15,66 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Leaf;
 
-/// What a server does.
+/// The script of a server.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// What comes first.
+    /// The layer below the steps.
     pub front: Front,
-    /// What follows, on every connection.
+    /// The steps, on every connection.
     pub steps: Vec<Step>,
 }
 
-/// What stands before the steps.
+/// The layer below the steps.
 #[derive(Clone, Debug)]
 pub enum Front {
     /// A TLS handshake.
     Tls {
         /// The certificate.
         leaf: Leaf,
-        /// Protocols to choose from.
+        /// The ALPN protocols.
         alpn: Vec<Vec<u8>>,
-        /// Versions of TLS.
+        /// The TLS versions.
         versions: &'static [&'static SupportedProtocolVersion],
     },
-    /// Nothing: the steps speak to the socket.
+    /// None: the steps use the socket.
     Plain,
 }
 
-/// Makes an answer of a request.
+/// Makes a response to a request.
 pub type Reply = Arc<dyn Fn(&Request) -> Vec<u8> + Send + Sync>;
 
-/// One thing that a server does. After the last one it closes properly.
+/// A step of a server. After the last one it closes cleanly.
 #[derive(Clone)]
 pub enum Step {
     /// Reads one request and keeps it.
     ReadRequest,
-    /// Reads whatever comes first and drops it.
+    /// Reads the first bytes and drops them.
     ReadSome,
-    /// Sends bytes in one go.
+    /// Sends bytes at once.
     Send(Vec<u8>),
-    /// Sends what a function makes of the last request.
+    /// Sends a function's response to the last request.
     Answer(Reply),
     /// Waits.
     Sleep(Duration),
     /// Sends byte by byte, each in a TLS record of its own.
     Drip(Vec<u8>, Duration),
-    /// Sends the same piece until the other side has gone.
+    /// Sends the same bytes until the peer closes the connection.
     Endless(Vec<u8>),
-    /// Waits until the other side has gone.
+    /// Waits until the peer closes the connection.
     Hold,
-    /// Ends the connection without the closing message of TLS.
+    /// Closes the connection without a TLS closure alert.
     Cut,
-    /// Ends the connection with a reset.
+    /// Resets the connection.
     Reset,
 }
 
 impl Step {
-    /// Sends bytes in one go.
+    /// Sends bytes at once.
     pub fn send(bytes: impl AsRef<[u8]>) -> Self {
         Self::Send(bytes.as_ref().to_vec())
     }
 
-    /// Sends what a function makes of the last request.
+    /// Sends a function's response to the last request.
     pub fn answer(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> Self {
         Self::Answer(Arc::new(answer))
     }
@@ -87,18 +87,18 @@ impl fmt::Debug for Step {
 }
 
 impl Script {
-    /// TLS 1.2 and 1.3 with this certificate, HTTP/1.1 and HTTP/2 by name.
+    /// Returns a script with TLS 1.2 and 1.3 and this certificate, and HTTP/1.1 and HTTP/2 by ALPN.
     pub fn tls(leaf: &Leaf, steps: Vec<Step>) -> Self {
         let alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Self { front: Front::Tls { leaf: leaf.clone(), alpn, versions: rustls::ALL_VERSIONS }, steps }
     }
 
-    /// Bytes on the socket, without TLS.
+    /// Returns a script without TLS.
     pub const fn plain(steps: Vec<Step>) -> Self {
         Self { front: Front::Plain, steps }
     }
 
-    /// The same with other protocols in the handshake.
+    /// Sets other ALPN protocols.
     pub fn alpn(mut self, protocols: &[&[u8]]) -> Self {
         if let Front::Tls { alpn, .. } = &mut self.front {
             *alpn = protocols.iter().map(|protocol| protocol.to_vec()).collect();
@@ -106,7 +106,7 @@ impl Script {
         self
     }
 
-    /// The same with other versions of TLS.
+    /// Sets other TLS versions.
     pub fn versions(mut self, given: &'static [&'static SupportedProtocolVersion]) -> Self {
         if let Front::Tls { versions, .. } = &mut self.front {
             *versions = given;
@@ -115,7 +115,7 @@ impl Script {
     }
 }
 
-/// What a server was asked.
+/// A request that a server has read.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Request line and headers.
@@ -125,17 +125,17 @@ pub struct Request {
 }
 
 impl Request {
-    /// The method.
+    /// Returns the method.
     pub fn method(&self) -> &str {
         self.head.split(' ').next().unwrap_or_default()
     }
 
-    /// Path and query.
+    /// Returns path and query.
     pub fn path(&self) -> &str {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
 
-    /// The first header of this name.
+    /// Returns the first header of this name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head
             .lines()
@@ -145,10 +145,10 @@ impl Request {
     }
 }
 
-/// A running server. Ends when dropped.
+/// A running server. Stops when dropped.
 #[derive(Debug)]
 pub struct Server {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
     task: JoinHandle<()>,
@@ -180,7 +180,7 @@ impl Server {
                     .with_protocol_versions(versions)
                     .expect("versions")
                     .with_no_client_auth()
-                    // Not `with_single_cert`, which refuses certificates that no client would take.
+                    // Not `with_single_cert`, which refuses certificates that every client would reject.
                     .with_cert_resolver(Arc::new(SingleCertAndKey::from(CertifiedKey::new(leaf.chain.clone(), key))));
                 config.alpn_protocols = alpn.clone();
                 Some(TlsAcceptor::from(Arc::new(config)))
@@ -195,7 +195,7 @@ impl Server {
                     seen.lock().expect("unpoisoned").accepted += 1;
                     let (acceptor, steps, seen) = (acceptor.clone(), steps.clone(), seen.clone());
                     connections.spawn(async move {
-                        // A client that gives up is what most scripts are for.
+                        // Most scripts make the client close the connection.
                         let _ = connection(stream, acceptor, &steps, &seen).await;
                     });
                     while connections.try_join_next().is_some() {}
@@ -205,17 +205,17 @@ impl Server {
         Self { address, seen, task }
     }
 
-    /// Connections that were accepted.
+    /// Returns the number of accepted connections.
     pub fn accepted(&self) -> usize {
         self.seen.lock().expect("unpoisoned").accepted
     }
 
-    /// Requests that were read.
+    /// Returns the requests that were read.
     pub fn requests(&self) -> Vec<Request> {
         self.seen.lock().expect("unpoisoned").requests.clone()
     }
 
-    /// Bytes that were given to the connection to send.
+    /// Returns the number of bytes that were written to the connection.
     pub fn sent(&self) -> usize {
         self.seen.lock().expect("unpoisoned").sent
     }
@@ -243,7 +243,7 @@ async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, steps: &[S
             match play(&mut stream, steps, seen).await? {
                 End::Close => {
                     stream.shutdown().await?;
-                    // Closing with unread bytes would be a reset, which could overtake what was sent.
+                    // Closing with unread bytes would cause a reset, which could overtake what was sent.
                     let mut rest = [0; 1024];
                     while stream.get_mut().0.read(&mut rest).await? > 0 {}
                     Ok(())
@@ -301,7 +301,7 @@ async fn send<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8], seen: &Mutex<
     Ok(())
 }
 
-/// A request with a `Content-Length` or without a body.
+/// Reads a request with a `Content-Length` or without a body.
 async fn read_request<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Request> {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];
