@@ -1,4 +1,4 @@
-//! Our client against our own gate, with money on a chain.
+//! Toolcrib's client against Toolcrib's gate, with money on a chain.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Servers that want a signed message: what is signed for them, and what is not.
+//! Servers that ask for a signed message: what is signed for them, and what is not.
 
 use std::sync::Arc;
 

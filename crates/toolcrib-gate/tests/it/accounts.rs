@@ -1,4 +1,4 @@
-//! Accounts that are contracts: they are asked themselves where the operator has named a node, and nowhere else.
+//! Accounts with code: they verify their signatures themselves if the operator has configured a node, and only then.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::world::{
     stranger, transact_as,
 };
 
-/// A contract that takes everything for its signature: it answers with the selector of ERC-1271, whatever it is asked.
+/// A contract that accepts every signature: it answers every call with the selector of ERC-1271.
 const YES: [u8; 16] = hex!("631626ba7e60e01b60005260206000f3");
 
 /// The chain of the tests, where something is signed for as well.

@@ -1,4 +1,4 @@
-//! What a gate does with a store, on all backends.
+//! How a gate uses a store, on all backends.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use toolcrib_testkit::databases::{ALL, Backend, NOW, Place, at, key, reservation
 
 type Store = Arc<dyn ReplayStore>;
 
-/// For a call that costs nothing: its lease ends with it, so that being reserved uses it up.
+/// The reservation of a free call: its lease ends with it, so the reservation uses the payment up.
 pub(crate) fn free(now: UnixTime) -> Reservation<'static> {
     let reservation = reservation(now);
     Reservation { lease_until: reservation.expires_at, ..reservation }

@@ -1,4 +1,4 @@
-//! A key that settles is worth its gas to others: what it can be made to send, and how much at once.
+//! A settlement key is worth its gas to attackers: what it can be made to send, and how much at once.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Facilitators that answer in every way, and what callers hear of it.
+//! Facilitators with every kind of response, and what callers learn of it.
 
 use std::time::Duration;
 

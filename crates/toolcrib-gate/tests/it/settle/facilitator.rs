@@ -1,4 +1,4 @@
-//! Facilitators that answer in every way there is, and what is made of it.
+//! Facilitators with every kind of response, and the outcome for the gate.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -222,7 +222,7 @@ async fn a_settlement_on_a_connection_that_ends_is_not_sent_twice() {
     assert_eq!((connections, asked.iter().filter(|line| line.ends_with("verify")).count()), (3, 4));
 }
 
-/// Nobody knows any name.
+/// No name resolves.
 #[derive(Debug)]
 struct Nameless;
 
