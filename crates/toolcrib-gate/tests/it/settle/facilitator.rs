@@ -427,7 +427,7 @@ async fn with_a_node_success_has_to_be_on_the_chain() {
         );
         assert_eq!(facilitator.look_up(due(&next, &offer), &Record::since(since)).await, Found::Settled { transaction: theirs });
         stage.assert_paid(2).await;
-        // Without a node nobody can tell.
+        // Without a node the outcome is unknown.
         let found = at(&server).look_up(due(&next, &offer), &Record::since(since)).await;
         assert!(matches!(found, Found::Unclear { .. }), "{found:?}");
     }
