@@ -2,8 +2,8 @@
 //!
 //! Rooms count what the store contains, so that checking its limits does not read all rows. PostgreSQL uses several, since commits would
 //! wait for each other for a row that every step changes. Only their sum has a meaning: a payment may be added in one and subtracted in
-//! another. The line above a statement lists its parameters, from $1 on. Locks are acquired in a fixed order: payments before rooms, rooms by
-//! number.
+//! another. The line above a statement lists its parameters, from $1 on. Locks are acquired in a fixed order: payments before rooms, rooms
+//! by number.
 
 use alloy_primitives::B256;
 use toolcrib_core::clock::UnixTime;
