@@ -1,4 +1,4 @@
-//! Whoever is asked before money is signed away under terms that the policy does not cover.
+//! Approval of payments and signatures that the spend policy does not cover.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use toolcrib_core::schema::Prefilled;
 
 use crate::{SignInTerms, Terms, Unchecked, Usdc};
 
-/// What somebody has to agree to. All text of tools in it is foreign: escape it before it is shown.
+/// What the user is asked to approve. All text of tools in it is untrusted: escape it before it is shown.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Question<'q> {
-    /// The amount is above what is paid without asking.
+    /// The amount is above the limit for payments without approval.
     Spend {
         /// The tool; `None` for a URL.
         tool: Option<ToolRef>,
@@ -22,44 +22,44 @@ pub enum Question<'q> {
         terms: Terms,
         /// The account that would sign and pay.
         account: Address,
-        /// The amount up to which there is no question.
+        /// The amount up to which no approval is needed.
         ask_above: Usdc,
     },
-    /// The endpoint asks for something else than the manifest states.
+    /// The endpoint asks for other terms than the manifest states.
     Differs {
         /// The tool.
         tool: ToolRef,
-        /// What it asks for. Agreeing is to exactly this.
+        /// The terms that it asks for. Approval covers exactly these.
         asked: Terms,
         /// The account that would sign and pay.
         account: Address,
-        /// In what it differs.
+        /// The differences.
         findings: &'q [Finding],
     },
-    /// The tool wants a proof of who calls: a signature over a payment of nothing (EIP-3009). It moves no money.
+    /// The tool asks for a proof of identity: a signature over a payment of 0 (EIP-3009). It moves no money.
     Identity {
         /// The tool.
         tool: ToolRef,
-        /// What is signed: the amount is 0, `pay_to` is whom the proof is made out to.
+        /// What is signed: the amount is 0, `pay_to` is the recipient of the proof.
         terms: Terms,
         /// The account that would sign.
         account: Address,
     },
-    /// The server wants the account to sign a message (EIP-4361). It moves no money; it shows who calls.
+    /// The server asks the account to sign a message (EIP-4361). It moves no money; it identifies the caller.
     SignIn {
         /// The tool; `None` for a URL.
         tool: Option<ToolRef>,
-        /// What is signed, by whom, for whom, on which chain.
+        /// The message: signer, domain and chain.
         terms: &'q SignInTerms,
     },
     /// The schema fixes values of the input.
     Fixed {
         /// The tool.
         tool: ToolRef,
-        /// The values, with the place where they stand.
+        /// The values, and where they are in the input.
         values: &'q [Prefilled],
     },
-    /// Schemas of the tool cannot be applied, so that input or output go unchecked.
+    /// Schemas of the tool cannot be applied, so that input or output are not validated.
     Unchecked {
         /// The tool.
         tool: ToolRef,
@@ -68,14 +68,14 @@ pub enum Question<'q> {
     },
 }
 
-/// Answers [`Question`]s: a person at a terminal, an elicitation, a program's own rules.
+/// Answers [`Question`]s: a person at a terminal, an MCP elicitation, a program's own rules.
 #[async_trait]
 pub trait Approver: fmt::Debug + Send + Sync {
-    /// Whether it is agreed to. May take as long as a person does; what was verified before is verified again afterwards.
+    /// Returns whether it is approved. May take as long as a person does; the tool is verified again afterwards.
     async fn approve(&self, question: &Question<'_>) -> bool;
 }
 
-/// Nobody is there to be asked: the answer is no.
+/// Approves nothing, for programs without a user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nobody;
 

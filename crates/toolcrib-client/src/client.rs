@@ -24,16 +24,16 @@ use toolcrib_x402::asset::Token;
 use crate::approver::{Approver, Nobody};
 use crate::{CallError, Ledger, SpendPolicy};
 
-/// Most bytes of an output: what our own gate serves. Agents read answers into a context that holds less.
+/// Most bytes of an output: what Toolcrib's gate serves. Agents read outputs into a context that holds less.
 pub const MAX_OUTPUT_BYTES: usize = 4 << 20;
 
-/// How long an answer without payment may take. Handlers are given 55 seconds by our gate, and an open tool works at once.
+/// Timeout of a response to a request without payment. Toolcrib's gate gives handlers 55 seconds, and an open tool runs at once.
 pub const CALL_LIMIT: Duration = Duration::from_secs(65);
 
-/// How long an answer to a payment may take: the handler, and a settlement that waits for its block.
+/// Timeout of a response to a payment: the handler, and a settlement that waits for its block.
 pub const PAID_LIMIT: Duration = Duration::from_secs(130);
 
-/// Gas for reading a balance: generous for tokens behind a proxy or two.
+/// Gas limit for reading a balance: enough for tokens behind a proxy or two.
 const BALANCE_GAS: u64 = 500_000;
 
 /// Calls tools and pays for them. Cheap to clone.
@@ -55,7 +55,7 @@ pub(crate) struct Inner {
     pub(crate) operators: Vec<(ToolRef, Address)>,
     pub(crate) limits: Limits,
     pub(crate) paid_limits: Limits,
-    /// Tokens whose domain was compared with the chain's.
+    /// Tokens whose EIP-712 domain was compared with the chain's.
     domains: Mutex<HashSet<(u64, Address)>>,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Settings. `verifier` and `door` should see the same world; the clock dates signatures and budgets.
+    /// Starts the settings. The verifier and the HTTP client should resolve hosts and chains alike; the clock dates signatures and budgets.
     pub fn builder(verifier: Verifier, door: Untrusted, ledger: Ledger, clock: Arc<dyn Clock + Send + Sync>) -> ClientBuilder {
         let mut limits = Limits::MANIFEST;
         limits.body = MAX_OUTPUT_BYTES;
@@ -94,12 +94,12 @@ impl Client {
         })
     }
 
-    /// The ledger.
+    /// Returns the ledger.
     pub fn ledger(&self) -> &Ledger {
         &self.inner.ledger
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub fn policy(&self) -> &SpendPolicy {
         &self.inner.policy
     }
@@ -112,7 +112,7 @@ impl Client {
         self.inner.chains.get(&chain).ok_or(CallError::NoChain { chain })
     }
 
-    /// Whether something may be signed for a chain.
+    /// Whether signatures for a chain are allowed.
     pub(crate) fn is_allowed(&self, chain: u64) -> bool {
         self.inner.only_chains.as_ref().is_none_or(|allowed| allowed.contains(&chain))
     }
@@ -121,7 +121,7 @@ impl Client {
         Ok(Registry::new(self.chain(tool.chain)?.clone(), tool.registry))
     }
 
-    /// Verifies a tool now, whatever is known from before.
+    /// Verifies a tool now, without using earlier results.
     pub(crate) async fn verify(&self, tool: ToolRef) -> Result<Verified<ToolManifest>, CallError> {
         let live = self.verify_live(tool).await?;
         live.verified.ok_or_else(|| CallError::NotVerified { tool, report: Box::new(live.report) })
@@ -131,23 +131,23 @@ impl Client {
     pub async fn verify_live(&self, tool: ToolRef) -> Result<Live, CallError> {
         let registry = self.registry(tool)?;
         let mut policy = Policy::pay();
-        // A registry of the built-in table is believed only as long as it is the code that was pinned for it.
+        // A built-in registry is trusted only as long as its code is the pinned one.
         let network = registry.chain().network();
         policy.pinned_registry_code = network.registry_code.filter(|_| network.registry == Some(tool.registry));
         Ok(self.inner.verifier.live(&Onchain::new(registry, tool.id), &policy, Depth::Checks).await?)
     }
 
-    /// Whether a node of a chain is known, so that tools of its registries can be verified.
+    /// Whether there is an RPC node for a chain, so that tools of its registries can be verified.
     pub fn knows_chain(&self, chain: u64) -> bool {
         self.inner.chains.contains_key(&chain)
     }
 
-    /// Operators that the user pinned for a tool.
+    /// Returns the operators that the user pinned for a tool.
     pub(crate) fn operators(&self, tool: ToolRef) -> Vec<Address> {
         self.inner.operators.iter().filter(|(of, _)| *of == tool).map(|(_, operator)| *operator).collect()
     }
 
-    /// What an account holds of a token. `None` when no node of its chain is known.
+    /// Returns an account's balance of a token. `None` if there is no node for its chain.
     pub(crate) async fn balance(&self, token: &Token, account: Address) -> Result<Option<U256>, CallError> {
         match self.inner.chains.get(&token.chain) {
             Some(chain) => Ok(read_balance(chain, token.address, account).await?),
@@ -155,7 +155,7 @@ impl Client {
         }
     }
 
-    /// Compares a token's EIP-712 domain with the pinned one, once, where a node can be asked.
+    /// Compares a token's EIP-712 domain with the pinned one, once, if there is a node.
     pub(crate) async fn check_domain(&self, token: &Token) -> Result<(), CallError> {
         let key = (token.chain, token.address);
         let Some(chain) = self.inner.chains.get(&token.chain) else { return Ok(()) };
@@ -167,18 +167,18 @@ impl Client {
         Ok(())
     }
 
-    /// What a person has to see about a chain before something is signed for it: network, nodes and the settings file that they come from.
-    /// Nothing where no node of the chain is known.
+    /// Returns what a person has to see about a chain before signing for it: network, nodes and the settings file that they come from.
+    /// Empty if there is no node for the chain.
     pub fn facts(&self, chain: u64) -> Vec<(&'static str, String)> {
         self.inner.chains.get(&chain).map(Chain::facts).unwrap_or_default()
     }
 
-    /// The account that signs; `None` without a wallet.
+    /// Returns the account that signs; `None` without a wallet.
     pub fn account(&self) -> Option<Address> {
         self.inner.wallet.as_ref().map(|wallet| wallet.address())
     }
 
-    /// Where signatures for a chain are valid. A local chain that carries a public number takes development keys only.
+    /// Returns where signatures for a chain are valid. On a local chain with a public chain ID, only development keys may sign.
     pub(crate) async fn scope(&self, chain: u64) -> Result<Scope, CallError> {
         Ok(match self.inner.chains.get(&chain) {
             Some(chain) => Scope::of(chain).await?,
@@ -187,12 +187,12 @@ impl Client {
     }
 }
 
-/// The pinned domain of a token.
+/// Returns the pinned domain of a token.
 pub(crate) fn domain(token: &Token) -> Domain {
     Domain::new(token.name, token.version, U256::from(token.chain), token.address)
 }
 
-/// `balanceOf(address)`, of an ERC-20 or an ERC-721. `None` when the contract does not answer with a number.
+/// Calls `balanceOf(address)` of an ERC-20 or an ERC-721. `None` if the contract does not return a number.
 pub(crate) async fn read_balance(chain: &Chain, token: Address, account: Address) -> Result<Option<U256>, toolcrib_chain::Error> {
     let data = IEIP3009::balanceOfCall { account }.abi_encode().into();
     read_word(chain, token, data).await
@@ -215,62 +215,62 @@ pub(crate) async fn read_word(
 pub struct ClientBuilder(Inner);
 
 impl ClientBuilder {
-    /// Who signs. Without one only open tools can be called.
+    /// Sets the wallet. Without one, only open tools can be called.
     #[must_use]
     pub fn wallet(mut self, wallet: Arc<dyn Wallet>) -> Self {
         self.0.wallet = Some(wallet);
         self
     }
 
-    /// A chain: for tools that are registered on it, for balances, and to look up what came of payments.
+    /// Adds a chain: for tools that are registered on it, for balances, and to look up the outcome of payments.
     #[must_use]
     pub fn chain(mut self, chain: Chain) -> Self {
         self.0.chains.insert(chain.chain_id(), chain);
         self
     }
 
-    /// Signs nothing for another chain than this one: neither payments nor proofs of identity.
+    /// Allows signatures for this chain only: payments and proofs of identity.
     #[must_use]
     pub fn only_chain(self, chain: u64) -> Self {
         self.only_chains([chain])
     }
 
-    /// Signs nothing for other chains than these.
+    /// Allows signatures for these chains only.
     #[must_use]
     pub fn only_chains(mut self, chains: impl IntoIterator<Item = u64>) -> Self {
         self.0.only_chains = Some(chains.into_iter().collect());
         self
     }
 
-    /// Who is asked. Nobody unless somebody is named, and then the answer is no.
+    /// Sets the approver. Without one, every question is answered with no.
     #[must_use]
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.0.approver = approver;
         self
     }
 
-    /// The spend policy.
+    /// Sets the spend policy.
     #[must_use]
     pub fn policy(mut self, policy: SpendPolicy) -> Self {
         self.0.policy = policy;
         self
     }
 
-    /// Pins an account that runs a tool for its creator, so that proofs of identity may be made out to it.
+    /// Pins an account that runs a tool for its creator, so that it may be the recipient of proofs of identity.
     #[must_use]
     pub fn operator(mut self, tool: ToolRef, operator: Address) -> Self {
         self.0.operators.push((tool, operator));
         self
     }
 
-    /// Other limits for requests without payment and with one.
+    /// Sets the limits for requests without and with a payment.
     #[must_use]
     pub const fn limits(mut self, plain: Limits, paid: Limits) -> Self {
         (self.0.limits, self.0.paid_limits) = (plain, paid);
         self
     }
 
-    /// The client.
+    /// Builds the client.
     pub fn build(self) -> Client {
         Client { inner: Arc::new(self.0) }
     }
@@ -282,5 +282,5 @@ impl fmt::Debug for ClientBuilder {
     }
 }
 
-/// Exchanges of a call, in order, for the record. Headers that were sent are not part of them.
+/// The exchanges of a call, in order, for the record. They do not contain request headers.
 pub(crate) type Exchanges = Vec<Exchange>;

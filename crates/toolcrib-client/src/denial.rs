@@ -1,7 +1,8 @@
-//! After a 403: what the tool's predicate asks for, and what the wallet has of it.
+//! Explanation of a 403: what the tool's predicate requires, and what the wallet has of it.
 //!
-//! Everything is read from the chain under the caps of introspection, never from the server's words. It is a help for people: access is
-//! decided by asking for access, which is done here as well, so that a server that denies a caller whom the chain grants is seen to.
+//! Everything is read from the chain within the limits of introspection, never from the server's text. It helps people; access is decided
+//! by the predicate's access check. That check is made here too, so that a server is noticed that denies a caller whom the predicate grants
+//! access.
 
 use alloy_primitives::{Address, Bytes, U256, keccak256};
 use toolcrib_chain::predicate::{Logic, Meaning, Requirement, Requirements, read_requirements};
@@ -15,47 +16,47 @@ use crate::client::{read_balance, read_word};
 use crate::ledger::PaymentId;
 use crate::{CallError, Client, ServerWords};
 
-/// Most requirements that balances are read for. Each is one call to a node; people read a few.
+/// Most requirements for which balances are read. Each is one call to a node; people read a few.
 pub const MAX_HOLDINGS: usize = 16;
 
-/// Why a caller was denied, as far as it can be found out.
+/// Why a caller was denied, as far as it can be determined.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Denial {
-    /// What the server said.
+    /// The server's code and message.
     pub words: ServerWords,
-    /// The payment that was sent along, if one was. It can still be used until it expires.
+    /// The payment that was sent, if there was one. It can still be used until it expires.
     pub payment: Option<PaymentId>,
-    /// Whose access it is.
+    /// The account whose access was checked.
     pub account: Option<Address>,
-    /// Who decides, as the registry says now.
+    /// The predicate, as currently registered.
     pub predicate: Option<Address>,
-    /// What the registry answers for the account. `None` when there is no account, or no node could be asked.
+    /// The registry's answer for the account. `None` if there is no account, or no node could be asked.
     pub access: Option<Access>,
     /// How the requirements combine.
     pub logic: Option<Logic>,
-    /// What is asked for.
+    /// The requirements.
     pub holdings: Vec<Holding>,
-    /// Whether there is more than was read, or something that could not be.
+    /// Whether there are further requirements, or some that could not be read.
     pub is_incomplete: bool,
 }
 
-/// One requirement, and what the account has.
+/// A requirement, and the account's balance.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Holding {
-    /// The predicate's words, escaped.
+    /// The predicate's label, escaped.
     pub label: String,
-    /// What is asked for.
+    /// The kind of requirement.
     pub meaning: Meaning,
-    /// What must be held, in the token's smallest unit, where that is a number.
+    /// The amount that is required, in the token's smallest unit, if it is a number.
     pub needed: Option<U256>,
-    /// What is held; `None` where it cannot be read.
+    /// The account's balance; `None` if it cannot be read.
     pub held: Option<U256>,
 }
 
 impl Holding {
-    /// What is asked for, in words: the predicate's own, or ours where it has none.
+    /// Describes the requirement: with the predicate's label, or else a generated text.
     pub fn described(&self) -> String {
         if !self.label.is_empty() {
             return self.label.clone();
@@ -74,22 +75,22 @@ impl Holding {
         }
     }
 
-    /// Whether it is met. `None` where that cannot be read.
+    /// Whether the requirement is met. `None` if that cannot be determined.
     pub fn is_met(&self) -> Option<bool> {
         Some(self.held? >= self.needed?)
     }
 }
 
-/// Whose access is asked for, and what is shown for it.
+/// The account whose access is checked, and the proof for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subject {
-    /// Another account than the wallet's, which has delegated to it.
+    /// An account that has delegated to the wallet's.
     pub(crate) delegator: Option<Address>,
     pub(crate) data: Option<Bytes>,
 }
 
 impl Client {
-    /// The error for a 403, with an explanation. Trouble with a node only makes it shorter.
+    /// Returns the error for a 403, with an explanation. A failing node only makes it shorter.
     pub(crate) async fn denied(
         &self,
         tool: ToolRef,

@@ -1,4 +1,4 @@
-//! Why a call gave no result.
+//! Errors of calls.
 
 use alloy_primitives::{Address, B256};
 use toolcrib_chain::wallet::WalletError;
@@ -13,20 +13,20 @@ use toolcrib_judge::evidence::Failure;
 use crate::ledger::PaymentId;
 use crate::{Denial, Paid, SpendError, Terms, Unchecked, Usdc};
 
-/// Characters of a server's code or message that are kept.
+/// Most characters of a server's code or message.
 const MAX_WORDS_CHARS: usize = 300;
 
-/// What a server said with an answer that is no result. Escaped and shortened.
+/// A server's error response. Escaped and shortened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerWords {
     /// The status.
     pub status: u16,
-    /// The member `code` of its JSON body: one of our vocabulary when it is a Toolcrib gate.
+    /// The member `code` of its JSON body: from Toolcrib's vocabulary if it is a Toolcrib gate.
     pub code: Option<String>,
     /// The member `message` or `error`.
     pub message: Option<String>,
-    /// Seconds after which it wants to be asked again.
+    /// `Retry-After` in seconds.
     pub retry_after: Option<u64>,
 }
 
@@ -55,37 +55,37 @@ impl ServerWords {
     }
 }
 
-/// Why a call gave no result. Every code has a hint that says what to do next.
+/// Why a call has no result. Every code has a hint that says what to do next.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The tool is not verified.
+    /// The tool did not pass verification.
     #[error("{tool} did not pass verification")]
     NotVerified {
-        /// Which one.
+        /// The tool.
         tool: ToolRef,
-        /// What is wrong.
+        /// The verification report.
         report: Box<Report>,
     },
-    /// A chain could not be asked.
+    /// A chain could not be read.
     #[error(transparent)]
     Chain(#[from] toolcrib_chain::Error),
-    /// No node is known.
+    /// No RPC node is configured.
     #[error("no node of chain {chain} is set")]
     NoChain {
         /// The chain.
         chain: u64,
     },
-    /// There is nobody to sign.
+    /// There is no wallet.
     #[error("the tool asks for a signature, and there is no wallet")]
     NoWallet,
     /// The wallet did not sign.
     #[error(transparent)]
     Wallet(#[from] WalletError),
-    /// The input breaks the schema.
+    /// The input does not fit the schema.
     #[error("the input does not fit the tool's schema: {}", first(.violations))]
     Input {
-        /// How.
+        /// The violations.
         violations: Vec<Violation>,
     },
     /// The input is too large.
@@ -94,135 +94,135 @@ pub enum CallError {
         /// Its size.
         bytes: usize,
     },
-    /// The input is no query.
+    /// The input cannot be a query string.
     #[error("`{}` cannot be sent as a query parameter", escape_for_display(.member))]
     InputNotAQuery {
-        /// The member.
+        /// The member that cannot be sent.
         member: String,
     },
-    /// Schemas cannot be applied, and there is no consent to call without checking.
+    /// Schemas cannot be applied, and calling without validation was not approved.
     #[error("the tool's schema of {} cannot be applied", .parts.iter().map(|part| part.which).collect::<Vec<_>>().join(" and "))]
     Schema {
-        /// Which, and why.
+        /// The schemas, and why.
         parts: Vec<Unchecked>,
     },
-    /// Fixed values that nobody has acknowledged.
+    /// Fixed values that were not acknowledged.
     #[error("the schema fixes {} values that nobody has acknowledged", .values.len())]
     FixedValues {
-        /// Which.
+        /// The values.
         values: Vec<Prefilled>,
     },
-    /// The price cannot be paid here.
+    /// No price of the manifest can be paid by this client.
     #[error("the price is unknown: {}", .reasons.join("; "))]
     PricingUnknown {
-        /// Each entry, and why it cannot be paid.
+        /// Each price, and why it cannot be paid.
         reasons: Vec<String>,
     },
     /// The tool could not be reached, before anything was signed.
     #[error("the tool gave no answer: {}", escape_for_display(&.failure.detail))]
     NoAnswer {
-        /// Why.
+        /// The failure.
         failure: Failure,
     },
-    /// It redirects.
+    /// The tool redirects.
     #[error("the tool redirects, which is not followed")]
     Redirected {
         /// The status.
         status: u16,
-        /// The payment that was sent to it, if one was.
+        /// The payment that was sent to it, if there was one.
         payment: Option<PaymentId>,
     },
-    /// Another status.
+    /// Another error status.
     #[error("the tool refuses the call: {}", .words.shown())]
     Refused {
-        /// What it says.
+        /// Its error response.
         words: ServerWords,
-        /// The payment that was sent to it, if one was.
+        /// The payment that was sent to it, if there was one.
         payment: Option<PaymentId>,
     },
-    /// The challenge cannot be relied on.
+    /// The challenge is invalid.
     #[error("the challenge is flawed: {}", first_finding(.findings))]
     Challenge {
-        /// How.
+        /// The errors.
         findings: Vec<Finding>,
     },
-    /// No offer is one that we pay.
+    /// No offer can be paid by this client.
     #[error("none of the offers can be paid: {}", .reasons.join("; "))]
     NoPayableOffer {
-        /// Each offer, and why not.
+        /// Each offer, and why it cannot be paid.
         reasons: Vec<String>,
     },
-    /// The endpoint asks for something else than the manifest.
+    /// The endpoint asks for other terms than the manifest states.
     #[error("the endpoint asks for {}, which the manifest does not state", shown(.asked))]
     TermsDiffer {
-        /// What is asked for. Consent names one of these.
+        /// The terms that it asks for. Consent names one of these.
         asked: Vec<Terms>,
-        /// In what it differs.
+        /// The differences.
         findings: Vec<Finding>,
     },
-    /// A free tool asks for money.
+    /// A tool that is free by its manifest asks for a payment.
     #[error("the tool is free by its manifest and asks for {}", shown(.asked))]
     FreeAsksMoney {
-        /// What is asked for. Consent names one of these.
+        /// The terms that it asks for. Consent names one of these.
         asked: Vec<Terms>,
-        /// In what it differs.
+        /// The differences.
         findings: Vec<Finding>,
     },
-    /// A proof of identity for a stranger.
+    /// A proof of identity for an unknown recipient.
     #[error("the endpoint asks for a proof of identity made out to {operator}, who is not known for this tool")]
     OperatorUnknown {
-        /// Who would get it.
+        /// The recipient.
         operator: Address,
     },
-    /// The payment is asked for on another network than the caller named, or than the tool is on.
+    /// The payment is on another network than the caller named, or than the tool is on.
     #[error("the payment is asked for on {}, and only {} is allowed", network(*.asked), networks(.allowed))]
     OtherNetwork {
-        /// The chain that is asked for.
+        /// The chain of the payment.
         asked: u64,
         /// The chains that are allowed, or the one that the tool is on.
         allowed: Vec<u64>,
     },
-    /// A URL takes test money and real money, and no network was named.
+    /// A URL accepts test money and real money, and no network was named.
     #[error("the endpoint takes test money and real money")]
     MixedNetworks,
     /// A URL asks for more than was allowed.
     #[error("the URL asks for {}, which was not allowed", shown(.asked))]
     NotConsented {
-        /// What is asked for.
+        /// The terms that it asks for.
         asked: Vec<Terms>,
     },
-    /// Nobody agreed.
+    /// The payment was not approved.
     #[error("nobody approved paying {}", .terms.shown())]
     NotApproved {
-        /// What.
+        /// The payment.
         terms: Terms,
     },
-    /// A proof of identity was not agreed to.
+    /// A proof of identity was not approved.
     #[error("showing who calls was not approved: {}", .terms.shown())]
     IdentityNotApproved {
         /// What would have been signed.
         terms: Terms,
     },
-    /// Above the highest price of this call.
+    /// Above the price limit of this call.
     #[error("the call costs {amount} USDC, and at most {limit} was named")]
     AboveMaxPrice {
-        /// What it costs.
+        /// The price.
         amount: Usdc,
-        /// What was named.
+        /// The limit.
         limit: Usdc,
     },
     /// The policy or the ledger refuses.
     #[error(transparent)]
     Spend(#[from] SpendError),
-    /// Not enough in the wallet.
+    /// The wallet's balance is too low.
     #[error("{wallet} does not hold what the tool costs: {}", shown(.wanted))]
     Funds {
-        /// Whose balance.
+        /// The account.
         wallet: Address,
-        /// What could have been paid.
+        /// The terms that could have been paid.
         wanted: Vec<Terms>,
     },
-    /// The manifest is another one by now.
+    /// The manifest has changed.
     #[error("the manifest changed from {before} to {after} while the payment was being approved")]
     ChangedMeanwhile {
         /// Its hash before.
@@ -230,51 +230,51 @@ pub enum CallError {
         /// Its hash now.
         after: B256,
     },
-    /// 402 again.
+    /// The server responded 402 to the payment.
     #[error("the tool does not accept the payment: {}", .words.shown())]
     PaymentRefused {
-        /// What it says.
+        /// Its error response.
         words: ServerWords,
-        /// The payment, if money was promised.
+        /// The payment, if it was not a proof of identity.
         payment: Option<PaymentId>,
     },
     /// Something failed after the wallet was asked, so that a signature may exist.
     #[error("{message}; payment {payment} may have been signed and counts as spent")]
     AfterSigning {
-        /// Which one.
+        /// The payment.
         payment: PaymentId,
-        /// What failed.
+        /// The code of the failure.
         code: Code,
-        /// How.
+        /// The failure.
         message: String,
     },
-    /// The payment is out, and nobody knows.
+    /// The payment was sent, and its outcome is unknown.
     #[error("payment {payment} was sent, and what came of it is unknown: {reason}")]
     Indeterminate {
-        /// Which one.
+        /// The payment.
         payment: PaymentId,
-        /// What was seen.
+        /// What is known.
         reason: String,
-        /// What the server said, if it said anything.
+        /// The server's response, if there was one.
         words: Option<ServerWords>,
     },
-    /// The payment settled, and the server gave no result for it.
+    /// The payment settled, but the server returned no result.
     #[error("payment {payment} settled, and the tool gave no result: {}", .words.shown())]
     PaidNotServed {
-        /// Which one.
+        /// The payment.
         payment: PaymentId,
-        /// What the server said.
+        /// The server's error response.
         words: ServerWords,
     },
-    /// The predicate says no.
+    /// The predicate denies access.
     #[error("the wallet may not use this tool")]
     Denied(Box<Denial>),
-    /// The output breaks the schema.
+    /// The output does not fit the schema.
     #[error("the output does not fit the tool's schema: {}", first(.violations))]
     Output {
-        /// How.
+        /// The violations.
         violations: Vec<Violation>,
-        /// The output. Foreign, and not what was promised.
+        /// The output. Untrusted, and it does not fit the schema.
         body: Vec<u8>,
         /// What was paid for it.
         paid: Option<Box<Paid>>,
@@ -287,36 +287,36 @@ pub enum CallError {
         /// What was paid for it.
         paid: Option<Box<Paid>>,
     },
-    /// The payment cannot be presented again.
+    /// The payment cannot be sent again.
     #[error("payment {payment} cannot be presented again")]
     NotResumable {
-        /// Which one.
+        /// The payment.
         payment: PaymentId,
     },
-    /// The message that a server wants to be signed is not one that we sign.
+    /// The sign-in message that a server asks for may not be signed.
     #[error("not signed in: {detail}")]
     SignIn {
-        /// The rule that it breaks.
+        /// The rule that it violates.
         code: Code,
-        /// How. Escaped.
+        /// The violation. Escaped.
         detail: String,
     },
-    /// Nobody agreed to sign in.
+    /// Signing in was not approved.
     #[error("nobody agreed to sign in at {}", escape_for_display(.domain))]
     SignInNotApproved {
-        /// Where.
+        /// The site.
         domain: String,
     },
     /// The server does not accept the signed message.
     #[error("the server does not accept the sign-in: {}", .words.shown())]
     SignInRefused {
-        /// What it says.
+        /// Its error response.
         words: ServerWords,
     },
     /// A header or URL cannot be made.
     #[error("{what} cannot be used: {reason}")]
     Setting {
-        /// What.
+        /// The header or URL.
         what: &'static str,
         /// Why.
         reason: String,
@@ -324,7 +324,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// The code of the vocabulary.
+    /// Returns the code of the vocabulary.
     pub const fn code(&self) -> Code {
         match self {
             Self::NotVerified { .. } => code::NOT_VERIFIED,
@@ -370,7 +370,7 @@ impl CallError {
         }
     }
 
-    /// The same error with the payment that it leaves behind.
+    /// Returns the same error with the payment that the call leaves in the ledger.
     pub(crate) fn after_signing(self, payment: PaymentId) -> Self {
         match self.payment() {
             Some(_) => self,
@@ -378,7 +378,7 @@ impl CallError {
         }
     }
 
-    /// The payment that stands in the ledger because of this call, signed or more.
+    /// Returns the payment that this call left in the ledger, signed or settled.
     pub fn payment(&self) -> Option<PaymentId> {
         match self {
             Self::Redirected { payment, .. } | Self::Refused { payment, .. } | Self::PaymentRefused { payment, .. } => *payment,
@@ -409,7 +409,7 @@ fn networks(chains: &[u64]) -> String {
     chains.iter().map(|chain| network(*chain)).collect::<Vec<_>>().join(" or ")
 }
 
-/// A chain as people know it: its name, number, and whether money on it is real.
+/// Describes a chain for people: its name, its ID, and whether its money is real.
 pub(crate) fn network(chain: u64) -> String {
     let title = toolcrib_chain::network::Network::by_id(chain).map_or("an unlisted network", |network| network.title);
     let money = if toolcrib_x402::asset::is_test_chain(chain) { "test money" } else { "real money" };

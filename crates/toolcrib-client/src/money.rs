@@ -1,7 +1,7 @@
 //! Amounts as the policy and the ledger count them: millionths of a dollar of USDC.
 //!
-//! Every token of the pinned table is USDC with six decimals, so one unit serves all chains. Tokens that the user's settings add are counted
-//! alike. A token with other decimals has no amount here, and is refused rather than converted.
+//! Every built-in token is USDC with six decimals, so one unit is enough for all chains. Tokens that the user's settings add are counted in
+//! the same way. A token with other decimals has no amount here, and is refused rather than converted.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toolcrib_core::money::Amount;
 use toolcrib_x402::asset::Token;
 
-/// Digits after the point of USDC.
+/// Decimals of USDC.
 const DECIMALS: u8 = 6;
 
 /// An amount of USDC in millionths, at most [`Usdc::MAX`].
@@ -22,15 +22,15 @@ impl Usdc {
     /// No money.
     pub const ZERO: Self = Self(0);
 
-    /// The largest amount: a thousand million dollars. Nine thousand of them still fit into what a database adds up.
+    /// The largest amount: a thousand million dollars. Nine thousand of them still fit into a database's sum.
     pub const MAX: Self = Self(1_000_000_000_000_000);
 
-    /// An amount in millionths; larger ones than [`Self::MAX`] are cut to it, so it is for constants and limits.
+    /// Returns an amount of millionths. Larger ones than [`Self::MAX`] become that, so it is for constants and limits.
     pub const fn micro(millionths: u64) -> Self {
         if millionths > Self::MAX.0 { Self::MAX } else { Self(millionths) }
     }
 
-    /// The amount of a token. `None` when it is too large, or the token has other decimals.
+    /// Returns the amount of a token. `None` if it is too large, or the token has other decimals.
     pub fn of(amount: Amount, token: &Token) -> Option<Self> {
         if token.decimals != DECIMALS {
             return None;
@@ -38,18 +38,18 @@ impl Usdc {
         u64::try_from(amount.get()).ok().map(Self).filter(|amount| *amount <= Self::MAX)
     }
 
-    /// Reads whole units: `0.10`.
+    /// Parses whole units: `0.10`.
     pub fn parse(text: &str) -> Option<Self> {
         let amount = Amount::parse_units(text, DECIMALS).ok()?;
         u64::try_from(amount.get()).ok().map(Self).filter(|amount| *amount <= Self::MAX)
     }
 
-    /// Millionths.
+    /// Returns the millionths.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The amount as tokens count it.
+    /// Returns the amount in the token's smallest unit.
     pub fn amount(self) -> Amount {
         Amount::new(U256::from(self.0))
     }
@@ -64,7 +64,7 @@ impl Usdc {
     }
 }
 
-/// Whole units: `0.1`.
+/// Writes whole units: `0.1`.
 impl fmt::Display for Usdc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.amount().format_units(DECIMALS))
@@ -79,7 +79,7 @@ impl Serialize for Usdc {
 
 impl<'de> Deserialize<'de> for Usdc {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // As text: a TOML or JSON number would be a float.
+        // A string, since a TOML or JSON number would be a float.
         let text = String::deserialize(deserializer)?;
         Self::parse(&text).ok_or_else(|| D::Error::custom("expected dollars as text with at most six decimals, such as \"0.10\""))
     }

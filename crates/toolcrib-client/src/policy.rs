@@ -1,4 +1,4 @@
-//! The spend policy: what may be paid without anybody looking, what needs a question, and what is never paid.
+//! The spend policy: what is paid without approval, what needs approval, and what is never paid.
 
 use alloy_primitives::Address;
 use serde::de::Error as _;
@@ -11,8 +11,8 @@ use crate::{SpendError, Usdc};
 
 /// Limits on spending. Amounts are dollars of USDC over all chains; times are the last hour and the last 24 hours, not calendar days.
 ///
-/// The defaults let an agent try things: a call costs at most 0.10 (what stock clients allow), an hour 0.50, a day 1.00, one recipient
-/// or tool a day 0.50, and above 0.02 somebody is asked. Nobody is on a list. In settings:
+/// The defaults let an agent try tools: a call costs at most 0.10 (what stock clients allow), an hour 0.50, a day 1.00, one recipient or
+/// tool a day 0.50, and above 0.02 approval is needed. All lists are empty. In settings:
 ///
 /// ```
 /// let policy: toolcrib_client::SpendPolicy = toml::from_str(r#"
@@ -28,7 +28,7 @@ use crate::{SpendError, Usdc};
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SpendPolicy {
-    /// The most that one call may cost. Consent does not lift it.
+    /// The most that one call may cost. Consent does not raise it.
     pub per_call: Usdc,
     /// The most in the last hour.
     pub per_hour: Usdc,
@@ -40,27 +40,27 @@ pub struct SpendPolicy {
     pub per_tool_day: Usdc,
     /// The most in one token of one chain in the last 24 hours.
     pub per_asset_day: Usdc,
-    /// Above this, somebody is asked first.
+    /// Amounts above this need approval.
     pub ask_above: Usdc,
-    /// Whether a proof of identity, which moves no money, needs a question. When absent, it does not; the command line asks then.
+    /// Whether a proof of identity, which moves no money, needs approval. By default it does not, except in the command line.
     pub ask_identity: Option<bool>,
-    /// Only these are paid; everybody when absent.
+    /// Only these recipients are paid; all if absent.
     pub allow_recipients: Option<Vec<Address>>,
-    /// These are never paid.
+    /// These recipients are never paid.
     pub deny_recipients: Vec<Address>,
-    /// Only these are paid for; every tool when absent.
+    /// Only these tools are paid for; all if absent.
     #[serde(with = "texts::optional")]
     pub allow_tools: Option<Vec<ToolRef>>,
-    /// These are never paid for.
+    /// These tools are never paid for.
     #[serde(with = "texts")]
     pub deny_tools: Vec<ToolRef>,
-    /// Only servers of these origins are paid; all when absent.
+    /// Only servers of these origins are paid; all if absent.
     #[serde(with = "texts::optional")]
     pub allow_origins: Option<Vec<Origin>>,
     /// Servers of these origins are never paid.
     #[serde(with = "texts")]
     pub deny_origins: Vec<Origin>,
-    /// Only payments on these chains are signed; all chains of the pinned table when absent.
+    /// Only payments on these chains are signed; all built-in chains if absent.
     pub chains: Option<Vec<u64>>,
 }
 
@@ -87,14 +87,14 @@ impl Default for SpendPolicy {
 }
 
 impl SpendPolicy {
-    /// What the lists and the cap for one call say. Budgets need the ledger.
+    /// Checks the lists and the limit for one call. Budgets need the ledger.
     pub fn check(&self, spend: &Spend) -> Result<(), SpendError> {
         if self.deny_recipients.contains(&spend.recipient) || lacks(self.allow_recipients.as_deref(), &spend.recipient) {
             return Err(SpendError::Recipient { recipient: spend.recipient });
         }
         let tool_is_out = match &spend.tool {
             Some(tool) => self.deny_tools.contains(tool) || lacks(self.allow_tools.as_deref(), tool),
-            // A URL without a manifest is none of the tools that may be paid for.
+            // With a list of tools, a URL without a manifest is not allowed.
             None => self.allow_tools.is_some(),
         };
         if tool_is_out {
@@ -112,7 +112,7 @@ impl SpendPolicy {
         Ok(())
     }
 
-    /// Whether somebody has to be asked about an amount.
+    /// Whether an amount needs approval.
     pub fn asks(&self, amount: Usdc) -> bool {
         amount > self.ask_above
     }
@@ -123,7 +123,7 @@ fn lacks<T: PartialEq>(list: Option<&[T]>, item: &T) -> bool {
     list.is_some_and(|list| !list.contains(item))
 }
 
-/// Lists of references and origins as lists of texts.
+/// Serialises lists of references and origins as lists of strings.
 mod texts {
     use super::{Deserialize, Deserializer, Origin, Serialize, Serializer, ToolRef};
     use std::fmt::Display;

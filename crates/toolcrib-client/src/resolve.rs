@@ -1,4 +1,4 @@
-//! What came of a payment that is not known to have settled: the chain is asked, and the server with the same payment.
+//! Finding the outcome of a payment that is not known to have settled: from the chain, and by sending the same payment to the server again.
 
 use alloy_primitives::B256;
 use toolcrib_chain::settlement::{AuthorizationOutcome, SearchFrom, Trail};
@@ -10,28 +10,28 @@ use crate::ledger::{Evidence, LEASE_SECONDS, PaymentId, State};
 use crate::steps::{Basis, Request, Sent, credentials, finish, for_the_record, outputs_of};
 use crate::{CallError, Called, Client, Terms};
 
-/// How far clocks and chains may differ, in seconds, where no block was recorded with a payment.
+/// Most seconds that clocks and chains may differ, if no block was recorded with a payment.
 const SKEW_SECONDS: u64 = 3_600;
 
-/// What was learnt about a payment.
+/// The outcome of a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resolution {
-    /// It settled; in this transaction, if that could be found.
+    /// It settled, in this transaction if that could be found.
     Settled(Option<B256>),
-    /// It can never settle; the money is back.
+    /// It can never settle; the money is released.
     Released,
-    /// Not used so far and still valid, or its use may still be replaced: it cannot be told yet.
+    /// Unused so far and still valid, or its use may still be replaced: the outcome is open.
     Open,
 }
 
 impl Client {
-    /// Asks the chain what came of a payment, and writes it into the ledger.
+    /// Finds the outcome of a payment on the chain, and records it in the ledger.
     pub async fn resolve(&self, id: PaymentId) -> Result<Resolution, CallError> {
         let entry = self.inner.ledger.entry(id).await?;
         let now = self.now();
         match entry.state {
-            // What only a server has stated is looked up where that can be done.
+            // A settlement that only a server has stated is looked up, if there is a node.
             State::Settled if entry.is_confirmed || !self.inner.chains.contains_key(&entry.spend.chain) => {
                 return Ok(Resolution::Settled(entry.transaction));
             }
@@ -43,7 +43,7 @@ impl Client {
             State::Reserved => return Ok(Resolution::Open),
             State::Signed | State::Unknown | State::Settled => {}
         }
-        // What is signed has a nonce; a row without one was not written by this program.
+        // A signed payment has a nonce; a row without one was not written by this program.
         let nonce = entry.nonce.ok_or(CallError::NotResumable { payment: id })?;
         let chain = self.chain(entry.spend.chain)?;
         let spend = &entry.spend;
@@ -51,7 +51,7 @@ impl Client {
             from: spend.payer,
             to: spend.recipient,
             value: spend.amount.amount(),
-            // Only its end matters for what the chain can still do with it.
+            // Only the end of its validity matters for what the chain can still do with it.
             valid_after: 0,
             valid_before: entry.valid_before,
             nonce,
@@ -68,7 +68,7 @@ impl Client {
                 ledger.settle(id, Some(transaction), Evidence::Chain, "as the chain says", now).await?;
                 Ok(Resolution::Settled(Some(transaction)))
             }
-            // For whatever transfer: money of this account may have moved, so it counts as spent.
+            // For another transfer: money of this account may have moved, so it counts as spent.
             AuthorizationOutcome::UsedElsewhere => {
                 let note = "used for another transfer, as the chain says";
                 ledger.settle(id, None, Evidence::Chain, note, now).await?;
@@ -90,8 +90,8 @@ impl Client {
         }
     }
 
-    /// Presents the same payment again, with what proves that it is ours, to fetch the result of a call that was paid for. Nothing
-    /// new is signed. Works for settled payments, too, until the server drops the result.
+    /// Sends the same payment again, with the proof that it is this client's, to redeem the result of a call that was paid for. Nothing new
+    /// is signed. Also works for settled payments, until the server removes the result.
     pub async fn resume(&self, id: PaymentId) -> Result<Called, CallError> {
         let not_resumable = || CallError::NotResumable { payment: id };
         let entry = self.inner.ledger.entry(id).await?;
@@ -102,7 +102,7 @@ impl Client {
         let basis = match spend.tool {
             Some(tool) => {
                 let verified = self.verify(tool).await?;
-                // The manifest may have moved the tool to another server, which gets nobody's payment.
+                // The manifest may have moved the tool to another server, which must not get this payment.
                 if !verified.manifest().endpoint().same_origin(&url) {
                     return Err(not_resumable());
                 }

@@ -1,4 +1,4 @@
-//! What is paid, exactly: a value that consent is given to, and that a challenge must then equal.
+//! Payment terms: an exact value that consent is given to, and that a challenge must then equal.
 
 use std::fmt;
 
@@ -8,27 +8,27 @@ use toolcrib_core::money::Amount;
 use toolcrib_core::tool::Price;
 use toolcrib_x402::{Offer, asset};
 
-/// Chain, token, amount and recipient. Two terms are the same when all four are, so a server that changes its mind after consent was
-/// given asks for something that was not consented to.
+/// Chain, token, amount and recipient. Two terms are equal only if all four are, so a server that changes its terms after consent asks for
+/// terms without consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
-    /// The number of the EVM chain.
+    /// The EVM chain ID.
     pub chain: u64,
     /// The token.
     pub asset: Address,
-    /// How much, in the token's smallest unit.
+    /// The amount in the token's smallest unit.
     pub amount: Amount,
-    /// Who is paid.
+    /// The recipient.
     pub pay_to: Address,
 }
 
-/// A text that is not terms.
+/// A text that is not valid terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected eip155:<chain>/erc20:<token>/<amount>/<recipient>")]
 pub struct TermsFault;
 
 impl Terms {
-    /// The terms of an offer. `None` for networks that are no EVM chains.
+    /// Returns the terms of an offer. `None` for networks that are not EVM chains.
     pub fn of(offer: &Offer) -> Option<Self> {
         Some(Self {
             chain: offer.network.evm_id()?,
@@ -38,12 +38,13 @@ impl Terms {
         })
     }
 
-    /// The terms that an entry of a manifest states: x402 in an ERC-20 token on an EVM chain. `None` for entries that are not paid here.
+    /// Returns the terms that an entry of a manifest states: x402 in an ERC-20 token on an EVM chain. `None` for entries that this client
+    /// cannot pay.
     pub fn stated(price: &Price) -> Option<Self> {
         crate::steps::terms_of(price)
     }
 
-    /// Reads what [`fmt::Display`] writes. Addresses may have a checksum.
+    /// Parses what [`fmt::Display`] writes. Addresses may have a checksum.
     pub fn parse(text: &str) -> Result<Self, TermsFault> {
         let mut parts = text.split('/');
         let (Some(chain), Some(token), Some(amount), Some(pay_to), None) =
@@ -58,7 +59,7 @@ impl Terms {
         Ok(Self { chain, asset, amount, pay_to: address(pay_to).ok_or(TermsFault)? })
     }
 
-    /// For people: `0.02 USDC on Base (eip155:8453, real money) to 0x…`, or bare numbers where the token is not known.
+    /// Describes the terms for people: `0.02 USDC on Base (eip155:8453, real money) to 0x…`, or bare numbers if the token is unknown.
     pub fn shown(&self) -> String {
         let amount = match asset::find(self.chain, self.asset) {
             Some(token) => format!("{} {}", self.amount.format_units(token.decimals), token.symbol),
@@ -75,7 +76,7 @@ fn address(text: &str) -> Option<Address> {
     (is_lower || address.to_checksum(None) == text).then_some(address)
 }
 
-/// One line that [`Terms::parse`] reads.
+/// Writes one line that [`Terms::parse`] reads.
 impl fmt::Display for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "eip155:{}/erc20:{:#x}/{}/{:#x}", self.chain, self.asset, self.amount, self.pay_to)

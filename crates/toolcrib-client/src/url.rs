@@ -1,7 +1,7 @@
 //! Endpoints without a manifest: any x402 server, of either version.
 //!
-//! Nothing vouches for such a server, so nothing is signed by default: whoever calls names the highest amount and the recipients, or
-//! exact terms. The spend policy and its ledger hold as for tools. Nonces are random, since there is no tool to bind them to.
+//! Such a server is not verified, so nothing is signed by default: the caller names the highest amount and the recipients, or exact terms.
+//! The spend policy and its ledger apply as for tools. Nonces are random, since there is no tool to bind them to.
 
 use alloy_primitives::Address;
 use toolcrib_core::url::HttpsUrl;
@@ -12,25 +12,25 @@ use crate::denial::Subject;
 use crate::steps::{Basis, Candidate, Fit, Request, check_size, no_answer, payable, read_challenge, wanted};
 use crate::{CallError, CallMethod, Called, Client, Consent, ServerWords, SignInRequest, Terms, Usdc};
 
-/// What a URL may ask for. By default nothing: not even a proof of identity.
+/// What a URL may ask for. Nothing by default: not even a proof of identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UrlPolicy {
-    /// The highest amount. 0 allows proofs of identity to the recipients, and no money.
+    /// The highest amount. 0 allows only proofs of identity to the recipients.
     pub max_amount: Usdc,
-    /// Who may be paid, or be shown who calls.
+    /// The accounts that may be recipients of payments and proofs of identity.
     pub recipients: Vec<Address>,
-    /// Exactly these terms are agreed to.
+    /// Exactly these terms are approved.
     pub terms: Option<Terms>,
-    /// The chain whose development world the URL is in; only for hosts below `localhost`.
+    /// The chain of the development environment that has the URL; only for hosts below `localhost`.
     pub dev_chain: Option<u64>,
-    /// Amounts above what is paid without asking are agreed to, as far as the spend policy's caps go.
+    /// Amounts that would need approval are approved, within the spend policy's limits.
     pub yes: bool,
-    /// Signing in with a message is agreed to, where the URL asks for that and nothing else.
+    /// Signing in with a message is approved, if the URL asks for that and nothing else.
     pub sign_in: bool,
 }
 
 impl UrlPolicy {
-    /// Only a proof of identity, made out to this account.
+    /// Allows only a proof of identity for this recipient.
     pub fn identity(recipient: Address) -> Self {
         Self { recipients: vec![recipient], ..Self::default() }
     }
@@ -41,8 +41,8 @@ impl UrlPolicy {
 }
 
 impl Client {
-    /// Calls an endpoint that **the user** named, and pays for it what the policy allows. `body` is JSON text for POST, and not sent
-    /// with GET.
+    /// Calls an endpoint that **the user** named, and pays for it what the policy allows. `body` is JSON text for POST, and not sent with
+    /// GET.
     pub async fn call_url(
         &self,
         url: &HttpsUrl,
@@ -82,7 +82,7 @@ impl Client {
         }
         let challenge = read_challenge(&exchange, &response)?;
         let candidates = candidates(&challenge, policy)?;
-        // Which of the two is paid must not depend on the server's order.
+        // The choice between the two must not depend on the server's order.
         let mut kinds = candidates.iter().map(|candidate| candidate.terms.chain).filter(|chain| self.is_allowed(*chain));
         let is_mixed = kinds.next().is_some_and(|first| kinds.any(|chain| is_test_chain(chain) != is_test_chain(first)));
         if is_mixed && policy.terms.is_none() {
@@ -102,7 +102,7 @@ impl Client {
         self.pay(approved).await
     }
 
-    /// Calls an endpoint that asks for nothing but who calls, and shows it to `recipient` alone. No money can move.
+    /// Calls an endpoint that asks only for a proof of identity, for this `recipient` only. No money can move.
     pub async fn authenticate(
         &self,
         url: &HttpsUrl,
@@ -114,7 +114,7 @@ impl Client {
     }
 }
 
-/// Offers that the policy allows, in the server's order.
+/// Returns the offers that the policy allows, in the server's order.
 fn candidates(challenge: &Challenge, policy: &UrlPolicy) -> Result<Vec<Candidate>, CallError> {
     let (mut candidates, mut asked, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
     for offer in &challenge.accepts {

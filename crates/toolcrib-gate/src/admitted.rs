@@ -1,4 +1,4 @@
-//! The second half of a call: reservation, predicate, handler, settlement, reply.
+//! The second half of a call: reservation, predicate, handler, settlement, response.
 //!
 //! ```text
 //! open        handler → reply
@@ -7,9 +7,9 @@
 //! settle_first reserve → predicate → would it settle? → settle → handler → reply
 //! ```
 //!
-//! Until money can move, every no gives the signature back. The output of a paid call is written down **with** the intention to settle,
-//! before anything is sent: whoever paid and did not hear of it comes back with the same payment and gets what it bought, and nobody
-//! else does.
+//! Until money can move, every refusal releases the reservation. The output of a paid call is stored **together with** the intention to
+//! settle, before anything is sent: a payer whose response was lost retries with the same payment and gets the result, and no other caller
+//! does.
 
 use alloy_primitives::{Address, B256, Bytes};
 use async_trait::async_trait;
@@ -41,33 +41,33 @@ mod signed_in;
 
 use running::Ran;
 
-/// For how long a settlement is believed to be under way, in seconds. Facilitators get 60 for an answer, one question more, and 20 for
-/// transactions that were not taken; a look at the chain takes a few. Afterwards another process may find out how it ended.
+/// For how many seconds a settlement counts as under way. Facilitators get 60 for a response, one more request, and 20 for transactions
+/// that were not accepted; checking the chain takes a few. Afterwards another process may find out the outcome.
 pub const SETTLEMENT_SECONDS: i64 = 180;
 
-/// For how long a call is believed to be under way beside what its handler takes, in seconds: predicate, facilitator, store.
+/// For how many seconds a call counts as under way besides its handler's time: predicate, facilitator, store.
 const AROUND_SECONDS: i64 = 30;
 
 /// Content type of outputs.
 const JSON: &str = "application/json";
 
-/// A call whose caller, if it has to be known, is known.
+/// A call whose caller is identified, if the gate requires that.
 pub(crate) struct Admitted<'c> {
     pub(crate) shared: &'c Shared,
     pub(crate) tool: &'c Served,
     /// For the predicate.
     pub(crate) data: Bytes,
-    /// What the call is about: whoever comes back for its result has to ask for the same.
+    /// Identifies the request: a payer that redeems the result has to send the same one.
     pub(crate) body_hash: B256,
-    /// Where operators read about this call.
+    /// The record of this call for operators.
     pub(crate) seen: Seen,
 }
 
-/// What a call ends with.
+/// The end of a call.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) response: Response,
-    /// The receipt of a settlement whose intention and result are in the store. The caller does not wait until the receipt is too.
+    /// The receipt of a settlement whose intention and result are in the store. The response does not wait until the receipt is stored too.
     receipt: Option<(ReplayKey, Receipt)>,
 }
 
@@ -83,14 +83,14 @@ struct Held<'h> {
     proven: &'h Proven,
     ticket: Ticket,
     reserved_at: UnixTime,
-    /// What the caller needs to come back with, if it has nothing of its own.
+    /// The retry token, for a caller whose signature is not bound.
     token: Option<B256>,
-    /// For how many seconds after the settlement the caller can come back, where that begins now.
+    /// For how many seconds after the settlement the caller can redeem the result, if that time begins now.
     redeemable: Option<u64>,
 }
 
 impl Held<'_> {
-    /// Adds what the caller needs to come back for the result.
+    /// Adds the headers with which the caller can redeem the result.
     fn come_back(&self, headers: &mut HeaderMap) {
         answer::retry_token(headers, self.token);
         answer::redeemable(headers, self.redeemable);
@@ -106,7 +106,7 @@ impl Journal for Held<'_> {
 }
 
 impl Admitted<'_> {
-    /// Serves the call, and sends its answer as soon as everything that the caller may rely on is in the store.
+    /// Serves the call, and sends the response as soon as everything that the caller may rely on is in the store.
     pub(crate) async fn answer(
         self,
         proven: Option<Proven>,
@@ -118,7 +118,7 @@ impl Admitted<'_> {
             Ok(Reply { response, receipt }) => (Ok(response), receipt),
             Err(stop) => (Err(stop), None),
         };
-        // A caller who has left does not hear of it.
+        // Fails if the caller has disconnected.
         let _ = caller.send(answer);
         if let Some((key, receipt)) = receipt {
             let now = self.shared.clock.now();
@@ -167,7 +167,7 @@ impl Admitted<'_> {
             return Err(refusal.into());
         }
         match &self.tool.gate.charge {
-            // Its lease ends with it: whatever happens to the handler, nobody calls with this signature again.
+            // Its lease ends when the signature expires: whatever happens to the handler, this signature cannot be used again.
             None => {
                 let ran = self.run(work, context).await?;
                 self.report(UsageProof::of_identity(&proven.payment), ran.took).await;
@@ -180,7 +180,7 @@ impl Admitted<'_> {
         }
     }
 
-    /// Reserves, and once more without what was delivered if the store is full.
+    /// Reserves. If the store is full, marks delivered results and tries once more.
     async fn reserve(
         &self,
         store: &dyn ReplayStore,
@@ -197,7 +197,7 @@ impl Admitted<'_> {
         }
     }
 
-    /// Asks the predicate, where there is one.
+    /// Checks access with the predicate, if there is one.
     async fn let_in(&self, account: Address, context: &Context) -> Result<(), Refusal> {
         let Some(access) = &self.tool.gate.access else { return Ok(()) };
         let asked = access.ask(account, context.delegated_for, self.data.clone()).await;
@@ -209,13 +209,13 @@ impl Admitted<'_> {
         })
     }
 
-    /// A call that must pay, from the reservation on.
+    /// Runs a paid call, from the reservation on.
     async fn charged(&self, held: &Held<'_>, charge: &Charge, work: Work, mut context: Context) -> Result<Reply, Stop> {
         let due = self.due(held.proven)?;
         let Due { payment, offer, resource, extensions, .. } = due;
         let request = FacilitatorRequest { payment, offer, resource, extensions }.to_json();
         let due = Due { request: request.as_deref(), ..due };
-        // Nobody's call runs for a result that could not be given again if the answer is lost.
+        // The handler does not run unless its result can be stored: the response may be lost.
         match self.shared.used.ledger.take(held.store, held.reserved_at).await {
             Ok(true) => {}
             Ok(false) => return Err(self.no_room(held).await),
@@ -257,17 +257,17 @@ impl Admitted<'_> {
         if charge.settle.finds_settlements(due.offer) {
             return Ok(Reply { response, receipt: Some((held.proven.key, receipt)) });
         }
-        // Nothing but the receipt will tell that the payer has paid.
+        // The receipt is the only record that the payer has paid.
         let written = held.store.settle(&held.proven.key, &receipt, self.shared.clock.now()).await;
         self.receipt_written(written);
         Ok(response.into())
     }
 
-    /// Runs a call that was paid for before, and keeps its output for whoever paid.
+    /// Runs a call that was paid for before, and stores its output for the payer.
     async fn rerun(&self, held: &Held<'_>, receipt: &Receipt, work: Work, context: Context) -> Result<Response, Stop> {
         let outcome = self.run(work, context).await;
         let Ok(Ran { output, took }) = outcome else {
-            // Paid and not served: the receipt goes with the refusal, and the same payment may be tried again after a pause.
+            // Paid and not served: the refusal carries the receipt, and the payer may retry with the same payment after a pause.
             if let Err(error) = held.store.run_failed(&held.proven.key, held.ticket, self.shared.clock.now()).await {
                 self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
             }
@@ -284,21 +284,21 @@ impl Admitted<'_> {
         Ok(self.reply(held.proven, result.body, receipt.transaction, Some(held)))
     }
 
-    /// The answer to a payment that another settlement has used: it has bought something elsewhere, and nothing here.
+    /// The response to a payment that another settlement has used: it has bought something elsewhere, and nothing here.
     async fn replayed(&self, held: &Held<'_>) -> Stop {
         self.release(held).await;
         self.tool.metrics.ended(End::Refused);
         Refusal::new(StatusCode::CONFLICT, codes::payment::REPLAYED).into()
     }
 
-    /// The answer to a call whose result could not be kept. The payment is given back.
+    /// The response to a call whose result could not be stored. The reservation is released.
     async fn no_room(&self, held: &Held<'_>) -> Stop {
         self.release(held).await;
         self.shared.tell(self.tool, codes::store::FULL, "there is no room for another result");
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL).retry_after(RETRY_SECONDS).into()
     }
 
-    /// The answer to a call that was paid for.
+    /// The response to a paid call.
     fn reply(&self, proven: &Proven, output: Vec<u8>, transaction: B256, held: Option<&Held<'_>>) -> Response {
         self.seen.transaction(transaction);
         let mut response = answer::json(StatusCode::OK, output, PAID_CACHE_CONTROL);
@@ -311,7 +311,7 @@ impl Admitted<'_> {
         response
     }
 
-    /// The answer to a payment that does not settle: a new challenge, and a receipt that says why.
+    /// The response to a payment that does not settle: a new challenge, and a receipt with the reason.
     fn unpaid(&self, proven: &Proven, reason: &str) -> Stop {
         self.tool.metrics.ended(End::Refused);
         self.challenge(codes::settlement::REFUSED).with_headers(|headers| {
@@ -337,7 +337,7 @@ impl Admitted<'_> {
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::REPLAY_UNAVAILABLE).retry_after(RETRY_SECONDS).into()
     }
 
-    /// Gives a signature back. One that cannot be given back expires; the caller signs anew.
+    /// Releases a reservation. If that fails, it expires, and the caller signs again.
     async fn release(&self, held: &Held<'_>) {
         if let Err(error) = held.store.release(&held.proven.key, held.ticket).await {
             self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
@@ -355,9 +355,9 @@ impl Admitted<'_> {
         Ok(Due { payment: &proven.payment, offer, resource, extensions, request: None })
     }
 
-    /// Until when a reservation belongs to this call. Of a call that costs nothing, for as long as the signature is good: it is used up,
-    /// and whoever crashed does not run twice. Of a paid one, for as long as it can take until the money moves: a caller whose call
-    /// crashed before may use the payment again.
+    /// Returns how long a reservation belongs to this call. A call that costs nothing keeps it for as long as the signature is valid, so
+    /// that a crashed call does not run twice. A paid call keeps it for as long as it can take until money moves: after an earlier crash,
+    /// the caller may use the payment again.
     fn lease(&self, proven: &Proven, now: UnixTime) -> UnixTime {
         if self.tool.gate.charge.is_none() {
             return proven.expires_at;
@@ -371,7 +371,7 @@ fn settled(proven: &Proven, transaction: B256) -> SettleResponse {
     SettleResponse::settled(&proven.payment, transaction)
 }
 
-/// A secret of this call.
+/// Returns a random retry token for this call.
 fn random() -> Result<B256, Refusal> {
     let mut bytes = [0; 32];
     match getrandom::fill(&mut bytes) {

@@ -1,4 +1,4 @@
-//! Answers: JSON in every case, with a code of the vocabulary when a call was not served.
+//! Responses: JSON in every case, with a code of the vocabulary if a call was not served.
 
 use alloy_primitives::B256;
 use axum::body::Body;
@@ -13,13 +13,13 @@ use serde_json::{Map, Value};
 use toolcrib_core::codes::Code;
 use toolcrib_x402::{Paywall, PaywallAnswer, Raw, SettleResponse, Version, header};
 
-/// What scripts in browsers may send. Credentials of browsers are never asked for, so every origin may call.
+/// Headers that scripts in browsers may send (CORS). Browser credentials are never used, so every origin is allowed.
 const ALLOWED_HEADERS: &str = "Content-Type, X-PAYMENT, PAYMENT-SIGNATURE, X-Tool-Nonce-Salt, X-Tool-Reference, \
                                X-Tool-Retry-Token, X-Tool-Access-Data, X-Delegate-For, SIGN-IN-WITH-X, Authorization";
-/// What scripts in browsers may read.
+/// Headers that scripts in browsers may read (CORS).
 const EXPOSED_HEADERS: &str = "PAYMENT-REQUIRED, PAYMENT-RESPONSE, X-PAYMENT-RESPONSE, X-Tool-Retry-Token, \
                                X-Tool-Redeemable-Seconds, ETag, Retry-After";
-/// How long browsers remember that they may call, in seconds. Chromium takes no more than two hours.
+/// How many seconds browsers cache a preflight response. Chromium caps it at two hours.
 const PREFLIGHT_SECONDS: &str = "7200";
 
 /// Why a call is not served.
@@ -27,7 +27,7 @@ const PREFLIGHT_SECONDS: &str = "7200";
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) code: Code,
-    /// The case at hand instead of the code's title.
+    /// A message for this case, instead of the code's title.
     pub(crate) message: Option<String>,
     /// Further members of the body.
     pub(crate) members: Vec<(&'static str, Value)>,
@@ -70,17 +70,17 @@ impl Refusal {
     }
 }
 
-/// An answer that ends a call early.
+/// A response that ends a call early.
 #[derive(Debug)]
 pub(crate) struct Stop(Box<Response>);
 
 impl Stop {
-    /// The answer 402, with a reason and an extension that is made for it.
+    /// Returns the 402 response, with a reason and an extension for this challenge.
     pub(crate) fn challenge(paywall: &Paywall, reason: Option<Code>, extension: Option<(String, Raw)>) -> Self {
         Self(Box::new(challenge(paywall, reason, extension)))
     }
 
-    /// A response of a handler that is no output, readable for scripts in browsers as every answer is.
+    /// A handler's response that is not an output, with the CORS headers of every response.
     pub(crate) fn passed_on(mut response: Box<Response>) -> Self {
         let readable = [(ACCESS_CONTROL_ALLOW_ORIGIN, "*"), (ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS)];
         for (name, value) in readable {
@@ -105,12 +105,12 @@ impl From<Refusal> for Stop {
     }
 }
 
-/// Says that the connection ends with this answer.
+/// Announces that the connection closes after this response.
 pub(crate) fn close(headers: &mut HeaderMap) {
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
 }
 
-/// Adds what came of a payment, under the name that the caller's version has for it.
+/// Adds the settlement receipt, under the header name of the caller's x402 version.
 pub(crate) fn receipt(headers: &mut HeaderMap, version: Version, receipt: &SettleResponse) {
     let name = HeaderName::from_bytes(version.receipt_header().as_bytes());
     if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(&receipt.to_header(version))) {
@@ -118,7 +118,7 @@ pub(crate) fn receipt(headers: &mut HeaderMap, version: Version, receipt: &Settl
     }
 }
 
-/// Adds what a caller without a salt needs to come back with.
+/// Adds the retry token with which a caller without a salt redeems the result.
 pub(crate) fn retry_token(headers: &mut HeaderMap, token: Option<B256>) {
     let name = HeaderName::from_bytes(header::X_TOOL_RETRY_TOKEN.as_bytes());
     if let (Ok(name), Some(Ok(mut value))) = (name, token.map(|token| HeaderValue::from_str(&token.to_string()))) {
@@ -127,7 +127,7 @@ pub(crate) fn retry_token(headers: &mut HeaderMap, token: Option<B256>) {
     }
 }
 
-/// Adds for how many seconds the result can be fetched again.
+/// Adds for how many seconds the result can be redeemed.
 pub(crate) fn redeemable(headers: &mut HeaderMap, seconds: Option<u64>) {
     let name = HeaderName::from_bytes(header::X_TOOL_REDEEMABLE_SECONDS.as_bytes());
     if let (Ok(name), Some(seconds)) = (name, seconds.filter(|seconds| *seconds > 0)) {
@@ -135,7 +135,7 @@ pub(crate) fn redeemable(headers: &mut HeaderMap, seconds: Option<u64>) {
     }
 }
 
-/// An answer in JSON.
+/// Returns a JSON response.
 pub(crate) fn json(status: StatusCode, body: Vec<u8>, cache_control: &'static str) -> Response {
     let mut response = empty(status);
     *response.body_mut() = Body::from(body);
@@ -145,7 +145,7 @@ pub(crate) fn json(status: StatusCode, body: Vec<u8>, cache_control: &'static st
     response
 }
 
-/// The answer 402 in both versions.
+/// Returns the 402 response for both x402 versions.
 pub(crate) fn challenge(paywall: &Paywall, reason: Option<Code>, extension: Option<(String, Raw)>) -> Response {
     let PaywallAnswer { headers, body } = paywall.answer_with(reason, extension);
     let mut response = empty(StatusCode::PAYMENT_REQUIRED);
@@ -161,14 +161,14 @@ pub(crate) fn challenge(paywall: &Paywall, reason: Option<Code>, extension: Opti
     response
 }
 
-/// The answer to a method that is not taken.
+/// Returns the response to a method that is not allowed.
 pub(crate) fn not_allowed(code: Code, allow: &'static str) -> Response {
     let mut response = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, code).into_response();
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }
 
-/// The answer to OPTIONS, whether a browser asks before it calls or somebody is curious.
+/// Returns the response to OPTIONS, for CORS preflights and other requests.
 pub(crate) fn options(allow: &'static str) -> Response {
     let mut response = empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
@@ -179,7 +179,7 @@ pub(crate) fn options(allow: &'static str) -> Response {
     response
 }
 
-/// An answer without a body, which browsers may read from anywhere and never take for anything but what it says it is.
+/// Returns a response without a body, readable from every origin (CORS) and protected against MIME sniffing.
 pub(crate) fn empty(status: StatusCode) -> Response {
     let mut response = HttpResponse::new(Body::empty());
     *response.status_mut() = status;

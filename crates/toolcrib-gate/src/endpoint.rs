@@ -1,7 +1,7 @@
-//! One call, step by step: method, rate, headers of the payment, body, proof, input; then [`admitted`](crate::admitted).
+//! One call, step by step: method, rate limit, payment headers, body, proof, input; then [`admitted`](crate::admitted).
 //!
-//! Whatever costs more comes later, and nothing is written down before all that is cheap has passed. From the reservation on the
-//! call runs in a task of its own, so that a caller who goes away leaves nothing half done.
+//! Cheap checks come first, and nothing is stored before they have all passed. From the reservation on the call runs in a task of its own,
+//! so that a caller that disconnects does not interrupt it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,14 +28,14 @@ use crate::tool::Context;
 use crate::tools::{Served, Shared};
 use crate::watch::{Seen, Watch};
 
-/// How long the whole body has to arrive. One that comes slower than the pace of `toolcrib-http` is given up earlier.
+/// Timeout for the whole body. One that arrives slower than the pace of `toolcrib-http` is aborted earlier.
 pub const BODY_TIME: Duration = Duration::from_secs(15);
 
-/// How long the body of a refused request has to arrive. It is of no use, but a connection whose body is on its way would be closed without a
-/// word, and a client that sends head and body one after the other would lose it between the challenge and its payment.
+/// Timeout for the body of a refused request. The body is not used, but closing the connection while it is being sent would be an error for
+/// the client: one that sends head and body separately would lose the connection between the challenge and its payment.
 const UNREAD_BODY_TIME: Duration = Duration::from_secs(2);
 
-/// Seconds after which a caller may try again when the server, not the caller, has too much to do.
+/// `Retry-After` in seconds when the server is overloaded.
 pub(crate) const RETRY_SECONDS: u64 = 5;
 
 const ALLOW: &str = "POST, OPTIONS";
@@ -49,7 +49,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, tool: Arc<Served>, request: Requ
     response
 }
 
-/// Calls the tool, if the method is one that it takes.
+/// Calls the tool, if the method is allowed.
 async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, inner: Option<Inner>, seen: &Seen) -> Response {
     let allow = if tool.parameters.is_some() { ALLOW_GET } else { ALLOW };
     match *request.method() {
@@ -72,7 +72,7 @@ async fn call(
     let network = address.map(Network::of);
     shared.limiter.request(network).map_err(too_often)?;
     let (head, body) = request.into_parts();
-    // Only methods that are taken come here, and of those GET alone has its input in the query.
+    // Only allowed methods get here, and of those only GET has its input in the query.
     let parameters = tool.parameters.as_ref().filter(|_| head.method == Method::GET);
     let most = if parameters.is_some() { 0 } else { tool.max_input };
     let terms = tool.gate.terms.as_ref();
@@ -101,14 +101,14 @@ async fn call(
                 shared.limiter.account(found.caller.account).map_err(too_often)?;
                 signed_in = Some(found);
             }
-            // Read by the sign-in that is not there: never.
+            // Unreachable: only sign-in settings read such messages.
             (Presented::SignIn(_), None) => return Err(stop(terms, Unproven::Challenge(None))),
             (Presented::Payment(payment), _) => {
                 let asked = Asked { method: head.method.as_str(), target, body: &body };
                 let found = terms.verify(*payment, &head.headers, asked, now).await;
                 let found = found.map_err(|unproven| stop(terms, unproven))?;
                 seen.caller(found.caller.account);
-                // A payment whose time is over is on the chain for everybody to send again; it must not use up what its payer may call.
+                // An expired payment is public on the chain, and anyone can send it again; that must not use up its payer's rate limit.
                 if !found.is_over {
                     shared.limiter.account(found.caller.account).map_err(too_often)?;
                 }
@@ -131,7 +131,8 @@ async fn call(
         tool: terms.and_then(Terms::tool),
         paid: None,
     };
-    // Of a GET it is the target. And a call for one account is not the same call for another, who may never have agreed.
+    // For GET, the hash covers the request target. The holder is included, because a call for one account is not the same as a call for
+    // another.
     let mut body_hash = if parameters.is_some() { keccak256(target) } else { keccak256(&body) };
     if let Some(holder) = delegated_for {
         body_hash = keccak256([body_hash.as_slice(), holder.as_slice()].concat());
@@ -148,7 +149,7 @@ async fn call(
             let admitted = Admitted { shared: &shared, tool: &tool, data, body_hash, seen };
             match signed_in {
                 Some(signed) => {
-                    // A caller who has left does not hear of it.
+                    // Fails if the caller has disconnected.
                     let _ = caller.send(admitted.serve_signed_in(&signed, work, context).await);
                 }
                 None => admitted.answer(proven, work, context, caller).await,
@@ -165,7 +166,7 @@ async fn call(
     Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::gate::PANICKED).into())
 }
 
-/// Reads the input strictly.
+/// Parses the input strictly.
 pub(crate) fn parse(body: &[u8]) -> Result<Value, Refusal> {
     let not_json = || Refusal::new(StatusCode::BAD_REQUEST, codes::gate::NOT_JSON);
     let reading = strict::read(body, Limits { max_bytes: body.len().max(1), max_depth: MAX_INSTANCE_DEPTH });
@@ -181,7 +182,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Value, Refusal> {
     Ok(to_serde(document.root()))
 }
 
-/// Holds the input against the schema.
+/// Validates the input against the schema.
 fn check_input(input: &Value, schema: Option<&Validator>) -> Result<(), Refusal> {
     // The caller's own values may be repeated to the caller.
     let violations = schema.map_or_else(Vec::new, |schema| schema.violations(input, Echo::Values));
@@ -192,7 +193,7 @@ fn check_input(input: &Value, schema: Option<&Validator>) -> Result<(), Refusal>
 }
 
 pub(crate) fn listed(violations: &[Violation]) -> Value {
-    /// Characters of a message at most: one that repeats a value may be as long as the value.
+    /// Longest message: one that repeats a value may be as long as the value.
     const MAX_MESSAGE_CHARS: usize = 300;
     violations
         .iter()
@@ -203,7 +204,7 @@ pub(crate) fn listed(violations: &[Violation]) -> Value {
         .collect()
 }
 
-/// Why a body was not read, in the words of the gate.
+/// Converts an error of reading the body into the gate's refusal.
 fn unread(error: BodyError, most: usize) -> Refusal {
     match error {
         BodyError::TooLarge => {
@@ -216,12 +217,12 @@ fn unread(error: BodyError, most: usize) -> Refusal {
     }
 }
 
-/// The server has too much to do.
+/// The refusal of an overloaded server.
 fn busy() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS)
 }
 
-/// JSON, or nothing said.
+/// Requires JSON, or no content type.
 fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
     if MediaType::of(headers).is_none_or(MediaType::is_json) {
         Ok(())

@@ -3,16 +3,16 @@
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::finding::Finding;
 
-/// Something in the settings that would make a tool unverifiable or unsafe. The server does not start with it.
+/// A setting that would make a tool unverifiable or unsafe. The server does not start with it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// The origin is not one.
+    /// The origin is invalid.
     #[error("{origin:?} is not an origin: {fault}")]
     Origin {
-        /// What was given.
+        /// The value of the setting.
         origin: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         fault: String,
         /// The code of the URL rule.
         code: Code,
@@ -20,7 +20,7 @@ pub enum SetupError {
     /// Two origins have the same host.
     #[error("two origins have the host {host}")]
     HostTwice {
-        /// Which.
+        /// The host.
         host: String,
     },
     /// The tool has no usable slug.
@@ -32,13 +32,13 @@ pub enum SetupError {
     /// Two tools have the same slug.
     #[error("two tools have the slug {slug}")]
     SlugTwice {
-        /// Which.
+        /// The slug.
         slug: String,
     },
-    /// Two tools have the same path.
+    /// Two routes have the same path.
     #[error("{slug}: something else is served at {path} already")]
     EndpointTwice {
-        /// The tool that comes second.
+        /// The tool that was added second.
         slug: String,
         /// The path.
         path: String,
@@ -46,54 +46,54 @@ pub enum SetupError {
     /// The endpoint is on another origin.
     #[error("{slug}: the endpoint {endpoint} is not on {origin}")]
     OffOrigin {
-        /// Which tool.
+        /// The tool's slug.
         slug: String,
         /// Its endpoint.
         endpoint: String,
         /// The server's origin.
         origin: String,
     },
-    /// The bytes to serve are not those of the manifest.
+    /// The bytes to serve do not match the manifest.
     #[error("{slug}: the bytes to serve are not those of the manifest")]
     BytesDiffer {
-        /// Which tool.
+        /// The tool's slug.
         slug: String,
     },
     /// A schema cannot be compiled.
     #[error("{slug}: the schema of `{which}` cannot be compiled: {}", first(findings))]
     Schema {
-        /// Which tool.
+        /// The tool's slug.
         slug: String,
         /// `inputs` or `outputs`.
         which: &'static str,
         /// Why.
         findings: Vec<Finding>,
     },
-    /// The manifest has a price that nobody would ask for.
+    /// The manifest has a price, but the gate does not charge.
     #[error("{slug}: the manifest has a price, and the gate asks for none")]
     Priced {
-        /// Which tool.
+        /// The tool's slug.
         slug: String,
     },
-    /// The gate asks for money, and the manifest for none.
+    /// The gate charges, but the manifest has no price.
     #[error("{slug}: the gate asks for money, and the manifest has no price")]
     NoPrice {
-        /// Which tool.
+        /// The tool's slug.
         slug: String,
     },
-    /// Payments would be forgotten.
+    /// Without a store, payments would be lost when the process ends.
     #[error("{slug}: a paid tool needs a store for payments")]
     NoStore {
-        /// Which tool.
+        /// The tool's slug.
         slug: String,
     },
-    /// The secret of sign-in challenges cannot be used.
+    /// The secret for sign-in challenges is unusable.
     #[error("there is no usable secret for sign-in challenges: it needs at least 16 bytes")]
     SignInKey,
     /// No challenge can be made.
     #[error("{slug}: no challenge can be made: {}", first(findings))]
     Challenge {
-        /// Which tool.
+        /// The tool's slug.
         slug: String,
         /// Why.
         findings: Vec<Finding>,
@@ -101,7 +101,7 @@ pub enum SetupError {
 }
 
 impl SetupError {
-    /// The code of the vocabulary.
+    /// Returns the code of the vocabulary.
     pub const fn code(&self) -> Code {
         match self {
             Self::Origin { code, .. } => *code,
@@ -121,7 +121,7 @@ impl SetupError {
     }
 }
 
-/// Everything that is wrong with the settings, at once.
+/// All errors in the settings.
 #[derive(Clone, Debug)]
 pub struct SetupErrors(pub Vec<SetupError>);
 

@@ -1,8 +1,8 @@
-//! Who may call: everybody, those whom a predicate lets in, those who pay, or those who are let in and pay.
+//! Gates: open, predicate, identity and paid, and how a caller proves its account.
 //!
-//! A predicate answers for an account, and anybody can name an account. So the caller first proves to be it, with a signature
-//! over a transfer of nothing (EIP-3009) that answers a 402 challenge. That needs no chain: the signer is recovered. Only then is
-//! the registry asked, for the account that signed and no other.
+//! A predicate checks an account, and any caller can name any account. So a caller first proves its account with a signature over a
+//! transfer of value 0 (EIP-3009), which answers a 402 challenge. That needs no RPC node: the signer is recovered. Only then is the
+//! registry asked whether that account has access.
 
 use std::sync::Arc;
 
@@ -33,34 +33,34 @@ pub use terms::{IDENTITY_SECONDS, PAYMENT_SECONDS};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Gate {
-    /// Everybody, without a word.
+    /// Every caller, without identification.
     #[default]
     Open,
-    /// Those whom the tool's predicate lets in.
+    /// Callers that the tool's predicate accepts.
     Predicate(Box<PredicateGate>),
-    /// Everybody who says who they are.
+    /// Every caller that proves an account.
     Identity(Box<IdentityGate>),
-    /// Those who pay, and whom the predicate lets in if there is one.
+    /// Callers that pay and, if there is a predicate, that it accepts.
     Paid(Box<PaidGate>),
 }
 
 impl Gate {
-    /// Everybody who says who they are: the handler learns which account calls, and no registry is asked.
+    /// Requires callers to prove an account, and accepts every account. The handler learns the account; no registry is asked.
     pub fn identity() -> IdentityGate {
         IdentityGate::default()
     }
 
-    /// Those who pay what the manifest asks for. Which prices those are, the manifest says; the money is moved by `settle`.
+    /// Requires payment of one of the manifest's prices. `settle` settles the payments.
     pub fn paid(settle: impl Settle + 'static) -> PaidGate {
         PaidGate::new(Arc::new(settle))
     }
 
-    /// Those whom the predicate of this tool lets in. Which predicate that is, the registry knows; there is no branch for any.
+    /// Requires access from the predicate of this tool. The registry says which predicate that is; the gate treats all predicates alike.
     pub fn predicate(registry: Registry, id: U256) -> PredicateGate {
         PredicateGate::new(registry, id)
     }
 
-    /// Begins a tower layer for the tool of this manifest; see [`GateLayer`](crate::GateLayer).
+    /// Starts a tower layer for the tool of this manifest; see [`GateLayer`](crate::GateLayer).
     pub fn layer(self, manifest: Sealed<ToolManifest>) -> LayerBuilder {
         LayerBuilder::new(self, manifest)
     }
@@ -84,7 +84,7 @@ impl From<IdentityGate> for Gate {
     }
 }
 
-/// A gate that asks who calls, and lets everybody in.
+/// A gate that identifies callers and accepts all of them.
 #[derive(Clone, Debug, Default)]
 pub struct IdentityGate {
     pub(crate) tool: Option<ToolRef>,
@@ -97,67 +97,66 @@ pub struct IdentityGate {
 }
 
 impl IdentityGate {
-    /// Begins a tower layer for the tool of this manifest; see [`GateLayer`](crate::GateLayer).
+    /// Starts a tower layer for the tool of this manifest; see [`GateLayer`](crate::GateLayer).
     pub fn layer(self, manifest: Sealed<ToolManifest>) -> LayerBuilder {
         LayerBuilder::new(self.into(), manifest)
     }
 
-    /// The tool on its registry. Signatures that commit to a call then commit to this tool; without it, to the tool that the caller
-    /// names.
+    /// Sets the tool's registration. Bound signatures must then commit to this tool; without it, to the tool that the caller names.
     #[must_use]
     pub const fn tool(mut self, tool: ToolRef) -> Self {
         self.tool = Some(tool);
         self
     }
 
-    /// Whom signatures are made out to, instead of the manifest's creator. Clients refuse recipients that they cannot check against
-    /// the manifest, so this needs a reason.
+    /// Sets the recipient (`payTo`) of identity signatures, instead of the manifest's creator. Clients refuse recipients that they cannot
+    /// check against the manifest, so change it only if you have to.
     #[must_use]
     pub const fn pay_to(mut self, account: Address) -> Self {
         self.pay_to = Some(account);
         self
     }
 
-    /// The chain whose USDC is named in signatures, instead of Base. Nothing is ever sent there.
+    /// Sets the chain whose USDC identity signatures name, instead of Base. Nothing is ever sent to that chain.
     #[must_use]
     pub const fn identity_chain(mut self, chain: u64) -> Self {
         self.identity_chain = Some(chain);
         self
     }
 
-    /// How long signatures may be valid, and how far clocks may be apart.
+    /// Sets the longest validity of signatures and the allowed clock skew.
     #[must_use]
     pub const fn times(mut self, times: TimePolicy) -> Self {
         self.times = times;
         self
     }
 
-    /// Takes only signatures that commit to one call of this tool. Clients other than Toolcrib's do not make such.
+    /// Accepts only bound signatures, which commit to one call of this tool. Of all clients, only Toolcrib's make them.
     #[must_use]
     pub const fn bound_only(mut self) -> Self {
         self.bound_only = true;
         self
     }
 
-    /// Takes accounts that are contracts, on a chain that there is a node for: an account with code says itself whether it has signed
-    /// (ERC-1271), one that is not deployed yet is simulated (ERC-6492), and any other is recovered. Without this call every signer is recovered and no node is asked. It must be the
-    /// chain that is signed for.
+    /// Accepts smart accounts, on a chain for which there is an RPC node: an account with code verifies its signature itself (ERC-1271), a
+    /// signature of an undeployed account is simulated (ERC-6492), and for every other account the signer is recovered. Without this call
+    /// every signer is recovered and no node is asked. It must be the chain that identity signatures name.
     #[must_use]
     pub fn contract_accounts(mut self, chain: Chain) -> Self {
         self.contract_accounts = vec![chain];
         self
     }
 
-    /// Does not offer the x402 extension `sign-in-with-x`, by which callers sign a message for this endpoint (EIP-4361) instead of a
-    /// transfer of nothing. Gates that take [bound signatures only](Self::bound_only) never offer it.
+    /// Disables the x402 extension `sign-in-with-x`, with which callers sign a message for this endpoint (EIP-4361) instead of a transfer
+    /// of value 0. Gates that accept [only bound signatures](Self::bound_only) never offer it.
     #[must_use]
     pub const fn without_sign_in_with_x(mut self) -> Self {
         self.sign_in.without_x = true;
         self
     }
 
-    /// Takes `Authorization: SIWE` too, as clients sent it before x402: a message of the caller's own for this endpoint (EIP-4361), with
-    /// a nonce that the caller chose. Each is taken once.
+    /// Accepts `Authorization: SIWE` too, which clients sent before x402: a message for this endpoint that the caller wrote (EIP-4361),
+    /// with a nonce of the caller. Each message is accepted once.
     #[must_use]
     pub const fn siwe(mut self) -> Self {
         self.sign_in.siwe = true;
@@ -165,9 +164,9 @@ impl IdentityGate {
     }
 }
 
-/// A gate that asks for money.
+/// A gate that requires payment.
 ///
-/// The payment proves who calls, so a predicate needs no second signature; it is asked before any money moves.
+/// The payment proves the caller's account, so a predicate needs no second signature. The predicate is called before any money moves.
 #[derive(Clone, Debug)]
 pub struct PaidGate {
     pub(crate) settle: Arc<dyn Settle>,
@@ -181,7 +180,7 @@ pub struct PaidGate {
 }
 
 impl PaidGate {
-    /// Begins a tower layer for the tool of this manifest; see [`GateLayer`](crate::GateLayer).
+    /// Starts a tower layer for the tool of this manifest; see [`GateLayer`](crate::GateLayer).
     pub fn layer(self, manifest: Sealed<ToolManifest>) -> LayerBuilder {
         LayerBuilder::new(self.into(), manifest)
     }
@@ -200,54 +199,56 @@ impl PaidGate {
         }
     }
 
-    /// Asks the tool's predicate too, before any money moves. Its wish for bound signatures counts for the payment as well; its times and
-    /// whom identity is signed for do not: payments have their own [`times`](Self::times), and are for the manifest's recipient.
+    /// Requires access from the tool's predicate too, checked before any money moves. If that gate requires bound signatures, payments must
+    /// be bound as well. Its times and its recipient do not apply: payments have their own [`times`](Self::times) and the manifest's
+    /// recipient.
     #[must_use]
     pub fn predicate(mut self, gate: PredicateGate) -> Self {
         self.predicate = Some(gate);
         self
     }
 
-    /// The tool on its registry, where there is no predicate that says it. Signatures that commit to a call then commit to this tool;
-    /// without it, to the tool that the caller names.
+    /// Sets the tool's registration, if no predicate sets it. Bound signatures must then commit to this tool; without it, to the tool that
+    /// the caller names.
     #[must_use]
     pub const fn tool(mut self, tool: ToolRef) -> Self {
         self.tool = Some(tool);
         self
     }
 
-    /// How long payments may be valid, and how far clocks may be apart.
+    /// Sets the longest validity of payments and the allowed clock skew.
     #[must_use]
     pub const fn times(mut self, times: TimePolicy) -> Self {
         self.times = times;
         self
     }
 
-    /// Takes only payments that commit to one call of this tool. Clients other than Toolcrib's do not make such.
+    /// Accepts only bound payments, which commit to one call of this tool. Of all clients, only Toolcrib's make them.
     #[must_use]
     pub const fn bound_only(mut self) -> Self {
         self.bound_only = true;
         self
     }
 
-    /// Does not ask facilitators to list the tool in their catalogues (the extension `bazaar`).
+    /// Does not ask facilitators to list the tool in their catalogues (the x402 extension `bazaar`).
     #[must_use]
     pub const fn unlisted(mut self) -> Self {
         self.unlisted = true;
         self
     }
 
-    /// Settles before the handler runs, for handlers that cost much or do what cannot be undone. A caller who has paid and gets an
-    /// error instead of an output then has a receipt, and may call again with the same payment; nothing is paid back by itself.
+    /// Settles before the handler runs, for handlers that are expensive or cannot be undone. A caller who has paid and gets an error
+    /// instead of an output then has a receipt, and may call again with the same payment; there is no automatic refund.
     #[must_use]
     pub const fn settle_first(mut self) -> Self {
         self.settle_first = true;
         self
     }
 
-    /// Takes accounts that are contracts, on the chains that there is a node for: an account with code says itself whether it has
-    /// signed (ERC-1271), one that is not deployed yet is simulated (ERC-6492), and any other is recovered. Without this call every signer is recovered and no node is asked. Each must
-    /// be a chain of a price. Whether the payment of a contract can be settled, is up to the token and whoever settles.
+    /// Accepts smart accounts, on the chains for which there is an RPC node: an account with code verifies its signature itself (ERC-1271),
+    /// a signature of an undeployed account is simulated (ERC-6492), and for every other account the signer is recovered. Without this call
+    /// every signer is recovered and no node is asked. Each chain must be the chain of a price. Whether such a payment can be settled
+    /// depends on the token and on the facilitator or settlement key.
     #[must_use]
     pub fn contract_accounts(mut self, chains: Vec<Chain>) -> Self {
         self.contract_accounts = chains;
@@ -255,7 +256,7 @@ impl PaidGate {
     }
 }
 
-/// A gate that asks who calls, and then the registry whether that account may.
+/// A gate that identifies callers and asks the registry whether the account has access.
 #[derive(Clone, Debug)]
 pub struct PredicateGate {
     pub(crate) registry: Registry,
@@ -272,7 +273,7 @@ pub struct PredicateGate {
 }
 
 impl PredicateGate {
-    /// Begins a tower layer for the tool of this manifest; see [`GateLayer`](crate::GateLayer).
+    /// Starts a tower layer for the tool of this manifest; see [`GateLayer`](crate::GateLayer).
     pub fn layer(self, manifest: Sealed<ToolManifest>) -> LayerBuilder {
         LayerBuilder::new(self.into(), manifest)
     }
@@ -294,79 +295,79 @@ impl PredicateGate {
         }
     }
 
-    /// Whom signatures are made out to, instead of the manifest's creator. Clients refuse recipients that they cannot check
-    /// against the manifest, so this needs a reason.
+    /// Sets the recipient (`payTo`) of identity signatures, instead of the manifest's creator. Clients refuse recipients that they cannot
+    /// check against the manifest, so change it only if you have to.
     #[must_use]
     pub const fn pay_to(mut self, account: Address) -> Self {
         self.pay_to = Some(account);
         self
     }
 
-    /// Derives whom signatures are made out to from the endpoint, the tool and the operator (the account of [`pay_to`](Self::pay_to), or
-    /// else the manifest's creator), so that a signature for one tool is worth nothing at another. Payments are made out to the
-    /// recipient of the manifest in any case.
+    /// Derives the recipient of identity signatures from the endpoint, the tool and the operator (the account of [`pay_to`](Self::pay_to),
+    /// or else the manifest's creator), so that a signature for one tool is useless at another. Payments always go to the manifest's
+    /// recipient.
     #[must_use]
     pub fn recipient(mut self, recipient: impl Recipient + 'static) -> Self {
         self.recipient = Some(Arc::new(recipient));
         self
     }
 
-    /// The chain whose USDC is named in signatures. Without this call it is the registry's, where stock clients of both versions
-    /// can sign for it, and Base otherwise. Nothing is ever sent there.
+    /// Sets the chain whose USDC identity signatures name. The default is the registry's chain if stock clients of both x402 versions can
+    /// sign for it, and Base otherwise. Nothing is ever sent to that chain.
     #[must_use]
     pub const fn identity_chain(mut self, chain: u64) -> Self {
         self.identity_chain = Some(chain);
         self
     }
 
-    /// How long signatures may be valid, and how far clocks may be apart.
+    /// Sets the longest validity of signatures and the allowed clock skew.
     #[must_use]
     pub const fn times(mut self, times: TimePolicy) -> Self {
         self.times = times;
         self
     }
 
-    /// Takes only signatures that commit to one call of this tool. Clients other than Toolcrib's do not make such.
+    /// Accepts only bound signatures, which commit to one call of this tool. Of all clients, only Toolcrib's make them.
     #[must_use]
     pub const fn bound_only(mut self) -> Self {
         self.bound_only = true;
         self
     }
 
-    /// What the predicate gets as `data` from callers who send none of their own in the header [`X_TOOL_ACCESS_DATA`].
+    /// Sets the `data` that the predicate gets for callers that send none in the header [`X_TOOL_ACCESS_DATA`].
     #[must_use]
     pub fn data(mut self, data: impl Into<Bytes>) -> Self {
         self.data = Some(data.into());
         self
     }
 
-    /// Takes accounts that are contracts, on a chain that there is a node for: an account with code says itself whether it has signed
-    /// (ERC-1271), one that is not deployed yet is simulated (ERC-6492), and any other is recovered. Without this call every signer is recovered and no node is asked. It must be the
-    /// chain that is signed for.
+    /// Accepts smart accounts, on a chain for which there is an RPC node: an account with code verifies its signature itself (ERC-1271), a
+    /// signature of an undeployed account is simulated (ERC-6492), and for every other account the signer is recovered. Without this call
+    /// every signer is recovered and no node is asked. It must be the chain that identity signatures name.
     #[must_use]
     pub fn contract_accounts(mut self, chain: Chain) -> Self {
         self.contract_accounts = vec![chain];
         self
     }
 
-    /// Does not offer the x402 extension `sign-in-with-x`, by which callers sign a message for this endpoint (EIP-4361) instead of a
-    /// transfer of nothing. Gates that take [bound signatures only](Self::bound_only) never offer it.
+    /// Disables the x402 extension `sign-in-with-x`, with which callers sign a message for this endpoint (EIP-4361) instead of a transfer
+    /// of value 0. Gates that accept [only bound signatures](Self::bound_only) never offer it.
     #[must_use]
     pub const fn without_sign_in_with_x(mut self) -> Self {
         self.sign_in.without_x = true;
         self
     }
 
-    /// Takes `Authorization: SIWE` too, as clients sent it before x402: a message of the caller's own for this endpoint (EIP-4361), with
-    /// a nonce that the caller chose. Each is taken once.
+    /// Accepts `Authorization: SIWE` too, which clients sent before x402: a message for this endpoint that the caller wrote (EIP-4361),
+    /// with a nonce of the caller. Each message is accepted once.
     #[must_use]
     pub const fn siwe(mut self) -> Self {
         self.sign_in.siwe = true;
         self
     }
 
-    /// Lets callers use the access of an account that has delegated everything to theirs, on the registry's chain: they sign with
-    /// their own key and name that account in the header `X-Delegate-For`. The registry of delegations is usually
+    /// Lets callers use the access of an account that has delegated everything to them, on the registry's chain: they sign with their own
+    /// key and name that account in the header `X-Delegate-For`. The delegation registry is usually
     /// [`DELEGATE_REGISTRY`](toolcrib_chain::delegate::DELEGATE_REGISTRY). Without this call the header is refused.
     #[must_use]
     pub const fn delegation(mut self, registry: Address) -> Self {

@@ -1,8 +1,8 @@
-//! A gate as a tower layer, for handlers that are axum's own.
+//! A gate as a tower layer, for axum handlers.
 //!
-//! A call takes the same steps as one to a [`Server`]: `endpoint` and `admitted` are the engine of both. The handler gets the request with
-//! the body that was read, and its response is the output: only a success in JSON that fits the manifest is one, so only that is kept,
-//! charged for and given again. Every other response goes to the caller as it is, and gives the payment back.
+//! A call takes the same steps as a call to a [`Server`]: `endpoint` and `admitted` implement both. The handler gets the request with the
+//! body that was read, and its response is the output. Only a success in JSON that fits the manifest counts as output: it alone is stored,
+//! charged for and redeemable. Every other response is passed to the caller unchanged, and releases the payment.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -38,14 +38,15 @@ use crate::tool::{Context, Failure, Handler, NoHandler, Tool};
 use crate::tools::{Served, Server, Tools};
 use crate::{Gate, endpoint};
 
-/// Headers that prove who calls, who paid, or who may have a result. They are of no use to a handler, and must not end up in its logs.
+/// Headers that prove the caller's account, the payment, or the right to a result. A handler does not need them, and they must not end up
+/// in its logs.
 const PROOFS: [&str; 5] =
     [header::X_PAYMENT, header::PAYMENT_SIGNATURE, header::X_TOOL_NONCE_SALT, header::X_TOOL_RETRY_TOKEN, siwx::HEADER];
 
-/// A layer that lets calls through to a handler as the gate of its tool says. Everything that it is put on is behind the gate, so put it on
-/// the route of the endpoint alone, and add other routes after it.
+/// A layer that passes calls to a handler if the gate of its tool allows them. Everything inside the layer is behind the gate, so apply it
+/// only to the endpoint's route, and add other routes after it.
 ///
-/// Payments whose end is not known are reconciled from the first call on, for as long as the layer is there.
+/// Payments with an unknown outcome are reconciled from the first call on, for as long as the layer exists.
 #[derive(Clone, Debug)]
 pub struct GateLayer {
     server: Server,
@@ -57,7 +58,7 @@ impl GateLayer {
         Self { server, tool }
     }
 
-    /// Returns the server behind the layer: its metrics, its check of the registry, its running calls.
+    /// Returns the server behind the layer: its metrics, its registration check, its running calls.
     pub const fn server(&self) -> &Server {
         &self.server
     }
@@ -67,7 +68,7 @@ impl GateLayer {
         self.server.routes()
     }
 
-    /// Begins to reconcile, once for each server.
+    /// Starts reconciliation, once for each server.
     fn keep_reconciling(&self) {
         let Server { shared, tools, .. } = &self.server;
         if shared.is_reconciling.swap(true, Ordering::Relaxed) {
@@ -110,7 +111,7 @@ where
     type Future = BoxFuture<'static, Result<Response, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut TaskContext<'_>) -> Poll<Result<(), Infallible>> {
-        // The handler's service is made ready by the call that reaches it.
+        // The call itself makes the handler's service ready.
         Poll::Ready(Ok(()))
     }
 
@@ -133,7 +134,7 @@ where
 /// The service behind a layer, for one call.
 pub(crate) type Inner = Box<dyn FnOnce(Request) -> BoxFuture<'static, Response> + Send>;
 
-/// What is handed to whatever answers a call.
+/// The input of a call's handler.
 pub(crate) enum Work {
     /// The input, to the tool's own handler.
     Input(Value),
@@ -142,7 +143,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// The request as it came, but for the proofs.
+    /// Returns the original request without the proofs.
     pub(crate) fn request(mut head: Parts, body: Vec<u8>, inner: Inner) -> Self {
         for name in PROOFS {
             head.headers.remove(name);
@@ -154,7 +155,7 @@ impl Work {
         Self::Request(Box::new(Request::from_parts(head, Body::from(body))), inner)
     }
 
-    /// Has it answered. Gives the output, and the bytes that it came in if these are to be kept.
+    /// Runs the handler. Returns the output, and its original bytes if these are to be stored.
     pub(crate) async fn answer(
         self,
         handler: &Handler,
@@ -193,7 +194,7 @@ impl fmt::Debug for Work {
     }
 }
 
-/// What a handler behind a [`GateLayer`] learns about the call. A handler that takes it does not run without the layer.
+/// Extracts the call's context behind a [`GateLayer`]. A handler that extracts it does not run without the layer.
 impl<S: Sync> FromRequestParts<S> for Context {
     type Rejection = Response;
 
@@ -203,7 +204,7 @@ impl<S: Sync> FromRequestParts<S> for Context {
     }
 }
 
-/// A layer that is put together. Begin with `layer` of a gate, such as [`PaidGate::layer`](crate::PaidGate::layer).
+/// Builds a layer. Start with `layer` of a gate, such as [`PaidGate::layer`](crate::PaidGate::layer).
 #[derive(Debug)]
 pub struct LayerBuilder {
     tool: Tool<NoHandler>,
@@ -216,21 +217,21 @@ impl LayerBuilder {
         Self { tool: Tool::new(manifest).gate(gate), tools: Tools::new(&origin) }
     }
 
-    /// Changes the tool: its slug, its limits, whether it takes GET.
+    /// Changes the tool: its slug, its limits, whether it accepts GET.
     #[must_use]
     pub fn tool(mut self, change: impl FnOnce(Tool) -> Tool) -> Self {
         self.tool = change(self.tool);
         self
     }
 
-    /// Changes what is around it: rates, clock, reports, who is told about faults.
+    /// Changes the server: rate limits, clock, usage reports, fault reporting.
     #[must_use]
     pub fn settings(mut self, change: impl FnOnce(Tools) -> Tools) -> Self {
         self.tools = change(self.tools);
         self
     }
 
-    /// As [`Tools::store`], which a paid gate needs.
+    /// Sets the store as [`Tools::store`] does, which a paid gate needs.
     #[must_use]
     pub fn store(self, store: impl ReplayStore + 'static) -> Self {
         self.settings(|tools| tools.store(store))

@@ -1,7 +1,7 @@
-//! What a server has done, in the text format of Prometheus.
+//! A server's metrics, in the Prometheus text format.
 //!
-//! Labels are few and bounded: a tool's slug, a status, a code of the vocabulary, an asset of a price. Nothing of a caller is among them.
-//! The page belongs on a listener of its own ([`Server::metrics_router`]); no route of a tool leads there.
+//! Labels are few and bounded: a tool's slug, a status, a code of the vocabulary, an asset of a price. None contains data of callers. Serve
+//! the page on a separate listener ([`Server::metrics_router`]); no tool's route serves it.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -20,22 +20,22 @@ use toolcrib_x402::Offer;
 
 use crate::tools::{MAX_RUNNING, Served, Server};
 
-/// For how long the store's counts are kept, in seconds: counting reads every row, and several may scrape.
+/// For how many seconds the store's counts are cached: counting reads every row, and several scrapers may run.
 pub const COUNTS_SECONDS: u64 = 5;
 
-/// How long the store has to count. Scrapers give up after ten seconds.
+/// Timeout for counting. Scrapers time out after ten seconds.
 const COUNT_TIME: Duration = Duration::from_secs(3);
 
-/// Upper ends of the buckets, in seconds: from a look into memory to the longest call.
+/// Upper bounds of the histogram buckets in seconds: from a read of memory to the longest call.
 const BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 20.0, 60.0];
 
-/// What is counted for a server.
+/// The counters of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     counts: tokio::sync::Mutex<Option<(Instant, Option<Counts>)>>,
 }
 
-/// What is counted for a tool.
+/// The counters of a tool.
 #[derive(Debug)]
 pub(crate) struct ToolMetrics {
     calls: Mutex<BTreeMap<(u16, &'static str), u64>>,
@@ -46,7 +46,7 @@ pub(crate) struct ToolMetrics {
     settled: Mutex<BTreeMap<String, U256>>,
 }
 
-/// How a payment ended.
+/// The outcome of a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Settled,
@@ -82,18 +82,18 @@ impl Default for ToolMetrics {
 }
 
 impl ToolMetrics {
-    /// A call was answered.
+    /// Counts a response.
     pub(crate) fn answered(&self, status: u16, code: Option<Code>) {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         *calls.entry((status, code.map_or("", Code::id))).or_default() += 1;
     }
 
-    /// A payment ended without money.
+    /// Counts a payment that did not settle.
     pub(crate) fn ended(&self, end: End) {
         self.ends[end as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Money moved.
+    /// Counts a settlement.
     pub(crate) fn settled(&self, offer: &Offer) {
         self.ended(End::Settled);
         let asset = match offer.asset.evm_address() {
@@ -105,14 +105,14 @@ impl ToolMetrics {
         *sum = sum.saturating_add(offer.amount.get());
     }
 
-    /// A usage report was sent, or was not taken.
+    /// Counts a usage report, sent or failed.
     pub(crate) fn reported(&self, is_taken: bool) {
         self.reports[usize::from(is_taken)].fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Server {
-    /// What the server has done, as Prometheus reads it.
+    /// Returns the server's metrics in the Prometheus text format.
     pub async fn metrics(&self) -> String {
         let mut page = Page::default();
         page.calls(&self.tools);
@@ -136,14 +136,14 @@ impl Server {
         page.0.into_text()
     }
 
-    /// The page at `/metrics`, for a listener that callers do not reach.
+    /// Returns a router for `/metrics`, for a listener that callers cannot reach.
     pub fn metrics_router(&self) -> Router {
         let server = self.clone();
         let page = move || async move { metrics_response(server.metrics().await) };
         Router::new().route("/metrics", get(page))
     }
 
-    /// What the store holds, or held a moment ago. `None` when it does not say.
+    /// Returns what the store holds, or held a moment ago. `None` if it does not answer.
     async fn counts(&self) -> Option<Counts> {
         let mut kept = self.shared.metrics.counts.lock().await;
         if let Some((_, counts)) = kept.as_ref().filter(|(at, _)| at.elapsed().as_secs() < COUNTS_SECONDS) {
@@ -156,7 +156,7 @@ impl Server {
     }
 }
 
-/// A page that is being written. The samples of a family stand together, behind what they are.
+/// A page that is being written. The samples of a metric family follow its description.
 #[derive(Default)]
 struct Page(MetricsPage);
 

@@ -1,7 +1,7 @@
-//! The record of a settlement that is stored before it begins, from which another process finds out how it ended.
+//! The record of a settlement that is stored before it begins, from which another process can find the outcome.
 //!
-//! A payment that meets an offer of ours is determined by what was signed, the token and the version: 223 bytes. As a request to a
-//! facilitator in JSON it takes more than four times as many, and a database writes each of them several times.
+//! A payment that meets an offer of this server is determined by what was signed, the token and the version: 223 bytes. As a JSON request
+//! to a facilitator it takes more than four times as many, and a database writes each byte several times.
 
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_core::money::Amount;
@@ -12,13 +12,13 @@ use toolcrib_x402::{
 
 use crate::settle::Due;
 
-/// The first byte of a compact note. JSON never begins with it.
+/// The first byte of a compact note. JSON never starts with it.
 const COMPACT: u8 = 1;
 
 /// Bytes of a compact note before the signature.
 const FIXED_BYTES: usize = 2 + 8 + 20 + 20 + 20 + 32 + 8 + 8 + 32 + 8;
 
-/// Writes a note: compact for the usual offers, a request to a facilitator for every other. `None` when version 1 has no name for the
+/// Encodes a note: compact for the usual offers, a facilitator request for all others. `None` if x402 version 1 has no name for the
 /// network.
 pub(crate) fn write(due: Due<'_>) -> Option<Vec<u8>> {
     let Due { payment, offer, .. } = due;
@@ -26,7 +26,7 @@ pub(crate) fn write(due: Due<'_>) -> Option<Vec<u8>> {
     compact(payment, offer).or_else(json)
 }
 
-/// Reads a note of either form.
+/// Decodes a note of either form.
 pub(crate) fn read(note: &[u8]) -> Option<(Payment, Offer)> {
     match note.split_first() {
         Some((&COMPACT, rest)) => expand(rest),
@@ -77,7 +77,8 @@ fn expand(note: &[u8]) -> Option<(Payment, Offer)> {
     Some((Payment::new(version, &offer, authorization, signature, None, Vec::new()), offer))
 }
 
-/// A token that every process knows. Servers with different settings may share a store, and tokens of the settings are not known to all.
+/// Returns a built-in token, which every process knows. Servers with different settings may share a store, and tokens of the settings are
+/// not known to all of them.
 fn token(chain: u64, address: Address) -> Option<&'static Token> {
     asset::ALL.iter().find(|token| token.chain == chain && token.address == address)
 }
@@ -104,7 +105,7 @@ fn is_usual(payment: &Payment, offer: &Offer, token: &Token) -> bool {
         && other.is_empty()
 }
 
-/// The bytes that are not read yet.
+/// The bytes that are not decoded yet.
 struct Rest<'n>(&'n [u8]);
 
 impl Rest<'_> {
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn a_compact_note_reads_as_the_request_would() {
         let offer = offer();
-        // Of an account, with either spelling of v, and of a contract.
+        // Of an account, with both encodings of v, and of a contract.
         for signature in [vec![27; 65], [vec![1; 64], vec![0]].concat(), vec![3; 500]] {
             for version in [Version::V1, Version::V2] {
                 let payment = payment(version, &offer, signature.clone());

@@ -1,7 +1,7 @@
-//! Input in a query, for tools that may be called with GET.
+//! Input from a query string, for tools that may be called with GET.
 //!
-//! A query knows nothing but text, so the manifest's `inputs` say what a value is meant to be. A text that is no such value stays one,
-//! and the schema then says what is wrong with it. Names and values are encoded as forms encode them.
+//! A query contains only text, so the manifest's `inputs` define the type of each value. A text that is not of that type stays a text, and
+//! the schema check then reports what is wrong. Names and values are form-encoded.
 
 use std::collections::HashMap;
 
@@ -12,16 +12,16 @@ use toolcrib_http::form_decode;
 
 use crate::answer::Refusal;
 
-/// Bytes of a query at most. Common servers and proxies take request lines of 8 KiB.
+/// Most bytes of a query. Common servers and proxies accept request lines of 8 KiB.
 pub const MAX_QUERY_BYTES: usize = 8 * 1024;
 
-/// Parameters of a query at most, repetitions counted.
+/// Most parameters of a query, repetitions included.
 pub const MAX_PARAMETERS: usize = 100;
 
-/// References that are followed to find out what a property is: a type behind a name or two.
+/// Most `$ref`s that are followed to find a property's type: a type behind a name or two.
 const MAX_REFERENCES: usize = 4;
 
-/// What the members of an input object are.
+/// The types of an input object's members.
 #[derive(Debug)]
 pub(crate) struct Parameters(HashMap<String, Kind>);
 
@@ -49,7 +49,7 @@ impl Parameters {
         Self(properties.map(|(name, property)| (name.clone(), kind(schema, property))).collect())
     }
 
-    /// The input that a query stands for.
+    /// Converts a query into an input.
     pub(crate) fn read(&self, query: &str) -> Result<Value, Refusal> {
         let refused = |code: Code| Refusal::new(StatusCode::BAD_REQUEST, code);
         if query.len() > MAX_QUERY_BYTES {
@@ -79,7 +79,7 @@ impl Parameters {
     }
 }
 
-/// A schema, or what it refers to within the same document.
+/// Returns the schema itself, or the one that its `$ref` names in the same document.
 fn resolved<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     let mut schema = schema;
     for _ in 0..MAX_REFERENCES {
@@ -103,7 +103,7 @@ fn kind(root: &Value, property: &Value) -> Kind {
     }
 }
 
-/// The type of a schema: the one that it names, or the only one beside `null`.
+/// Returns the type of a schema: the one that it names, or the only one besides `null`.
 fn declared(schema: &Value) -> Option<&str> {
     match schema.get("type")? {
         Value::Array(types) => {
@@ -123,9 +123,9 @@ fn scalar(declared: Option<&str>) -> Scalar {
     }
 }
 
-/// The value that a text stands for, or the text.
+/// Converts a text to its declared type, or returns the text.
 fn converted(kind: Scalar, text: String) -> Value {
-    // Numbers are written as in JSON; the reader of serde_json takes blanks around them.
+    // Numbers are written as in JSON; serde_json would accept blanks around them.
     let number = || text.parse::<Number>().ok().filter(|_| text.bytes().all(|byte| !byte.is_ascii_whitespace()));
     let value = match kind {
         Scalar::Integer => number().filter(|number| number.is_i64() || number.is_u64()).map(Value::Number),

@@ -6,25 +6,25 @@ use alloy_primitives::Address;
 use tokio::time::Instant;
 use toolcrib_http::{Bucket, Buckets, Level, Network, Rate};
 
-/// Callers that are told apart at most. A bucket takes about 60 bytes, so all of them some 6 MB.
+/// Most callers with a bucket of their own. A bucket takes about 60 bytes, so all of them some 6 MB.
 pub const MAX_CALLERS: usize = toolcrib_http::MAX_BUCKETS;
 
-/// How often who may call.
+/// Rate limits for callers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
     /// All callers together.
     pub global: Rate,
     /// Each network address (IPv6: each /64). `None` behind a proxy, where all callers have the proxy's address, unless
-    /// [`Tools::address_header`](crate::Tools::address_header) names the header in which the proxy tells theirs.
+    /// [`Tools::address_header`](crate::Tools::address_header) names the header in which the proxy sends their addresses.
     pub per_address: Option<Rate>,
-    /// Each account that has proved itself.
+    /// Each account that was proved.
     pub per_account: Rate,
 }
 
 impl Default for Rates {
     fn default() -> Self {
         Self {
-            // Recovering a signature takes some 50 µs of one core, so this leaves most of it to the tools.
+            // Recovering a signature takes some 50 µs of one core, so this leaves most of the core to the tools.
             global: Rate::new(2_000, 2_000.0),
             per_address: Some(Rate::new(100, 20.0)),
             per_account: Rate::new(60, 10.0),
@@ -32,14 +32,14 @@ impl Default for Rates {
     }
 }
 
-/// Who calls, as far as it is known.
+/// A bucket's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Who {
     Network(Network),
     Account(Address),
 }
 
-/// Too often: how long to wait.
+/// Rate limited: how long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub(crate) seconds: u64,
@@ -58,7 +58,7 @@ impl Limiter {
         Self { rates, global: Mutex::new(Bucket::full(rates.global, Instant::now())), callers: Buckets::bounded(MAX_CALLERS) }
     }
 
-    /// Whether callers are told apart by their address.
+    /// Whether callers are limited by address.
     pub(crate) fn is_by_address(&self) -> bool {
         self.rates.per_address.is_some()
     }

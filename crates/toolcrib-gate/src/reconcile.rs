@@ -1,8 +1,8 @@
-//! Payments whose end nobody knows: after a crash, a lost answer, a facilitator that gave up.
+//! Reconciliation of payments with an unknown outcome: after a crash, a lost response, a facilitator that gave up.
 //!
-//! Nothing is charged here. The chain is asked what has become of a payment; if the money moved, that is written down, and whoever paid
-//! gets the result that waits for it; if it never can, the payment is forgotten. Until then it is neither served nor asked for again.
-//! What another server's transfer has used is kept for as long as results are, and then forgotten.
+//! Nothing is charged here. The chain is asked for the outcome of a payment. If the money moved, that is recorded, and the payer can redeem
+//! the result. If it never can, the payment is forgotten. Until then it is neither served nor asked for again. A payment that another
+//! server's transfer has used is kept for as long as results are, and then forgotten.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,31 +17,31 @@ use crate::note;
 use crate::settle::{Due, Found, Record, Settle};
 use crate::tools::{Served, Shared};
 
-/// Time between two looks for payments whose end is not known.
+/// Time between two reconciliation runs.
 pub const RECONCILE_EVERY: Duration = Duration::from_secs(10);
 
-/// Payments that one look takes at most, so that several processes share the work.
+/// Most payments of one run, so that several processes share the work.
 const AT_ONCE: usize = 50;
 
-/// For how long a payment is left alone after a look, in seconds. Nodes are not asked about the same one all the time.
+/// For how many seconds a payment is skipped after a check, so that nodes are not asked about the same payment all the time.
 const LOOK_AGAIN_SECONDS: i64 = 30;
 
-/// How long after its end a payment is looked for that no node can tell anything about, in seconds: a week, in which an operator who is
-/// told every time can do something about it. It can be used by nobody any more, and a store that kept it would fill up.
+/// How many seconds after its expiry a payment is given up that no node can resolve: a week, in which the operator, who is told at every
+/// run, can act. The payment cannot be used any more, and a store that kept it would fill up.
 pub const GIVE_UP_SECONDS: i64 = 7 * 86_400;
 
-/// What one look has found.
+/// The results of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reconciled {
-    /// Payments whose money has moved.
+    /// Payments that settled.
     pub settled: usize,
-    /// Payments whose money never will, or about which nothing is to be known any more.
+    /// Payments that never will settle, or whose outcome cannot be found any more.
     pub released: usize,
-    /// Payments that stay: nothing is known about them yet, or another settlement has used them and their result is kept for a while.
+    /// Payments that remain: the outcome is unknown yet, or another settlement has used them and their result is kept for a while.
     pub open: usize,
 }
 
-/// Looks once.
+/// Runs once.
 pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
     let mut found = Reconciled::default();
     let now = shared.clock.now();
@@ -60,8 +60,8 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
     };
     let kept = i64::try_from(store.limits().kept_seconds()).unwrap_or(i64::MAX);
     for (entry, ticket) in claimed {
-        // A store that several servers share holds payments for tools that are served elsewhere; the chain is the same, and whose
-        // transfer it is they know there.
+        // A store that several servers share holds payments for tools that other servers serve. The chain is the same, but only those
+        // servers know whose transfer it is.
         let charged = || tools.iter().filter(|tool| tool.gate.charge.is_some());
         let tool = charged().find(|tool| *tool.route == *entry.route).or_else(|| charged().next());
         let Some((tool, charge)) = tool.and_then(|tool| Some((tool, tool.gate.charge.as_ref()?))) else { continue };
@@ -81,7 +81,7 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
                 tool.metrics.settled(offer);
                 store.settle(&entry.key, &Receipt { transaction, response }, now).await
             }
-            // The payer has paid. Should no other server have been paid after all, the operator can still say so.
+            // The payer has paid. If no other server was paid after all, the operator can still resolve that.
             (Found::Elsewhere { .. }, _) if now.since(entry.expires_at) < kept => {
                 found.open += 1;
                 Ok(())
@@ -112,8 +112,8 @@ pub(crate) async fn once(shared: &Shared, tools: &[Arc<Served>]) -> Reconciled {
     found
 }
 
-/// What is found about a payment for a tool that is not served here. Servers settle in different ways: a transfer that is not this
-/// server's may be that of the one that took the payment, and only its recorded transaction shows that from here.
+/// Adjusts an outcome for a tool that is not served here. Servers settle in different ways: a transfer that is not this server's may belong
+/// to the server that reserved the payment, and only its recorded transaction shows that from here.
 fn as_elsewhere(found: Found, sent: Option<B256>) -> Found {
     match found {
         Found::Settled { transaction } | Found::Elsewhere { transaction } if sent == Some(transaction) => {
@@ -126,7 +126,7 @@ fn as_elsewhere(found: Found, sent: Option<B256>) -> Found {
     }
 }
 
-/// Looks at one payment for a caller who came back for it. What is settled is written down.
+/// Checks one payment for a caller that retries with it. A settlement is recorded.
 pub(crate) async fn look(
     store: &dyn ReplayStore,
     settle: &dyn Settle,

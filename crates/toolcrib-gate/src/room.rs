@@ -1,8 +1,8 @@
-//! Room for results: looked for before a call runs, and made by letting go of results that callers have.
+//! Room for results: checked before a call runs, and made by removing results that were delivered.
 //!
-//! A result is kept so that a payer whose answer was lost can come back for it. An answer counts as delivered when its connection
-//! brings the next request or is closed in order; a connection that breaks shows nothing. Delivered results are written down as such
-//! only when room becomes scarce: until then nobody asks, and a crash that forgets them loses nothing but room.
+//! A result is kept so that a payer whose response was lost can redeem it. A response counts as delivered when its connection carries the
+//! next request or is closed cleanly; a connection that breaks proves nothing. Delivered results are marked in the store only when room
+//! becomes scarce: before that the mark is not needed, and a crash that loses it costs only room.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ use toolcrib_store::replay::{Limits, ReplayKey, ReplayStore, Room};
 
 use crate::used::Used;
 
-/// For how long a reading of the store's room is believed.
+/// For how long a reading of the store's room is trusted.
 const READING_TIME: Duration = Duration::from_secs(1);
 
-/// Delivered results that are remembered at most, about 6 MB. Of the oldest it is forgotten that they were delivered.
+/// Most delivered results that are remembered, about 6 MB. Beyond that, the oldest count as not delivered.
 const MAX_DELIVERED: usize = 65_536;
 
-/// Delivered results that one call writes down at a time: a fraction of a second on a slow database.
+/// Most delivered results that one call marks at a time: a fraction of a second on a slow database.
 const BATCH: usize = 500;
 
 /// What is known about a store's room.
@@ -33,12 +33,12 @@ pub(crate) struct Ledger {
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     at: Instant,
-    /// Bytes that were free, less what calls since then may need.
+    /// Free bytes, less what calls since the reading may need.
     free: i64,
 }
 
 impl Ledger {
-    /// Takes room for the largest result. `false` when there is none, even without the results that were delivered.
+    /// Takes room for the largest result. Returns `false` if there is none, even without the delivered results.
     pub(crate) async fn take(&self, store: &dyn ReplayStore, now: UnixTime) -> Result<bool, Error> {
         let limits = store.limits();
         let largest = i64::try_from(limits.largest_result()).unwrap_or(i64::MAX);
@@ -46,7 +46,7 @@ impl Ledger {
             return Ok(true);
         }
         let mut room = store.make_room(limits.largest_result()).await?;
-        // One batch a call, so that none waits for all that was ever delivered; more only while there is no room.
+        // One batch for each call, so that no call waits for all delivered results; more only while there is no room.
         while is_scarce(room, &limits) && self.write_down(store, now).await? {
             room = store.make_room(limits.largest_result()).await?;
             if room.result_bytes >= largest {
@@ -65,7 +65,7 @@ impl Ledger {
         known.map(|reading| reading.free -= bytes).is_some()
     }
 
-    /// Writes down which results were delivered, a batch of them, so that they may go. Gives whether there were any.
+    /// Marks a batch of delivered results in the store, so that they may be removed. Returns whether there were any.
     pub(crate) async fn write_down(&self, store: &dyn ReplayStore, now: UnixTime) -> Result<bool, Error> {
         let keys: Vec<_> = {
             let mut delivered = lock(&self.delivered);
@@ -87,18 +87,18 @@ impl Ledger {
     }
 }
 
-/// Less than half is left of something.
+/// Whether less than half of bytes or entries is left.
 fn is_scarce(room: Room, limits: &Limits) -> bool {
     let half = |limit: u64| i64::try_from(limit / 2).unwrap_or(i64::MAX);
     room.result_bytes < half(limits.result_bytes) || room.entries < half(limits.entries)
 }
 
-/// Nothing panics while it is locked.
+/// The lock cannot be poisoned: nothing panics while it is held.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A paid answer on its way, in the extensions of the response.
+/// A paid response that is being sent, in the response's extensions.
 #[derive(Clone, Debug)]
 pub(crate) struct Sold {
     pub(crate) used: Arc<Used>,
@@ -106,7 +106,7 @@ pub(crate) struct Sold {
 }
 
 impl Sold {
-    /// The caller has read the answer.
+    /// Marks the response as delivered, since the caller has read it.
     pub(crate) fn delivered(&self) {
         self.used.ledger.delivered(self.key);
     }

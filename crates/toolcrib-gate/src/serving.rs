@@ -1,4 +1,4 @@
-//! Serving on a socket, plain or with TLS, for one origin or for several, until it is time to stop.
+//! Serving on a socket, plain or with TLS, for one origin or for several, until shutdown.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -26,8 +26,8 @@ use crate::room::Sold;
 use crate::tools::{SHUTDOWN_TIME, Server};
 
 impl Server {
-    /// Serves on a socket without TLS, which somebody in between brings, until `stop` is done. Then it takes no new calls and lets
-    /// those end that are running, for at most [`SHUTDOWN_TIME`].
+    /// Serves on a socket without TLS, behind a proxy that terminates it, until `stop` is done. Then no new calls are accepted, and running
+    /// calls get at most [`SHUTDOWN_TIME`] to end.
     pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
         run(listener, None, self.router(), &[self], stop).await
     }
@@ -43,15 +43,15 @@ impl Server {
     }
 }
 
-/// Several origins on one socket. A request goes to the tools of the host that it names; ports are not compared, since whatever stands
-/// in between may change them.
+/// Several origins on one socket. A request goes to the tools of the host that it names; ports are not compared, since a proxy may change
+/// them.
 #[derive(Clone, Debug)]
 pub struct Origins {
     servers: Vec<Server>,
 }
 
 impl Origins {
-    /// Puts servers together. Each has a host of its own.
+    /// Combines servers. Each has a different host.
     pub fn new(servers: impl IntoIterator<Item = Server>) -> Result<Self, SetupErrors> {
         let servers: Vec<Server> = servers.into_iter().collect();
         let mut hosts = HashMap::new();
@@ -60,7 +60,7 @@ impl Origins {
         if errors.is_empty() { Ok(Self { servers }) } else { Err(SetupErrors(errors)) }
     }
 
-    /// The routes of all origins, and an answer in JSON for other hosts and paths.
+    /// Returns the routes of all origins, with a JSON response for other hosts and paths.
     pub fn router(&self) -> Router {
         let routers = self.servers.iter().map(|server| (server.host().to_owned(), server.router())).collect();
         let routers: Arc<HashMap<String, Router>> = Arc::new(routers);
@@ -83,22 +83,22 @@ impl Origins {
     }
 }
 
-/// How long the head of a request has to arrive, which is also how long a connection may be idle.
+/// Timeout for the head of a request, and for idle connections.
 pub const HEAD_TIME: Duration = Limits::HEAD_TIME;
 
 /// Largest head of a request in bytes.
 pub const MAX_HEAD_BYTES: usize = Limits::MAX_HEAD_BYTES;
 
-/// Connections that are open at the same time at most.
+/// Most open connections.
 pub const MAX_CONNECTIONS: usize = Limits::CONNECTIONS;
 
-/// How long a TLS handshake may take.
+/// Timeout of a TLS handshake.
 pub const HANDSHAKE_TIME: Duration = Limits::HANDSHAKE_TIME;
 
-/// TLS handshakes that are under way at the same time at most. The one that has taken longest gives up its place.
+/// Most concurrent TLS handshakes. Beyond that, the oldest one is dropped.
 pub const MAX_HANDSHAKES: usize = Limits::HANDSHAKES;
 
-/// Serves, and ends when no call runs any more or the time for that is over.
+/// Serves, and returns when no call runs any more or the shutdown time is over.
 async fn run(
     listener: TcpListener,
     tls: Option<Tls>,
@@ -106,7 +106,7 @@ async fn run(
     servers: &[Server],
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    // A proxy in front has one address for all callers, and limits connections itself.
+    // A proxy has one address for all callers, and limits connections itself.
     let is_direct = !servers.iter().any(Server::is_behind_proxy);
     let per_network = is_direct.then_some(Limits::PER_NETWORK);
     let limits = Limits { per_network, stop_time: SHUTDOWN_TIME, ..Limits::default() };
@@ -120,7 +120,7 @@ async fn run(
             () = stop => {}
             () = async {
                 join_all(servers.iter().map(Server::keep_reconciling)).await;
-                // Without a server there is nothing to reconcile, which is not a reason to stop.
+                // Without a server there is nothing to reconcile; the future must not end, because that would stop the server.
                 std::future::pending::<()>().await;
             } => {}
         }
@@ -136,7 +136,7 @@ async fn run(
     Ok(())
 }
 
-/// Has a paid answer written down as delivered once its caller has read it.
+/// Marks a paid response as delivered once its caller has read it.
 pub(crate) async fn delivery(mut response: Response) -> Response {
     if let Some(sold) = response.extensions_mut().remove::<Sold>() {
         response.extensions_mut().insert(Delivered::new(move || sold.delivered()));
@@ -161,7 +161,7 @@ async fn dispatch(routers: Arc<HashMap<String, Router>>, request: Request) -> Re
     response
 }
 
-/// The host that a request names, in lower case. Where the target is a whole URL, that counts and not the header (RFC 9112 §3.2.2).
+/// Returns the host that a request names, in lower case. An absolute request target takes precedence over the header (RFC 9112 §3.2.2).
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     let named = || {
         let mut given = headers.get_all(HOST).iter();

@@ -1,13 +1,13 @@
-//! Moving the money: through a facilitator, or with a key of one's own.
+//! Settlement of payments: through a facilitator, or with the operator's key.
 //!
-//! A settlement has four ends, not two. Beside *settled* and *refused* there is *not attempted*, after which the payment is as good as
-//! before, and *unknown*, after which nobody may serve it again or ask to pay again before the chain was looked at. Whoever settles says
-//! *refused* only when it is certain that nothing moved.
+//! A settlement has four outcomes, not two. Besides *settled* and *refused* there is *not attempted*, after which the payment is still
+//! valid and unused, and *unknown*, after which the payment must neither be served again nor asked for again before the chain was checked.
+//! An implementation answers *refused* only if it is certain that nothing moved.
 //!
-//! One payment buys one result. A server credits a transfer only if its own settlement made it: the transaction is the one that it
-//! recorded before it was broadcast, or that the facilitator named for this request; or the facilitator's answer was lost, and one of
-//! the facilitator's announced signers sent the transaction. Servers that share a facilitator and not a store can therefore still both
-//! serve a payment: after a lost answer, and behind a facilitator that names one transaction to both.
+//! One payment buys one result. A server credits a transfer only if its own settlement made it: the transaction is the one that it recorded
+//! before the broadcast, or that the facilitator named for this request; or the facilitator's answer was lost, and one of the facilitator's
+//! announced signers sent the transaction. Servers that share a facilitator but not a store can therefore still both serve one payment:
+//! after a lost answer, and behind a facilitator that names the same transaction to both.
 
 use std::fmt;
 
@@ -28,66 +28,66 @@ pub use local::{LocalSettlement, MAX_DEPLOYMENT_GAS, MAX_SETTLEMENT_FEE_WEI, MAX
 pub use lookup::SKEW_SECONDS;
 pub use skew::MAX_SKEW_SECONDS;
 
-/// A payment whose signature was checked, and the offer of ours that it meets.
+/// A payment whose signature was verified, and the offer that it pays.
 #[derive(Clone, Copy, Debug)]
 pub struct Due<'p> {
     /// The payment.
     pub payment: &'p Payment,
     /// The offer.
     pub offer: &'p Offer,
-    /// What is sold.
+    /// The resource that is sold.
     pub resource: Option<&'p Resource>,
     /// The extensions of the challenge.
     pub extensions: &'p [(String, Raw)],
-    /// All of this as a facilitator is asked about it, if it is written already.
+    /// The request body for a facilitator, if it is already written.
     pub request: Option<&'p str>,
 }
 
-/// Whoever moves the money of payments.
+/// Settles payments.
 #[async_trait]
 pub trait Settle: fmt::Debug + Send + Sync {
-    /// Looks whether payments for these offers could be settled at all, and gives what stands in the way: a network that the
-    /// facilitator does not serve, a token with another signing domain, an account without gas. Asked at the start; a service that
-    /// does not answer then is no reason not to start, and is told as a warning.
+    /// Checks whether payments for these offers can be settled, and returns the obstacles: a network that the facilitator does not support,
+    /// a token with another signing domain, an account without gas. Called at startup. A service that does not answer then does not prevent
+    /// the start and becomes a warning.
     async fn check(&self, offers: &[Offer]) -> Vec<Finding>;
 
-    /// Chains, and the seconds that the machine's clock was ahead of their newest block when they were last asked.
+    /// Returns chains, and by how many seconds the system clock was ahead of their newest block when they were last asked.
     fn clock_skews(&self) -> Vec<(u64, i64)> {
         Vec::new()
     }
 
-    /// Whether it lists tools that are paid through it, from the extension `bazaar` of their challenges.
+    /// Whether the facilitator lists the tools that are paid through it, from the extension `bazaar` of their challenges.
     fn lists_tools(&self) -> bool {
         false
     }
 
-    /// Whether a payment would settle now. Moves nothing.
+    /// Checks whether a payment would settle now. Moves nothing.
     async fn verify(&self, due: Due<'_>) -> Verdict;
 
-    /// Moves the money. The caller has written down before that it may move. Before a transaction is broadcast by this process, its
-    /// hash goes to the journal; and before a success is returned, that of a transaction which nothing else would show to be this
-    /// settlement's. `from_block` is a block in which the nonce was unused: a transfer that is not in a later one is another's.
+    /// Settles the payment. The caller has already recorded that money may move. The journal gets a transaction's hash before this process
+    /// broadcasts it; and, before a success is returned, the hash of a transaction that nothing else would show to be this settlement's.
+    /// `from_block` is a block in which the nonce was unused: a transfer that is not in a later block belongs to another settlement.
     async fn settle(&self, due: Due<'_>, from_block: Option<u64>, journal: &dyn Journal) -> Outcome;
 
     /// Whether [`look_up`](Self::look_up) can find a settlement of such an offer whose receipt was lost. If not, the receipt is stored
-    /// before the caller has its answer.
+    /// before the caller gets its response.
     fn finds_settlements(&self, _: &Offer) -> bool {
         true
     }
 
-    /// Finds out what has become of a payment, from what was recorded about it. A transfer that the record shows to be another
-    /// server's is not credited.
+    /// Finds the outcome of a payment, from what was recorded about it. A transfer that the record shows to be another server's is not
+    /// credited.
     async fn look_up(&self, due: Due<'_>, record: &Record) -> Found;
 }
 
-/// Takes the hashes of transactions before they are broadcast.
+/// Records the hashes of transactions before they are broadcast.
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// Writes down that `transaction` is about to be broadcast. If that fails, it must not be.
+    /// Records that `transaction` is about to be broadcast. If that fails, it must not be broadcast.
     async fn record_sent(&self, transaction: B256) -> Result<(), String>;
 }
 
-/// A journal that keeps nothing: for tests, and for services that never look a payment up after a restart.
+/// A journal that records nothing: for tests, and for services that never look up a payment after a restart.
 #[derive(Clone, Copy, Debug)]
 pub struct Unrecorded;
 
@@ -98,27 +98,27 @@ impl Journal for Unrecorded {
     }
 }
 
-/// Recorded in place of a transaction when the facilitator said that its request sent none, because another transaction settles the
-/// payment. No transaction has this hash.
+/// Recorded instead of a transaction when the facilitator said that its request sent none, because another transaction settles the payment.
+/// No transaction has this hash.
 pub const NONE_SENT: B256 = B256::ZERO;
 
-/// Recorded in place of a transaction when the facilitator refused, and the payment is kept in case that turns out to be wrong. No
+/// Recorded instead of a transaction when the facilitator refused, and the payment is kept in case that turns out to be wrong. No
 /// transaction has this hash.
 pub const REFUSED: B256 = B256::repeat_byte(0xff);
 
-/// What was recorded about a payment when it was taken and while it was settled.
+/// What was recorded about a payment when it was reserved and while it was settled.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// When it was taken, by our clock. Blocks have clocks of their own, so this counts only where there is no block.
+    /// When it was reserved, by the system clock. Block timestamps may differ from it, so it is used only if there is no block.
     pub reserved_at: UnixTime,
     /// A block in which its nonce was unused.
     pub from_block: Option<u64>,
-    /// The transaction that we, or the facilitator that we asked, said would settle it; or [`NONE_SENT`], or [`REFUSED`].
+    /// The transaction that this server, or the facilitator that it asked, named as the settlement; or [`NONE_SENT`], or [`REFUSED`].
     pub transaction: Option<B256>,
 }
 
 impl Record {
-    /// The record of a payment of which only the time is known.
+    /// Returns a record that contains only the time of the reservation.
     pub const fn since(reserved_at: UnixTime) -> Self {
         Self { reserved_at, from_block: None, transaction: None }
     }
@@ -132,14 +132,14 @@ pub enum Verdict {
         /// The newest block, in which its nonce was unused; `None` without a node, or if the node did not answer.
         from_block: Option<u64>,
     },
-    /// Its nonce is used: it has bought something elsewhere, or was copied from the chain.
+    /// Its nonce is used: the payment has bought something elsewhere, or was copied from the chain.
     Used,
-    /// It would not.
+    /// It would not settle.
     Bad {
-        /// Why, in one word that the caller may read. Foreign, cleaned and short.
+        /// Why, in one word for the caller. Untrusted text, sanitised and short.
         reason: String,
     },
-    /// Nobody can tell at present.
+    /// Undecidable at present.
     Unclear {
         /// Why, for the operator.
         detail: String,
@@ -154,27 +154,27 @@ pub enum Outcome {
         /// In this transaction.
         transaction: B256,
     },
-    /// Nothing moved, and with this payment nothing will.
+    /// Nothing moved, and this payment will never settle.
     Refused {
-        /// Why, in one word that the caller may read. Foreign, cleaned and short.
+        /// Why, in one word for the caller. Untrusted text, sanitised and short.
         reason: String,
     },
-    /// As [`Refused`](Self::Refused), says the facilitator, and the nonce is unused at present. Should it be wrong, the transfer would
-    /// count as this payment's, so the payment is kept until it never can be.
+    /// As [`Refused`](Self::Refused) according to the facilitator, and the nonce is unused at present. If the facilitator is wrong, the
+    /// transfer counts as this payment's, so the payment is kept until it cannot settle any more.
     RefusedForNow {
-        /// Why, in one word that the caller may read. Foreign, cleaned and short.
+        /// Why, in one word for the caller. Untrusted text, sanitised and short.
         reason: String,
     },
-    /// The nonce was used by a settlement that is not this one. The payment has bought something elsewhere.
+    /// Another settlement used the nonce. The payment has bought something elsewhere.
     Replayed,
-    /// Nothing was tried. The same payment may be tried again.
+    /// Nothing was attempted. The same payment may be tried again.
     NotAttempted {
         /// Why, for the operator.
         detail: String,
     },
-    /// Only the chain knows.
+    /// The outcome is unknown here; the chain has it.
     Unknown {
-        /// Where to look first, or [`NONE_SENT`].
+        /// The transaction to look up first, or [`NONE_SENT`].
         transaction: Option<B256>,
         /// Why, for the operator.
         detail: String,
@@ -184,21 +184,21 @@ pub enum Outcome {
 /// What the chain says about a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The money moved since the payment was taken, as it was signed.
+    /// The money moved after the payment was reserved, as it was signed.
     Settled {
         /// In this transaction.
         transaction: B256,
     },
-    /// The signed transfer was made, by a settlement that is not this one. The payment has bought something elsewhere.
+    /// The signed transfer was made by another settlement. The payment has bought something elsewhere.
     Elsewhere {
         /// In this transaction.
         transaction: B256,
     },
-    /// The nonce is not used but still can be, or its use can still be replaced.
+    /// The nonce is unused but can still be used, or the block that used it can still be replaced.
     Open,
-    /// It never will be settled: the nonce is not used, and the time in which it could be is over, in a final block.
+    /// It never will settle: in a final block, the nonce is unused and the payment's validity is over.
     Never,
-    /// The nonce was used before the payment was taken, or cancelled by the payer, or used for another transfer, in a final block.
+    /// In a final block, the nonce was used before the payment was reserved, or cancelled by the payer, or used for another transfer.
     Spent,
     /// The chain does not answer, or there is no node for it.
     Unclear {

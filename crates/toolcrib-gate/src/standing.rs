@@ -1,12 +1,12 @@
-//! Whether a gated tool stands on its registry as it is served here: the same manifest, creator and address, and a predicate at all.
+//! Whether a gated tool's registration matches what is served here: the same manifest, creator and address, and a predicate.
 //!
-//! A gate with a wrong id works without a fault, for the holders of another tool. Looking once after the start finds that out.
+//! A gate with the wrong tool id works without an error, but for callers with access to another tool. A check after the start finds that.
 
 use alloy_primitives::{Address, B256, U256};
 use toolcrib_chain::registry::{Registry, ToolConfig};
 use toolcrib_core::codes::{self, Code};
 
-/// What a tool should be on its registry.
+/// The expected registration of a tool.
 #[derive(Clone, Debug)]
 pub(crate) struct Expected {
     pub(crate) hash: B256,
@@ -14,14 +14,14 @@ pub(crate) struct Expected {
     pub(crate) uri: String,
 }
 
-/// A way in which the registry and the server disagree about a tool.
+/// A mismatch between the registry and the server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Discord {
-    /// The registry could not be asked, or does not know the tool.
+    /// The registry could not be read, or does not know the tool.
     #[error("{slug}: {source}")]
     NotAsked {
-        /// Which tool.
+        /// The tool's slug.
         slug: String,
         /// Why.
         source: toolcrib_chain::Error,
@@ -29,41 +29,41 @@ pub enum Discord {
     /// Another manifest is registered.
     #[error("{slug}: the manifest {registered} is registered, and {served} is served")]
     Hash {
-        /// Which tool.
+        /// The tool's slug.
         slug: String,
-        /// The hash on the registry.
+        /// The registered hash.
         registered: B256,
-        /// The hash of what is served.
+        /// The hash of the served manifest.
         served: B256,
     },
-    /// Another creator registered it.
+    /// Another creator registered the tool.
     #[error("{slug}: it was registered by {registered}, and the manifest names {served}")]
     Creator {
-        /// Which tool.
+        /// The tool's slug.
         slug: String,
-        /// Who registered it.
+        /// The registered creator.
         registered: Address,
-        /// Whom the manifest names.
+        /// The creator in the manifest.
         served: Address,
     },
-    /// It is registered for another address.
+    /// The tool is registered with another address.
     #[error("{slug}: it is not registered for {served}")]
     Uri {
-        /// Which tool.
+        /// The tool's slug.
         slug: String,
         /// Where the manifest is served.
         served: String,
     },
-    /// It has no predicate, so everybody is let in.
+    /// The tool has no predicate, so every account has access.
     #[error("{slug}: it has no predicate, so everybody with a key is let in")]
     NoPredicate {
-        /// Which tool.
+        /// The tool's slug.
         slug: String,
     },
 }
 
 impl Discord {
-    /// The code of the vocabulary.
+    /// Returns the code of the vocabulary.
     pub fn code(&self) -> Code {
         match self {
             Self::NotAsked { source, .. } => source.code(),
@@ -75,7 +75,7 @@ impl Discord {
     }
 }
 
-/// Asks the registry, and gives everything that differs.
+/// Reads the registration, and returns all mismatches.
 pub(crate) async fn compare(slug: &str, expected: &Expected, registry: &Registry, id: U256) -> Vec<Discord> {
     let slug = || slug.to_owned();
     let ToolConfig { creator, metadata_uri, manifest_hash, access_predicate } = match registry.config(id).await {
@@ -89,7 +89,7 @@ pub(crate) async fn compare(slug: &str, expected: &Expected, registry: &Registry
     if creator != expected.creator {
         found.push(Discord::Creator { slug: slug(), registered: creator, served: expected.creator });
     }
-    // As readers compare them: after normalising what the registry has.
+    // Compared as consumers do it: after normalising the registered URI.
     let is_same = toolcrib_core::url::HttpsUrl::parse(&metadata_uri).is_ok_and(|uri| uri.normalized() == expected.uri);
     if !is_same {
         found.push(Discord::Uri { slug: slug(), served: expected.uri.clone() });

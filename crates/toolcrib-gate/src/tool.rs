@@ -20,17 +20,17 @@ use toolcrib_x402::{ChainAddress, Offer, Version};
 
 use crate::Gate;
 
-/// Bytes of input that a tool takes at most, unless it is told to take fewer: what the schema validator takes.
+/// Most bytes of an input, unless the tool sets fewer: the limit of the schema validator.
 pub const MAX_INPUT_BYTES: usize = MAX_INSTANCE_BYTES;
 
-/// Bytes of output that are served at most; of a paid tool, what the store keeps for whoever paid
-/// ([`MAX_RESULT_BYTES`](toolcrib_store::replay::MAX_RESULT_BYTES)). Agents read answers into a context that holds less.
+/// Most bytes of an output. For a paid tool, what the store keeps for the payer
+/// ([`MAX_RESULT_BYTES`](toolcrib_store::replay::MAX_RESULT_BYTES)). Agents read outputs into a context that holds less.
 pub const MAX_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long a handler may run, unless told otherwise. Public clients and proxies give up after one minute.
+/// Default timeout of a handler. Public clients and proxies time out after one minute.
 pub const CALL_TIME: Duration = Duration::from_secs(55);
 
-/// A tool to serve. Begin with [`new`](Tool::new), end with [`handler`](Tool::handler).
+/// A tool to serve. Start with [`new`](Tool::new), end with [`handler`](Tool::handler).
 #[derive(Debug)]
 pub struct Tool<H = NoHandler> {
     pub(crate) manifest: Sealed<ToolManifest>,
@@ -43,12 +43,12 @@ pub struct Tool<H = NoHandler> {
     pub(crate) handler: H,
 }
 
-/// A tool that cannot be served yet.
+/// A tool without a handler.
 #[derive(Clone, Copy, Debug)]
 pub struct NoHandler;
 
 impl Tool<NoHandler> {
-    /// A tool with this manifest, whose canonical bytes are served. It is open until it gets a [`gate`](Tool::gate).
+    /// Creates a tool with this manifest, whose canonical bytes are served. It is open until it gets a [`gate`](Tool::gate).
     pub const fn new(manifest: Sealed<ToolManifest>) -> Self {
         Self {
             manifest,
@@ -62,10 +62,10 @@ impl Tool<NoHandler> {
         }
     }
 
-    /// What runs when the tool is called. The input has been checked against the manifest's `inputs` before, the output is
-    /// checked against its `outputs` afterwards.
+    /// Sets the handler that runs when the tool is called. Inputs are validated against the manifest's `inputs` before, outputs against its
+    /// `outputs` afterwards.
     ///
-    /// A call runs to its end even if the caller goes away.
+    /// A call runs to its end even if the caller disconnects.
     pub fn handler<F, R, I, O>(self, handler: F) -> Tool<Handler>
     where
         F: Fn(I, Context) -> R + Send + Sync + 'static,
@@ -88,7 +88,8 @@ impl Tool<NoHandler> {
         Tool { manifest, bytes, slug, gate, get, max_input, time, handler: Handler(Some(Arc::new(erased))) }
     }
 
-    /// A tool whose calls are answered behind a [`GateLayer`](crate::GateLayer): [`Server::layer`](crate::Server::layer) has it.
+    /// Makes a tool whose calls are answered behind a [`GateLayer`](crate::GateLayer), which [`Server::layer`](crate::Server::layer)
+    /// returns.
     pub fn layered(self) -> Tool<Handler> {
         let Self { manifest, bytes, slug, gate, get, max_input, time, .. } = self;
         Tool { manifest, bytes, slug, gate, get, max_input, time, handler: Handler(None) }
@@ -96,43 +97,43 @@ impl Tool<NoHandler> {
 }
 
 impl<H> Tool<H> {
-    /// The file that the manifest was read from, served instead of its canonical bytes. It must be the same manifest.
+    /// Serves the original bytes of the manifest's file instead of its canonical bytes. It must be the same manifest.
     #[must_use]
     pub fn bytes(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.bytes = Some(bytes.into());
         self
     }
 
-    /// The slug. Without this call it is made from the manifest's name.
+    /// Sets the slug. Without this call it is made from the manifest's name.
     #[must_use]
     pub fn slug(mut self, slug: &str) -> Self {
         self.slug = Some(slug.to_owned());
         self
     }
 
-    /// Who may call.
+    /// Sets the gate: who may call.
     #[must_use]
     pub fn gate(mut self, gate: impl Into<Gate>) -> Self {
         self.gate = gate.into();
         self
     }
 
-    /// Lets the tool be called with GET as well. The parameters of the query are then the members of the input, each of the type that
-    /// the manifest's `inputs` declare for it. For tools that only look something up: GET is repeated by whoever likes to.
+    /// Accepts GET as well. The query parameters are then the members of the input, each of the type that the manifest's `inputs` declare
+    /// for it. Use it only for tools without side effects: clients, crawlers and caches may repeat a GET.
     #[must_use]
     pub const fn get(mut self) -> Self {
         self.get = true;
         self
     }
 
-    /// Bytes of input at most; never more than [`MAX_INPUT_BYTES`].
+    /// Sets the most bytes of an input, up to [`MAX_INPUT_BYTES`].
     #[must_use]
     pub fn max_input(mut self, bytes: usize) -> Self {
         self.max_input = bytes.min(MAX_INPUT_BYTES);
         self
     }
 
-    /// How long the handler may run.
+    /// Sets the timeout of the handler.
     #[must_use]
     pub const fn time_limit(mut self, time: Duration) -> Self {
         self.time = time;
@@ -140,7 +141,7 @@ impl<H> Tool<H> {
     }
 }
 
-/// What runs when a tool is called. Nothing where that is behind a layer.
+/// A tool's handler. Empty if the handler is behind a layer.
 #[derive(Clone)]
 pub struct Handler(Option<Arc<Erased>>);
 
@@ -165,18 +166,18 @@ impl fmt::Debug for Handler {
     }
 }
 
-/// How a handler's call ends when it gives no output.
+/// Why a handler gave no output.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Input(String),
     Output(String),
     TooLarge,
     Tool(ToolError),
-    /// A response of a service behind a layer that is no success.
+    /// A response of a service behind a layer that is not a success.
     Response(Box<Response>),
 }
 
-/// What a handler learns about the call beside its input.
+/// What a handler learns about the call besides its input.
 #[derive(Clone, Debug)]
 pub struct Context {
     pub(crate) slug: Arc<str>,
@@ -187,42 +188,43 @@ pub struct Context {
 }
 
 impl Context {
-    /// The slug of the tool that is called.
+    /// Returns the slug of the tool.
     pub fn slug(&self) -> &str {
         &self.slug
     }
 
-    /// Who calls. `None` when the tool is open: nobody was asked.
+    /// Returns the caller. `None` if the tool is open, because callers are not identified then.
     pub const fn caller(&self) -> Option<&Caller> {
         self.caller.as_ref()
     }
 
-    /// The account whose access is used: it has delegated to the caller, who asked for that. `None` when the caller calls for itself.
+    /// Returns the account whose access is used: it has delegated to the caller, who asked to use its access. `None` if the caller uses its
+    /// own.
     pub const fn delegated_for(&self) -> Option<Address> {
         self.delegated_for
     }
 
-    /// The tool on its registry, when its gate knows it.
+    /// Returns the tool's registration, if its gate knows it.
     pub const fn tool(&self) -> Option<ToolRef> {
         self.tool
     }
 
-    /// What the caller pays. `None` when the tool asks for nothing.
+    /// Returns what the caller pays. `None` if the tool is free.
     pub const fn paid(&self) -> Option<&Paid> {
         self.paid.as_ref()
     }
 }
 
-/// What a call costs its caller.
+/// The price of a call for its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paid {
-    /// How much, in the token's smallest unit.
+    /// The amount in the token's smallest unit.
     pub amount: Amount,
     /// The chain.
     pub network: ChainId,
     /// The token.
     pub asset: ChainAddress,
-    /// The transaction, once the money has moved: before the handler runs only where the gate settles first.
+    /// The transaction, once the money has moved: before the handler runs only if the gate settles first.
     pub transaction: Option<B256>,
 }
 
@@ -232,12 +234,12 @@ impl Paid {
     }
 }
 
-/// A caller who proved to be an account, for this very call.
+/// A caller who proved an account, for this very call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// The account whose key signed.
     pub account: Address,
-    /// The version of x402 that the proof came in; version 2 for sign-in messages.
+    /// The x402 version of the proof; version 2 for sign-in messages.
     pub version: Version,
     /// Whether the signature commits to this call and can be used for no other.
     pub is_bound: bool,
@@ -261,23 +263,23 @@ pub(crate) enum ErrorKind {
 }
 
 impl ToolError {
-    /// The input fits the schema, but cannot be served. The caller reads the message (status 422).
+    /// Refuses an input that fits the schema but cannot be served. The caller gets the message (status 422).
     pub fn refused(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Refused, text: message.into() }
     }
 
-    /// Not now. The caller reads the message (status 503).
+    /// Refuses a call for now. The caller gets the message (status 503).
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Unavailable, text: message.into() }
     }
 
-    /// A fault of the tool. The caller does not read the message (status 500).
+    /// An error inside the tool. The caller does not get the message (status 500).
     pub fn internal(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Internal, text: message.into() }
     }
 }
 
-/// No `std::error::Error` itself, so that every error can become one.
+/// `ToolError` does not implement `std::error::Error`, so that every error can be converted into it.
 impl<E: std::error::Error> From<E> for ToolError {
     fn from(error: E) -> Self {
         Self::internal(error.to_string())

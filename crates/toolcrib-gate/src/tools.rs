@@ -1,4 +1,4 @@
-//! The tools of one origin: checked when they are put together, then served.
+//! The tools of one origin: checked when the server is built, then served.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -42,15 +42,15 @@ use crate::usage::Usage;
 use crate::used::Used;
 use crate::{Gate, SystemClock, endpoint, well_known};
 
-/// Calls that run at the same time at most. Each holds its input and its output, so a thousand of them a few gigabytes in the
-/// worst case; the next one is told that the server is busy.
+/// Most concurrent calls. Each holds its input and its output, so a thousand of them take a few gigabytes in the worst case; further calls
+/// are refused because the server is busy.
 pub const MAX_RUNNING: usize = 1_000;
 
-/// Bytes of inputs that are held at the same time at most, before their calls run; one network may hold an eighth. Bytes are counted
-/// and not inputs, so that callers who send slowly keep no one waiting.
+/// Most bytes of inputs in memory before their calls run; one network may use an eighth. Bytes are counted and not inputs, so that slow
+/// senders do not block other callers.
 pub const MAX_BODY_BYTES: usize = BodyBudget::BYTES;
 
-/// How long a server that is told to stop waits for calls that are running. As long as a call may take, and a little more.
+/// How long shutdown waits for running calls: a little more than the longest call.
 pub const SHUTDOWN_TIME: Duration = Duration::from_secs(60);
 
 /// The tools of one origin.
@@ -68,19 +68,19 @@ pub struct Tools {
 
 type OnFault = dyn Fn(&Fault<'_>) + Send + Sync;
 
-/// Something that went wrong and is not the caller's fault, or that callers must not read.
+/// A fault that is not the caller's, or that callers must not read.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault<'f> {
-    /// The tool.
+    /// The tool's slug.
     pub slug: &'f str,
-    /// What the caller was told.
+    /// The code that the caller got.
     pub code: Code,
-    /// The case at hand, which the caller was not told. May hold foreign text.
+    /// The details, which the caller did not get. May contain untrusted text.
     pub detail: &'f str,
 }
 
 impl Tools {
-    /// Tools at an origin, such as `https://tools.example.com`: what callers connect to, whatever stands in between.
+    /// Starts the tools of an origin, such as `https://tools.example.com`: what callers connect to, even if there is a proxy.
     pub fn new(origin: &str) -> Self {
         Self {
             origin: origin.to_owned(),
@@ -102,67 +102,67 @@ impl Tools {
         self
     }
 
-    /// Where used signatures and what they have bought are kept: SQLite for the processes of one machine, PostgreSQL for more. Tools that
-    /// cost nothing do with the memory of this process, which forgets when it ends; paid ones are not served without a store.
+    /// Sets the store for used signatures and their results: SQLite for the processes of one machine, PostgreSQL for more. Free tools can
+    /// use the memory of this process, which is lost when it ends; paid tools are not served without a store.
     #[must_use]
     pub fn store(self, store: impl ReplayStore + 'static) -> Self {
         self.shared_store(Arc::new(store))
     }
 
-    /// The same for a store that others use too.
+    /// Sets a store that is shared with other users of it.
     #[must_use]
     pub fn shared_store(mut self, store: Arc<dyn ReplayStore>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// How often who may call.
+    /// Sets the rate limits.
     #[must_use]
     pub const fn rates(mut self, rates: Rates) -> Self {
         self.rates = rates;
         self
     }
 
-    /// The header in which a proxy in front puts the caller's address, such as `x-forwarded-for`. Its last entry counts; calls without
-    /// one are not counted by address. Set it only where every request comes through that proxy: any other client can write there
-    /// what it likes. The proxy may have as many connections as it needs.
+    /// Sets the header in which a reverse proxy sends the caller's address, such as `x-forwarded-for`. Its last entry counts; calls without
+    /// the header are not limited by address. Set it only if every request comes through that proxy, since any other client can forge the
+    /// header. The number of the proxy's connections is not limited.
     #[must_use]
     pub fn address_header(mut self, name: HeaderName) -> Self {
         self.address_header = Some(name);
         self
     }
 
-    /// Another clock than the machine's.
+    /// Sets another clock than the system's.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Who is told about faults: a logger.
+    /// Sets a callback for faults, such as a logger.
     #[must_use]
     pub fn on_fault(mut self, told: impl Fn(&Fault<'_>) + Send + Sync + 'static) -> Self {
         self.on_fault = Arc::new(told);
         self
     }
 
-    /// Reports calls that were served to a directory. Without this call nothing is reported: a report hands the caller's signature to
-    /// somebody else. Tools whose gate does not know which tool of which registry they are, are not reported.
+    /// Reports served calls to a directory. Without this call nothing is reported: a report gives the caller's signature to a third party.
+    /// Tools whose gate does not know their registration are not reported.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
         self
     }
 
-    /// The secret that nonces of sign-in challenges are made with, at least 16 random bytes. Servers behind one origin must have the same,
-    /// or a challenge of one is not accepted by another. Without this call it is random and ends with the process.
+    /// Sets the secret for the nonces of sign-in challenges, at least 16 random bytes. All servers of one origin need the same secret, so
+    /// that each accepts the challenges of the others. Without this call it is random and lost when the process ends.
     #[must_use]
     pub fn sign_in_key(mut self, secret: &[u8]) -> Self {
         self.sign_in_key = Some(Zeroizing::new(secret.to_vec()));
         self
     }
 
-    /// Checks everything, and gives a server or all that is wrong.
+    /// Checks everything, and returns a server or all errors.
     pub fn build(self) -> Result<Server, SetupErrors> {
         let origin = Origin::parse(&self.origin).map_err(|fault| {
             let error = SetupError::Origin { origin: self.origin.clone(), fault: fault.to_string(), code: fault.code() };
@@ -200,7 +200,7 @@ impl Tools {
             None => NonceKey::random(),
         };
         let sign_in_key = sign_in_key.ok_or_else(|| SetupErrors(vec![SetupError::SignInKey]))?;
-        // Callers without a known address count as one network, which must not be a limit where that is the rule.
+        // Callers without a known address count as one network, which must not be limited if no caller has a known address.
         let bodies = match self.rates.per_address {
             Some(_) => BodyBudget::new(MAX_BODY_BYTES, MAX_INPUT_BYTES),
             None => BodyBudget::shared(MAX_BODY_BYTES, MAX_INPUT_BYTES),
@@ -237,10 +237,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// The routes of all tools, for a router that has others too; of a [layered](Tool::layered) tool that of its manifest alone. Serve it
-    /// with `into_make_service_with_connect_info`, or callers cannot be told apart by their address.
+    /// Returns the routes of all tools, for a router that has other routes too; for a [layered](Tool::layered) tool, only the manifest's
+    /// route. Serve it with `into_make_service_with_connect_info`, or callers cannot be limited by their address.
     pub fn routes(&self) -> Router {
-        // An endpoint is a literal path: nothing in it stands for something else.
+        // An endpoint is a literal path, without parameters.
         let mut router = Router::new().without_v07_checks();
         for tool in &self.tools {
             let (served, shared) = (tool.clone(), self.shared.clone());
@@ -255,36 +255,36 @@ impl Server {
         router
     }
 
-    /// The routes, and an answer in JSON for every other path.
+    /// Returns the routes, with a JSON response for every other path.
     pub fn router(&self) -> Router {
         let nothing = || std::future::ready(Refusal::new(StatusCode::NOT_FOUND, codes::gate::NOT_FOUND).into_response());
         self.routes().fallback(nothing)
     }
 
-    /// The layer of a [layered](Tool::layered) tool.
+    /// Returns the layer of a [layered](Tool::layered) tool.
     pub fn layer(&self, slug: &str) -> Option<GateLayer> {
         let tool = self.tools.iter().find(|tool| *tool.slug == *slug && tool.handler.is_layered())?;
         Some(GateLayer::new(self.clone(), tool.clone()))
     }
 
-    /// Returns when no call is running: callers may have gone whose calls go on, and may be settling. For the end of a program that serves
-    /// the routes or layers itself; no calls must come any more.
+    /// Waits until no call is running: a call outlives its caller's connection, and may be settling. Use it at the end of a program that
+    /// serves the routes or layers itself, when no new calls can arrive.
     pub async fn wait_until_idle(&self) {
         let _ = self.shared.running.acquire_many(u32::try_from(MAX_RUNNING).unwrap_or(u32::MAX)).await;
     }
 
-    /// The host that callers connect to.
+    /// Returns the host that callers connect to.
     pub(crate) fn host(&self) -> &str {
         self.origin.host()
     }
 
-    /// Whether all connections are those of a proxy.
+    /// Whether all connections come from a proxy.
     pub(crate) fn is_behind_proxy(&self) -> bool {
         self.shared.address_header.is_some() || !self.shared.limiter.is_by_address()
     }
 
-    /// Looks once what has become of payments whose settlement was begun and not heard of again, and writes it down. A server that
-    /// serves does so by itself, now and then.
+    /// Runs reconciliation once: finds the outcome of payments whose settlement was started and did not end, and records it. A running
+    /// server does this periodically.
     pub async fn reconcile(&self) -> Reconciled {
         reconcile::once(&self.shared, &self.tools).await
     }
@@ -296,8 +296,8 @@ impl Server {
         }
     }
 
-    /// Asks the registries whether each gated tool stands there as it is served here, and gives everything that differs. Worth a
-    /// look after the start: a gate with the number of another tool works without a fault.
+    /// Compares each gated tool's registration with what is served here, and returns all mismatches. Call it after the start: a gate with
+    /// another tool's id works without an error.
     pub async fn check(&self) -> Vec<Discord> {
         let mut found = Vec::new();
         for tool in &self.tools {
@@ -308,7 +308,7 @@ impl Server {
         found
     }
 
-    /// The slugs, in the order in which the tools were added.
+    /// Returns the slugs, in the order in which the tools were added.
     pub fn slugs(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().map(|tool| &*tool.slug)
     }
@@ -326,12 +326,12 @@ pub(crate) struct Shared {
     pub(crate) address_header: Option<HeaderName>,
     pub(crate) bodies: BodyBudget,
     pub(crate) running: Arc<Semaphore>,
-    /// Whether a layer has begun to.
+    /// Whether a layer has started reconciliation.
     pub(crate) is_reconciling: AtomicBool,
 }
 
 impl Shared {
-    /// Tells the operator.
+    /// Reports a fault to the operator.
     pub(crate) fn tell(&self, tool: &Served, code: Code, detail: &str) {
         (self.on_fault)(&Fault { slug: &tool.slug, code, detail });
     }
@@ -348,11 +348,11 @@ impl fmt::Debug for Shared {
 pub(crate) struct Served {
     pub(crate) slug: Arc<str>,
     pub(crate) path: String,
-    /// What payments are kept under: the endpoint, since one store may serve several origins.
+    /// The key of payments in the store: the endpoint, since one store may serve several origins.
     pub(crate) route: String,
     pub(crate) bytes: Bytes,
     pub(crate) etag: HeaderValue,
-    /// How a query is read, where GET is taken.
+    /// How a query is parsed, if GET is accepted.
     pub(crate) parameters: Option<Parameters>,
     pub(crate) inputs: Option<Validator>,
     pub(crate) outputs: Option<Validator>,
@@ -364,12 +364,12 @@ pub(crate) struct Served {
     pub(crate) metrics: ToolMetrics,
 }
 
-/// A gate that is ready to be used. All of it is missing where everybody may call.
+/// A gate that is ready for use. All fields are empty if the tool is open.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     /// What callers sign.
     pub(crate) terms: Option<Terms>,
-    /// Who lets them in.
+    /// The access check.
     pub(crate) access: Option<Access>,
     /// How they are charged.
     pub(crate) charge: Option<Charge>,
@@ -379,7 +379,7 @@ pub(crate) struct Ready {
 #[derive(Debug)]
 pub(crate) struct Charge {
     pub(crate) settle: Arc<dyn Settle>,
-    /// Before the handler runs.
+    /// Whether calls are settled before the handler runs.
     pub(crate) first: bool,
 }
 
@@ -434,7 +434,8 @@ impl Served {
                 if findings.iter().any(|finding| finding.severity == Severity::Error) {
                     errors.push(SetupError::Schema { slug: slug.clone(), which, findings });
                 } else {
-                    // A legal schema that no validator may be built for, such as a recursive union: the tool has to check itself.
+                    // A valid schema for which no validator may be built, such as a recursive union: the tool has to validate inputs and
+                    // outputs itself.
                     let codes: Vec<_> = findings.iter().map(|finding| finding.code.id()).collect();
                     tracing::warn!(tool = %slug, schema = which, ?codes, "the schema cannot be applied, so values are not checked against it");
                 }
@@ -459,7 +460,7 @@ impl Served {
         };
         let path = if endpoint.path().is_empty() { "/" } else { endpoint.path() }.to_owned();
         let bytes = tool.bytes.unwrap_or_else(|| tool.manifest.canonical().as_bytes().to_vec());
-        // Quoted hexadecimal digits are always a header value.
+        // Quoted hexadecimal digits are always a valid header value.
         let etag = format!("\"{}\"", hex::encode(keccak256(&bytes)));
         let etag = HeaderValue::from_str(&etag).unwrap_or_else(|_| HeaderValue::from_static("\"\""));
         Ok(Self {
@@ -481,12 +482,12 @@ impl Served {
     }
 }
 
-/// An endpoint that a store takes.
+/// Returns the endpoint as a key of the store.
 fn route(endpoint: &str) -> String {
     if endpoint.len() <= MAX_ROUTE_BYTES { endpoint.to_owned() } else { keccak256(endpoint).to_string() }
 }
 
-/// A path in which braces are braces.
+/// Escapes the braces of a path.
 fn literal(path: &str) -> String {
     path.replace('{', "{{").replace('}', "}}")
 }

@@ -1,4 +1,4 @@
-//! Which signatures were used: any store of `toolcrib-store`, looked after.
+//! The store of used signatures, and the removal of expired entries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,13 +8,13 @@ use toolcrib_store::replay::{EXPIRE_BATCH, ReplayStore};
 
 use crate::room::Ledger;
 
-/// Seconds between two looks for what has expired.
+/// Seconds between two removals of expired entries.
 const EXPIRE_EVERY: i64 = 5;
 
-/// Batches that one look removes at most: ten thousand rows every five seconds keep up with two thousand calls a second.
+/// Most batches of one removal: ten thousand rows every five seconds keep up with two thousand calls a second.
 const EXPIRE_BATCHES: usize = 20;
 
-/// The store, and when it was last cleared of what has expired.
+/// The store, and when expired entries were last removed.
 #[derive(Debug)]
 pub(crate) struct Used {
     store: Arc<dyn ReplayStore>,
@@ -27,7 +27,7 @@ impl Used {
         Self { store, expired_at: AtomicI64::new(0), ledger: Ledger::default() }
     }
 
-    /// The store. What has expired is removed now and then, beside the request that happens to notice.
+    /// Returns the store. The first request after [`EXPIRE_EVERY`] seconds starts the removal of expired entries in the background.
     pub(crate) fn store(&self, now: UnixTime) -> &Arc<dyn ReplayStore> {
         let last = self.expired_at.load(Ordering::Relaxed);
         let is_due = now.seconds().saturating_sub(last) >= EXPIRE_EVERY;
@@ -35,7 +35,7 @@ impl Used {
             let store = self.store.clone();
             tokio::spawn(async move {
                 for _ in 0..EXPIRE_BATCHES {
-                    // A store in trouble says so to the next request.
+                    // If the store fails, the next request gets its error.
                     if !store.expire(now).await.is_ok_and(|removed| removed >= EXPIRE_BATCH) {
                         break;
                     }
@@ -45,7 +45,7 @@ impl Used {
         &self.store
     }
 
-    /// Largest result of a paid call in bytes.
+    /// Returns the most bytes of a paid call's result.
     pub(crate) fn largest_result(&self) -> usize {
         usize::try_from(self.store.limits().largest_result()).unwrap_or(usize::MAX)
     }

@@ -1,6 +1,6 @@
-//! What operators learn about a call: a number on the page of counters, and a span with an event for loggers.
+//! What operators learn about a call: metrics, and a tracing span with an event.
 //!
-//! Both say which tool was called, by whom, and how that ended. Nothing in them was signed, is secret, or was paid for.
+//! Both contain the tool, the caller and the outcome, but neither signatures nor secrets nor what was paid for.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::tools::Served;
 /// The target of spans and events.
 const TARGET: &str = "toolcrib::call";
 
-/// The status that is written down for callers who left before there was an answer; nginx does the same. No answer has it.
+/// The status that is logged for callers that disconnected before the response, as nginx does. No response has it.
 const GONE: u16 = 499;
 
-/// A call, until it is answered or its caller is gone.
+/// A call, until it is answered or its caller has disconnected.
 pub(crate) struct Watch {
     tool: Arc<Served>,
     began: Instant,
@@ -30,7 +30,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn begin(tool: Arc<Served>, method: &Method) -> Self {
-        // A caller may call its method as it likes.
+        // A caller may send any text as its method.
         let method = match *method {
             Method::POST => "POST",
             Method::GET => "GET",
@@ -67,7 +67,7 @@ impl Drop for Watch {
     }
 }
 
-/// What is known about a call while it goes on.
+/// The tracing span of a running call.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen(Span);
 

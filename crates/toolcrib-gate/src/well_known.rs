@@ -1,4 +1,4 @@
-//! Manifests: the exact bytes, at the one address where verifiers look.
+//! Manifests: the exact bytes, at the well-known path that verifiers read.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -12,10 +12,10 @@ use crate::tools::Served;
 
 const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// Kept by caches, but never given out without asking: right after an update an old copy is one that does not verify.
+/// Caches may store it but must revalidate: right after an update an old copy does not verify.
 const CACHE_CONTROL: &str = "public, no-cache";
 
-/// Where the manifest of a slug is.
+/// Returns the path of a slug's manifest.
 pub(crate) fn path(slug: &str) -> String {
     format!("/.well-known/ai-tool/{slug}.json")
 }
@@ -42,7 +42,7 @@ pub(crate) fn answer(tool: &Served, request: &Request) -> Response {
     response
 }
 
-/// Whether the reader has these bytes (RFC 9110 §13.1.2). Weak tags are compared as strong ones: the bytes are the same.
+/// Whether the client has these bytes (RFC 9110 §13.1.2). Weak ETags are compared as strong ones: the bytes are the same.
 fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
     let tags = headers.get_all(IF_NONE_MATCH).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     tags.map(<[u8]>::trim_ascii).any(|tag| tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == etag.as_bytes())

@@ -1,4 +1,4 @@
-//! The address that a request comes from.
+//! The client address of a request.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,8 +8,8 @@ use axum::http::{Extensions, HeaderMap, HeaderName};
 /// Returns the address of the client that sent a request.
 ///
 /// Without `header` that is the peer of the connection. With it, the last entry of the header counts, which the operator's proxy has
-/// written; entries before it are the client's own words. A request without a readable last entry has no address: the peer is the
-/// proxy, and must not stand for its clients.
+/// written; the client may have forged the entries before it. A request without a readable last entry has no address: the peer is the
+/// proxy, and must not count as one of its clients.
 pub fn client_address(header: Option<&HeaderName>, headers: &HeaderMap, extensions: &Extensions) -> Option<IpAddr> {
     if let Some(name) = header {
         let last = headers.get_all(name).iter().next_back()?;

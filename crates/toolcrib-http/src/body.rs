@@ -1,7 +1,7 @@
-//! Bodies of requests: a pace that they have to keep, and a budget of bytes that all of them share.
+//! Request bodies: a minimum rate, and a shared budget of bytes.
 //!
-//! A place for each body would let a thousand clients that send one byte stop everyone else. Bytes are what bodies cost, so bytes are
-//! counted, as they arrive; and a body that keeps the server waiting ends.
+//! With a limit on the number of bodies, a thousand clients that send one byte could block everyone else. Bodies cost bytes, so bytes are
+//! counted as they arrive; and a body that is too slow is aborted.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -28,13 +28,13 @@ pub enum BodyError {
     /// It is larger than the limit.
     #[error("the body is larger than the limit")]
     TooLarge,
-    /// It did not arrive in time, or not at the pace that is asked for.
+    /// It did not arrive in time, or not at the required rate.
     #[error("the body did not arrive in time")]
     Slow,
-    /// The connection or the encoding ended before the body did.
+    /// The connection or the encoding ended before the body was complete.
     #[error("the body broke off")]
     Broken,
-    /// Bodies that are being read hold all the bytes that they may.
+    /// The bodies that are being read use up the budget.
     #[error("too many bytes of bodies are held at present")]
     Busy,
 }
@@ -47,7 +47,7 @@ pub struct ReadBody {
 }
 
 impl ReadBody {
-    /// Takes the bytes out; they count no longer.
+    /// Takes the bytes out; they no longer count.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -67,20 +67,20 @@ impl AsRef<[u8]> for ReadBody {
     }
 }
 
-/// Bytes that bodies may hold.
+/// The budget of bytes for bodies.
 #[derive(Clone, Debug)]
 pub struct BodyBudget {
     quota: Arc<Quota>,
 }
 
 impl BodyBudget {
-    /// Bytes of bodies that are held at once, unless a server says otherwise.
+    /// Default budget of bytes for concurrent bodies.
     pub const BYTES: usize = 256 * 1024 * 1024;
 
-    /// A network may hold this part of a budget.
+    /// Divisor of a budget for one network's share.
     const SHARE: usize = 8;
 
-    /// Returns a budget of at least `bytes`. One network may hold an eighth, but never less than one body of `largest` bytes.
+    /// Returns a budget of at least `bytes`. One network may use an eighth, but never less than one body of `largest` bytes.
     pub fn new(bytes: usize, largest: usize) -> Self {
         let share = (bytes / Self::SHARE).max(largest);
         Self { quota: Quota::new(bytes.max(share.saturating_mul(2)), share) }
@@ -92,7 +92,7 @@ impl BodyBudget {
         Self { quota: Quota::new(bytes, bytes) }
     }
 
-    /// Returns the bytes that are held.
+    /// Returns the bytes in use.
     pub fn used(&self) -> usize {
         self.quota.used()
     }
@@ -130,7 +130,7 @@ impl BodyBudget {
     }
 }
 
-/// Whether a body ended because it did not keep its pace.
+/// Whether a body was aborted because it was too slow.
 fn is_slow(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -142,12 +142,12 @@ fn is_slow(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// A body came slower than the limits ask for.
+/// A body arrived slower than the limits require.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the body arrives too slowly")]
 pub(crate) struct TooSlow;
 
-/// A body that has to keep its pace. Only the time counts that the server waits for it.
+/// A body with a minimum rate. Only the time that the server waits for it counts.
 pub(crate) struct Paced<B> {
     body: B,
     grace: Duration,
@@ -164,7 +164,7 @@ impl<B> Paced<B> {
         Self { body, grace, rate, received: 0, waited: Duration::ZERO, waiting: None }
     }
 
-    /// How long it may keep the server waiting from now on.
+    /// Returns how long it may keep the server waiting from now on.
     fn patience(&self) -> Duration {
         let earned = Duration::from_secs(self.received / u64::from(self.rate));
         (self.grace + earned).saturating_sub(self.waited)
@@ -208,7 +208,7 @@ where
     }
 }
 
-/// The body of an answer, whose connection counts as busy until it has been sent.
+/// The body of a response, whose connection counts as busy until it has been sent.
 pub(crate) struct Answered {
     pub(crate) body: Body,
     pub(crate) _answering: Answering,
@@ -257,7 +257,7 @@ mod tests {
         let slow = paced(dripping(Duration::from_secs(1), b"x"));
         assert_eq!(read(&budget, slow, 1 << 20).await, Err(BodyError::Slow));
         assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
-        // Fast enough to its end.
+        // Fast enough until its end.
         let begun = Instant::now();
         let steady = paced(dripping(Duration::from_secs(1), &[0; 2_048]));
         assert_eq!(read(&budget, steady, 40 * 2_048).await, Err(BodyError::TooLarge));
@@ -277,7 +277,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn bytes_are_counted_and_not_bodies() {
         let budget = BodyBudget::new(8_000, 500);
-        // A thousand slow ones hold a byte each at most, and others are read.
+        // A thousand slow ones hold one byte each at most, and others are read.
         let slow: Vec<_> = (0..1_000)
             .map(|_| {
                 let budget = budget.clone();

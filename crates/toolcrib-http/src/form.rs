@@ -1,13 +1,14 @@
 //! Percent-encoding (RFC 3986 §2.1), and forms and queries in `application/x-www-form-urlencoded`.
 //!
-//! Encoding is that of `percent-encoding`. Decoding is ours, because that crate and `form_urlencoded` keep broken escapes as they are and
-//! replace what is not UTF-8: here a reader refuses both. Values may be secrets, so there is a way to decode into a buffer that is wiped.
+//! Encoding uses `percent-encoding`. Decoding is implemented here, because that crate and `form_urlencoded` keep broken escapes as they are
+//! and replace bytes that are not UTF-8; this parser refuses both. Values may be secrets, so there is a way to decode into a buffer that is
+//! wiped.
 
 use std::fmt::Display;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// All but the unreserved characters of RFC 3986 §2.3.
+/// Escapes all but the unreserved characters of RFC 3986 §2.3.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Encodes a part of a path, or a name or value of a query: all but letters, digits and `-._~`.
@@ -22,7 +23,7 @@ pub fn percent_decode(encoded: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Decodes a name or value of a form, in which a plus is a blank. `None` as in [`percent_decode`].
+/// Decodes a name or value of a form, in which a plus is a space. `None` as in [`percent_decode`].
 pub fn form_decode(encoded: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(encoded.len());
     form_decode_into(encoded.as_bytes(), &mut bytes)?;

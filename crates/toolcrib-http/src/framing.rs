@@ -1,15 +1,15 @@
 //! The framing of HTTP/1.1 requests, checked byte by byte below hyper.
 //!
-//! hyper takes a bare LF for the end of a line in a head. A proxy in front that does not, or the other way round, sees other requests
-//! than the server does (request smuggling, RFC 9112 §2.2 and §11.2). So heads are checked here before hyper reads them, which needs
-//! to know where each head begins: this follows the framing of bodies too, and refuses every request whose framing two readers could
-//! understand differently. It does no I/O, holds a few bytes whatever comes, and gives the same result however the bytes are split.
+//! hyper accepts a bare LF as the end of a line in a head. A proxy that does not, or the other way round, sees other requests than the
+//! server does (request smuggling, RFC 9112 §2.2 and §11.2). So heads are checked here before hyper parses them. This needs to know where
+//! each head starts, so the framing of bodies is followed too, and every request is refused whose framing two parsers could interpret
+//! differently. It does no I/O, has a small fixed buffer, and gives the same result however the bytes are split.
 
-/// Longest part of a line that is kept. The two headers that say how long a body is are shorter, however many digits they have; a
-/// longer one of them is refused.
+/// Longest part of a line that is kept. The two headers that define the length of a body are shorter, however many digits they have; a
+/// longer one is refused.
 const KEPT_BYTES: usize = 64;
 
-/// Empty lines before a request that are skipped at most. RFC 9112 §2.2 asks for one, which old clients send after a body.
+/// Most empty lines before a request that are skipped. RFC 9112 §2.2 asks for one, which old clients send after a body.
 const MAX_EMPTY_LINES: u8 = 4;
 
 /// Why the framing of a request is refused.
@@ -45,20 +45,20 @@ pub enum FramingError {
     ChunkEnd,
 }
 
-/// Where the framing is violated.
+/// A violation of the framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Index of the offending byte in the bytes that were given.
+    /// Index of the offending byte in the given bytes.
     pub at: usize,
     /// What is wrong there.
     pub error: FramingError,
 }
 
-/// The framing of the requests of one connection, as far as its bytes have come.
+/// The framing state of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Framing {
     part: Part,
-    /// The start of the line that is being read.
+    /// The start of the line that is being parsed.
     kept: [u8; KEPT_BYTES],
     /// Bytes of that line, without its end.
     length: usize,
@@ -67,7 +67,7 @@ pub struct Framing {
     body: Body,
 }
 
-/// What comes next.
+/// The part of a message that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     RequestLine,
@@ -80,7 +80,7 @@ enum Part {
     Trailer,
 }
 
-/// What the headers so far say about the body.
+/// What the headers so far say about the length of the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Body {
     length: Option<u64>,
@@ -94,17 +94,17 @@ impl Default for Framing {
 }
 
 impl Framing {
-    /// Returns the framing of a connection on which nothing has come.
+    /// Returns the framing state of a new connection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns whether everything that came belongs to requests that are complete.
+    /// Returns whether all bytes so far belong to complete requests.
     pub fn is_between_requests(&self) -> bool {
         self.part == Part::RequestLine && self.length == 0 && !self.after_cr
     }
 
-    /// Follows the bytes that come next. After a violation nothing more can be said about the connection.
+    /// Checks the next bytes. After a violation the state of the connection is undefined.
     pub fn check(&mut self, bytes: &[u8]) -> Result<(), Violation> {
         let mut at = 0;
         while at < bytes.len() {
@@ -112,7 +112,7 @@ impl Framing {
                 Part::Body(left) | Part::Chunk(left) => {
                     let here = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len() - at);
                     at += here;
-                    // Not more than is left, so the difference is not negative.
+                    // At most what is left, so the difference is not negative.
                     *left -= here as u64;
                     if *left == 0 {
                         self.part = if matches!(self.part, Part::Chunk(_)) { Part::ChunkEnd } else { Part::RequestLine };
@@ -120,7 +120,7 @@ impl Framing {
                 }
                 _ => {
                     let rest = bytes.get(at..).unwrap_or_default();
-                    // Most bytes of a line are passed over at once.
+                    // Most bytes of a line are skipped at once.
                     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
                     let plain = match self.after_cr || self.part == Part::ChunkEnd {
                         true => 0,
@@ -139,7 +139,7 @@ impl Framing {
         Ok(())
     }
 
-    /// Bytes within a line.
+    /// Keeps bytes within a line.
     fn keep(&mut self, text: &[u8]) {
         let room = self.kept.get_mut(self.length..).unwrap_or_default();
         let count = room.len().min(text.len());
@@ -147,7 +147,7 @@ impl Framing {
         self.length += text.len();
     }
 
-    /// A byte at the end of a line, or where a line has to end.
+    /// Handles a byte at the end of a line, or where a line has to end.
     fn step(&mut self, byte: u8) -> Result<(), FramingError> {
         match byte {
             b'\n' if self.after_cr => {
@@ -158,7 +158,7 @@ impl Framing {
             _ if self.after_cr => return Err(FramingError::BareCr),
             b'\r' => self.after_cr = true,
             b'\n' => return Err(FramingError::BareLf),
-            // Every other byte of a line is kept before this is asked.
+            // `check` has kept every other byte of a line before this call.
             _ => return Err(FramingError::ChunkEnd),
         }
         Ok(())
@@ -174,7 +174,7 @@ impl Framing {
                 }
                 Part::RequestLine
             }
-            // The line itself is read by hyper: it says nothing about where the request ends.
+            // hyper parses this line: it does not affect where the request ends.
             Part::RequestLine => {
                 self.empty_lines = 0;
                 self.body = Body::default();
@@ -196,13 +196,13 @@ impl Framing {
             },
             Part::ChunkEnd => Part::ChunkSize,
             Part::Trailer if is_empty => Part::RequestLine,
-            // `check` skips bodies, so that no line ends there.
+            // `check` skips bodies, so no line ends there.
             Part::Trailer | Part::Body(_) | Part::Chunk(_) => self.part,
         };
         Ok(())
     }
 
-    /// The start of the line, and whether that is all of it.
+    /// Returns the start of the line, and whether that is the whole line.
     fn line(&self) -> (&[u8], bool) {
         let kept = self.kept.get(..self.length).unwrap_or(&self.kept);
         (kept, kept.len() == self.length)
@@ -212,7 +212,7 @@ impl Framing {
         let (line, is_whole) = self.line();
         let colon = line.iter().position(|byte| *byte == b':');
         let name = &line[..colon.unwrap_or(line.len())];
-        // A name that is longer than what is kept is none of the two that matter here.
+        // A name that is longer than what is kept is not one of the two that matter here.
         if name.is_empty() || name.iter().any(u8::is_ascii_whitespace) || (colon.is_none() && is_whole) {
             return Err(FramingError::HeaderName);
         }
@@ -236,14 +236,14 @@ impl Framing {
     fn chunk_size(&self) -> Result<u64, FramingError> {
         let (line, is_whole) = self.line();
         let extension = line.iter().position(|byte| *byte == b';');
-        // Blanks may precede an extension, and nothing may precede the size.
+        // Blanks may precede an extension, but nothing may precede the size.
         let size = line[..extension.unwrap_or(line.len())].trim_ascii_end();
         let is_size = !size.first().is_some_and(u8::is_ascii_whitespace) && (extension.is_some() || is_whole);
         number(size, 16).filter(|_| is_size).ok_or(FramingError::ChunkSize)
     }
 }
 
-/// A header's value without the blanks around it.
+/// Returns a header's value without surrounding blanks.
 fn trimmed(value: &[u8]) -> &[u8] {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let start = value.iter().position(|byte| !is_blank(byte)).unwrap_or(value.len());
@@ -251,7 +251,7 @@ fn trimmed(value: &[u8]) -> &[u8] {
     &value[start..end]
 }
 
-/// Digits and nothing else: no sign, no list, no overflow.
+/// Parses digits only: no sign, no list, no overflow.
 fn number(value: &[u8], radix: u32) -> Option<u64> {
     let digits = trimmed(value);
     let is_digit = |byte: &u8| char::from(*byte).is_digit(radix);
@@ -269,7 +269,7 @@ mod tests {
 
     const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-    /// The result for the whole text, which must not depend on how it is split.
+    /// Returns the result for the whole text, which must not depend on how it is split.
     #[track_caller]
     fn result(text: &str) -> Result<bool, FramingError> {
         let whole = {
@@ -377,7 +377,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes are split, the verdict and its place are the same.
+        /// However the bytes are split, verdict and position are the same.
         #[test]
         fn the_verdict_does_not_depend_on_the_pieces(
             text in "(GET / HTTP/1.1\r\n|POST /a HTTP/1.1\r?\n|Host: a\r\n|Content-Length: [0-9]{1,2}\r\n|Transfer-Encoding: chunked\r\n|\r\n|\n|[0-9a-f]{1,2}\r\n|0\r\n|[a-z\r\n]{0,12}){0,16}",
@@ -403,7 +403,7 @@ mod tests {
             }
         }
 
-        /// A head that passes has no line end but CRLF.
+        /// An accepted head has no line end except CRLF.
         #[test]
         fn what_passes_has_strict_lines(text in "[a-c: \r\n]{0,40}") {
             let mut framing = Framing::new();
@@ -414,7 +414,7 @@ mod tests {
             }
         }
 
-        /// Any bytes at all give a verdict.
+        /// Any input gives a verdict.
         #[test]
         fn nothing_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = Framing::new().check(&bytes);

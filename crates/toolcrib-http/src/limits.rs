@@ -2,68 +2,65 @@
 
 use std::time::Duration;
 
-/// What clients may hold, and for how long. The defaults are for a server on the open internet.
+/// Resource limits and timeouts for clients. The defaults are for a server on the open internet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections that are open at the same time. Each takes a descriptor and some kilobytes. Where there are more, the network that
-    /// has the most loses one that is idle; if none is idle, the new connection is closed.
+    /// Most open connections. Each takes a file descriptor and some kilobytes. Beyond the limit, the network with the most connections
+    /// loses an idle one; if none is idle, the new connection is closed.
     pub connections: usize,
-    /// Connections of one client [`Network`](crate::Network). Where there are more, the one that has been idle longest is closed, or
-    /// the new one if none is idle. `None` behind a proxy, where all connections come from one address, and on servers for programs
-    /// of the same machine.
+    /// Most connections of one client [`Network`](crate::Network). Beyond the limit, the one that has been idle longest is closed, or the
+    /// new one if none is idle. `None` behind a proxy, where all connections come from one address, and on servers for programs of the same
+    /// machine.
     pub per_network: Option<usize>,
-    /// How long the head of a request may take, which is also how long a connection may be idle. An honest head comes in one piece.
+    /// Timeout for the head of a request, and for idle connections. An honest client sends its head in one piece.
     pub head_time: Duration,
-    /// Bytes of a head.
+    /// Most bytes of a head.
     pub max_head_bytes: usize,
-    /// Headers of a request.
+    /// Most headers of a request.
     pub max_headers: usize,
-    /// How long a write may wait for a peer that does not read. Streams that have nothing to write are not concerned.
+    /// Timeout of a write to a peer that does not read. It does not apply to streams that have nothing to write.
     pub write_stall: Duration,
-    /// Bytes of answers that the kernel holds beyond what the peer has room for. A client that sends requests and does not read stops the
-    /// server's work for it when they are used up.
+    /// Most bytes of responses that the kernel buffers beyond the peer's receive window. Once they are used up, the server stops working
+    /// for a client that sends requests and does not read.
     pub max_unsent_bytes: u32,
-    /// How long a body may keep the server waiting in all, beside the time that it has at [`body_rate`](Self::body_rate).
+    /// How long a body may keep the server waiting in total, besides its time at [`body_rate`](Self::body_rate).
     pub body_grace: Duration,
-    /// Bytes a second at which a body has to arrive.
+    /// Minimum rate of a body in bytes a second.
     pub body_rate: u32,
-    /// How long a TLS handshake may take.
+    /// Timeout of a TLS handshake.
     pub handshake_time: Duration,
-    /// TLS handshakes that are under way at the same time. Where there are more, the one that has taken longest is ended: an honest
-    /// one is done long before.
+    /// Most concurrent TLS handshakes. Beyond the limit, the oldest one is dropped: an honest one ends long before.
     pub handshakes: usize,
-    /// How long requests that are under way may still take when the server stops. What is left then is cut off.
+    /// How long running requests may still take at shutdown. The rest is aborted.
     pub stop_time: Duration,
 }
 
 impl Limits {
-    /// [`connections`](Self::connections), unless a server says otherwise. Below the 12,000 descriptors that our commands ask for.
+    /// Default of [`connections`](Self::connections), below the 12,000 descriptors that Toolcrib's commands ask for.
     pub const CONNECTIONS: usize = 10_000;
-    /// [`per_network`](Self::per_network), unless a server says otherwise: an office behind one address, or a client with a large
-    /// pool, and one fortieth of all connections.
+    /// Default of [`per_network`](Self::per_network): an office behind one address, or a client with a large pool, and one fortieth of all
+    /// connections.
     pub const PER_NETWORK: usize = 256;
-    /// [`head_time`](Self::head_time), unless a server says otherwise: what most servers and proxies use.
+    /// Default of [`head_time`](Self::head_time): what most servers and proxies use.
     pub const HEAD_TIME: Duration = Duration::from_secs(30);
-    /// [`max_head_bytes`](Self::max_head_bytes), unless a server says otherwise: two headers of 16 KiB, and all that browsers and
-    /// proxies add.
+    /// Default of [`max_head_bytes`](Self::max_head_bytes): two headers of 16 KiB, and all that browsers and proxies add.
     pub const MAX_HEAD_BYTES: usize = 64 * 1024;
-    /// [`max_headers`](Self::max_headers), unless a server says otherwise. Browsers behind two proxies send some thirty.
+    /// Default of [`max_headers`](Self::max_headers). Browsers behind two proxies send some thirty.
     pub const MAX_HEADERS: usize = 100;
-    /// [`write_stall`](Self::write_stall), unless a server says otherwise: long enough for a phone in a tunnel.
+    /// Default of [`write_stall`](Self::write_stall): long enough for a phone in a tunnel.
     pub const WRITE_STALL: Duration = Duration::from_secs(20);
-    /// [`max_unsent_bytes`](Self::max_unsent_bytes), unless a server says otherwise: enough to keep a fast connection busy while the
-    /// server's task waits for its turn.
+    /// Default of [`max_unsent_bytes`](Self::max_unsent_bytes): enough to keep a fast connection busy until the server's task is scheduled
+    /// again.
     pub const MAX_UNSENT_BYTES: u32 = 128 * 1024;
-    /// [`body_grace`](Self::body_grace), unless a server says otherwise: a few lost packets.
+    /// Default of [`body_grace`](Self::body_grace): a few lost packets.
     pub const BODY_GRACE: Duration = Duration::from_secs(5);
-    /// [`body_rate`](Self::body_rate), unless a server says otherwise: slower than any modem.
+    /// Default of [`body_rate`](Self::body_rate): slower than any modem.
     pub const BODY_RATE: u32 = 1_024;
-    /// [`handshake_time`](Self::handshake_time), unless a server says otherwise: two round trips on the worst network.
+    /// Default of [`handshake_time`](Self::handshake_time): two round trips on the worst network.
     pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-    /// [`handshakes`](Self::handshakes), unless a server says otherwise: each costs a signature, and two cores make some thousand a
-    /// second.
+    /// Default of [`handshakes`](Self::handshakes): each costs a signature, and two cores make some thousand a second.
     pub const HANDSHAKES: usize = 128;
-    /// [`stop_time`](Self::stop_time), unless a server says otherwise: what service managers grant before they kill.
+    /// Default of [`stop_time`](Self::stop_time): what service managers grant before they kill.
     pub const STOP_TIME: Duration = Duration::from_secs(10);
 }
 

@@ -1,4 +1,4 @@
-//! The media type that a message says its body has (RFC 9110 §8.3).
+//! The media type of a message body (RFC 9110 §8.3).
 
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
@@ -8,13 +8,13 @@ use axum::http::header::CONTENT_TYPE;
 pub struct MediaType<'h>(&'h [u8]);
 
 impl<'h> MediaType<'h> {
-    /// Reads the first Content-Type. `None` if there is none.
+    /// Parses the first `Content-Type`. `None` if there is none.
     pub fn of(headers: &'h HeaderMap) -> Option<Self> {
         let value = headers.get(CONTENT_TYPE)?.as_bytes();
         Some(Self(value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()))
     }
 
-    /// Returns whether it is this one.
+    /// Returns whether it has this name.
     pub fn is(self, name: &str) -> bool {
         self.0.eq_ignore_ascii_case(name.as_bytes())
     }

@@ -1,7 +1,7 @@
-//! Metrics in the text format of Prometheus, version 0.0.4.
+//! Metrics in the Prometheus text format, version 0.0.4.
 //!
-//! Ours, because `prometheus-client` writes `OpenMetrics` alone, and wants values registered beforehand: here most are read from a store or a
-//! cache while the page is written.
+//! Implemented here, because `prometheus-client` writes only `OpenMetrics`, and needs values registered in advance: here most are read from
+//! a store or a cache while the page is written.
 
 use std::fmt::{Display, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +15,13 @@ use axum::response::{IntoResponse, Response};
 pub struct MetricsPage(String);
 
 impl MetricsPage {
-    /// Begins a family: its name, its kind (`counter`, `gauge` or `histogram`), and what it is.
+    /// Starts a family: its name, its type (`counter`, `gauge` or `histogram`), and its help text.
     pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// Writes a sample. Values of labels are escaped.
+    /// Writes a sample. Label values are escaped.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &dyn Display)], value: impl Display) {
         self.labelled(name, labels, None, value);
     }
@@ -74,22 +74,22 @@ pub fn metrics_response(page: String) -> Response {
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"), (CACHE_CONTROL, "no-store")], page).into_response()
 }
 
-/// How long something took, in buckets.
+/// A histogram of durations.
 #[derive(Debug)]
 pub struct Histogram {
     ends: &'static [f64],
-    /// One more than there are ends.
+    /// One more than there are bounds.
     counts: Box<[AtomicU64]>,
     micros: AtomicU64,
 }
 
 impl Histogram {
-    /// Returns a histogram with these upper ends of its buckets, in seconds and in ascending order.
+    /// Returns a histogram with these upper bounds of its buckets, in seconds and in ascending order.
     pub fn new(ends: &'static [f64]) -> Self {
         Self { ends, counts: (0..=ends.len()).map(|_| AtomicU64::new(0)).collect(), micros: AtomicU64::new(0) }
     }
 
-    /// Counts a time.
+    /// Counts a duration.
     pub fn observe(&self, took: Duration) {
         let bucket = self.ends.partition_point(|end| *end < took.as_secs_f64());
         self.counts[bucket].fetch_add(1, Ordering::Relaxed);

@@ -1,11 +1,11 @@
-//! Client networks: what one client can have many addresses of counts as one.
+//! Client networks: the addresses that one client can have count as one.
 
 use std::net::IpAddr;
 
-/// The network that a client is counted by: an IPv4 address, or the /64 of an IPv6 address.
+/// The network by which a client is counted: an IPv4 address, or the /64 of an IPv6 address.
 ///
-/// One IPv6 customer has at least 2^64 addresses, so single IPv6 addresses say nothing. An IPv4 address that is written as an IPv6
-/// address counts as the IPv4 address.
+/// One IPv6 customer has at least 2^64 addresses, so single IPv6 addresses identify nothing. An IPv4-mapped IPv6 address counts as the IPv4
+/// address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Network(u128);
 

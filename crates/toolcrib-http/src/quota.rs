@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::network::Network;
 
-/// Units that are held for a while: streams that are open, or bytes of bodies that are being read.
+/// A quota of units that are held for a while: open streams, or bytes of bodies that are being read.
 ///
 /// Clients without a known address count as one network.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Quota {
         hold.grow(units).then_some(hold)
     }
 
-    /// Returns the units that are held.
+    /// Returns the units in use.
     pub fn used(&self) -> usize {
         self.lock().used
     }
@@ -69,13 +69,13 @@ impl Quota {
         }
     }
 
-    /// Nothing panics while it is locked.
+    /// The lock cannot be poisoned: nothing panics while it is held.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Units of a [`Quota`] that are held until this is dropped.
+/// Units of a [`Quota`], released when this is dropped.
 #[derive(Debug)]
 pub struct Hold {
     quota: Arc<Quota>,
@@ -84,7 +84,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Takes more units. `false` if there are not enough, and then none are taken.
+    /// Takes more units. Returns `false` if there are not enough, and then takes none.
     #[must_use]
     pub fn grow(&mut self, units: usize) -> bool {
         let is_taken = self.quota.add(self.network, units);

@@ -1,9 +1,10 @@
 //! Rate limits: token buckets, one for each key.
 //!
-//! The map of buckets is bounded. A bucket that is full again holds no information and is dropped; keys for which there is no room
-//! share one bucket, so that a flood of new addresses slows down itself only. Each process counts for itself.
+//! The map of buckets is bounded. A bucket that is full again contains no information and is dropped; keys for which there is no room share
+//! one bucket, so that a flood of new addresses slows down only itself. Each process counts for itself.
 //!
-//! Ours, because the keyed limiter of `governor` has no bound, one rate for all keys, and no count of seconds until the burst is back.
+//! Implemented here, because the keyed limiter of `governor` has no bound, one rate for all keys, and does not tell the seconds until the
+//! burst is available again.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,18 +13,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Buckets of one map at most. Each takes about 80 bytes, so all of them some 8 MB.
+/// Most buckets of one map. Each takes about 80 bytes, so all of them some 8 MB.
 pub const MAX_BUCKETS: usize = 100_000;
 
-/// Shortest time between two searches for buckets that are full again: a search visits all of them.
+/// Shortest time between two searches for full buckets: a search visits all of them.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// A burst, and a rate in the long run.
+/// A burst, and a long-term rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     /// Requests that may come at once.
     pub burst: u32,
-    /// Requests a second in the long run.
+    /// Long-term requests a second.
     pub per_second: f64,
 }
 
@@ -69,7 +70,7 @@ impl Bucket {
         self.level(now) >= f64::from(self.rate.burst)
     }
 
-    /// Takes a token, or says in how many seconds there is one. From now on the bucket has this rate.
+    /// Takes a token, or returns in how many seconds there is one. From now on the bucket has this rate.
     pub fn take(&mut self, rate: Rate, now: Instant) -> Level {
         let mut level = self.level(now).min(f64::from(rate.burst));
         // A rate is positive and finite, and the quotients are small or saturated by the casts.
@@ -140,7 +141,7 @@ impl<K: Eq + Hash> Buckets<K> {
         self.len() == 0
     }
 
-    /// Nothing panics while it is locked.
+    /// The lock cannot be poisoned: nothing panics while it is held.
     fn lock(&self) -> MutexGuard<'_, State<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

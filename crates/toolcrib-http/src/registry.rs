@@ -17,7 +17,7 @@ pub(crate) struct Registry {
     limits: Limits,
     begun: Instant,
     state: Mutex<State>,
-    /// Told when the last connection is closed.
+    /// Notified when the last connection is closed.
     empty: Notify,
 }
 
@@ -25,15 +25,15 @@ pub(crate) struct Registry {
 struct State {
     next: u64,
     open: usize,
-    /// By number, which is the order in which they came.
+    /// By number, in the order of acceptance.
     networks: HashMap<Network, BTreeMap<u64, Arc<Entry>>>,
     handshaking: BTreeMap<u64, Arc<Entry>>,
-    /// A lower limit of connections, and since when: the system gave no more descriptors.
+    /// A lower limit of connections, and its start: the process was out of file descriptors.
     lowered: Option<(usize, Instant)>,
 }
 
 impl State {
-    /// Connections that there may be at present.
+    /// Returns the current limit of connections.
     fn most(&mut self, limits: &Limits) -> usize {
         if self.lowered.is_some_and(|(_, since)| since.elapsed() >= LOWERED_FOR) {
             self.lowered = None;
@@ -42,13 +42,13 @@ impl State {
     }
 }
 
-/// For how long a lower limit holds. Whatever else used up the descriptors may have ended by then.
+/// How long a lower limit applies. What used up the descriptors may have ended by then.
 const LOWERED_FOR: Duration = Duration::from_secs(60);
 
-/// When descriptors run out, one connection in 16 is given up for files and connections of other parts of the process.
+/// When descriptors run out, one connection in 16 is closed for files and connections of other parts of the process.
 const SPARE: usize = 16;
 
-/// What is known about one connection.
+/// The state of one connection.
 #[derive(Debug)]
 pub(crate) struct Entry {
     number: u64,
@@ -56,18 +56,18 @@ pub(crate) struct Entry {
     phase: AtomicU8,
     /// A write waits for the peer.
     is_writing: AtomicBool,
-    /// Milliseconds after the start of the server since when it is idle.
+    /// Milliseconds from the start of the server to the time at which it became idle.
     idle_since: AtomicU64,
     is_evicted: AtomicBool,
     evict: Notify,
     begun: Instant,
 }
 
-/// No request is being answered: nothing has come, or a part of a head.
+/// No request is being answered: nothing has arrived, or a part of a head.
 const IDLE: u8 = 0;
 /// A request is being answered.
 const BUSY: u8 = 1;
-/// The connection speaks another protocol.
+/// The connection has switched to another protocol.
 const UPGRADED: u8 = 2;
 
 impl Registry {
@@ -75,11 +75,11 @@ impl Registry {
         Arc::new(Self { limits, begun: Instant::now(), state: Mutex::default(), empty: Notify::new() })
     }
 
-    /// Takes a place for a new connection, and closes an idle one if it has to. `None` if there is no place.
+    /// Takes a slot for a new connection, and closes an idle one if necessary. `None` if there is no slot.
     pub(crate) fn admit(self: &Arc<Self>, network: Network, is_handshaking: bool) -> Option<Place> {
         let mut state = self.lock();
         if let (Some(most), Some(own)) = (self.limits.per_network, state.networks.get(&network)) {
-            // Those that were told to go have not all gone yet. They count twice only if they do not.
+            // Evicted connections may still be closing. They are not counted as staying.
             let staying = own.values().filter(|entry| !entry.is_evicted.load(Ordering::Relaxed)).count();
             if staying >= most && !evict_idle(own) {
                 return None;
@@ -113,8 +113,8 @@ impl Registry {
         Some(Place { registry: self.clone(), entry })
     }
 
-    /// Makes room for a process that is out of descriptors: closes idle connections of the networks that have the most, and takes fewer
-    /// for a while. Gives how many were told to go.
+    /// Makes room for a process that is out of file descriptors: closes idle connections of the networks with the most, and lowers the
+    /// limit for a while. Returns how many were evicted.
     pub(crate) fn make_room(&self) -> usize {
         let mut state = self.lock();
         let spare = state.open.div_ceil(SPARE);
@@ -149,27 +149,27 @@ impl Registry {
         }
     }
 
-    /// Nothing panics while it is locked.
+    /// The lock cannot be poisoned: nothing panics while it is held.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Tells the connection to go that has been idle longest. `false` if none is idle.
+/// Evicts the connection that has been idle longest. Returns `false` if none is idle.
 fn evict_idle(connections: &BTreeMap<u64, Arc<Entry>>) -> bool {
     let idle = connections.values().filter(|entry| entry.is_idle() && !entry.is_evicted.load(Ordering::Relaxed));
     let longest = idle.min_by_key(|entry| entry.idle_since.load(Ordering::Relaxed));
     longest.map(|entry| entry.evict()).is_some()
 }
 
-/// The same for the network that has the most connections, and the others after it.
+/// Evicts one of the network with the most connections, or of the next networks.
 fn evict_from_largest(networks: &HashMap<Network, BTreeMap<u64, Arc<Entry>>>) -> bool {
     let largest = networks.values().max_by_key(|connections| connections.len());
     largest.is_some_and(evict_idle) || networks.values().any(evict_idle)
 }
 
 impl Entry {
-    /// Returns whether the connection could be closed without cutting anything off.
+    /// Returns whether the connection could be closed without interrupting anything.
     pub(crate) fn is_idle(&self) -> bool {
         self.phase.load(Ordering::Relaxed) == IDLE && !self.is_writing.load(Ordering::Relaxed)
     }
@@ -178,19 +178,19 @@ impl Entry {
         self.is_writing.store(is_writing, Ordering::Relaxed);
     }
 
-    /// The connection speaks another protocol from now on, and is never idle.
+    /// Marks the connection as switched to another protocol, and never idle.
     pub(crate) fn upgrade(&self) {
         self.phase.store(UPGRADED, Ordering::Relaxed);
     }
 
-    /// A request is being answered until the guard is dropped.
+    /// Marks a request as being answered until the guard is dropped.
     pub(crate) fn answering(self: &Arc<Self>) -> Answering {
-        // The phase of an upgraded connection stays.
+        // The phase of an upgraded connection does not change.
         let _ = self.phase.compare_exchange(IDLE, BUSY, Ordering::Relaxed, Ordering::Relaxed);
         Answering(self.clone())
     }
 
-    /// Returns when the connection is to be closed if it is idle.
+    /// Waits until the connection has to close if it is idle.
     pub(crate) async fn evicted(&self) {
         self.evict.notified().await;
     }
@@ -201,7 +201,7 @@ impl Entry {
     }
 }
 
-/// A request that is being answered.
+/// Guard of a request that is being answered.
 #[derive(Debug)]
 pub(crate) struct Answering(Arc<Entry>);
 
@@ -212,7 +212,7 @@ impl Drop for Answering {
     }
 }
 
-/// The place of one connection, which is free again when this is dropped.
+/// The slot of one connection, released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     registry: Arc<Registry>,
@@ -232,7 +232,7 @@ impl Drop for Place {
 }
 
 impl Registry {
-    /// The handshake of a connection is done.
+    /// Marks the handshake of a connection as done.
     pub(crate) fn shook_hands(&self, entry: &Entry) {
         self.lock().handshaking.remove(&entry.number);
     }

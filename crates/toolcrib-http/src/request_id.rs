@@ -1,19 +1,19 @@
-//! Ids of requests, for logs and error reports.
+//! Request IDs, for logs and error reports.
 //!
-//! Ours, because `request-id` of tower-http repeats any id that a caller sends, whatever its length and characters.
+//! Implemented here, because `request-id` of tower-http repeats any ID that a caller sends, whatever its length and characters.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header with the id of a request.
+/// The header with the ID of a request.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Longest id that is taken from a caller. A UUID has 36 characters.
+/// Longest ID that is accepted from a caller. A UUID has 36 characters.
 const MAX_CHARS: usize = 64;
 
-/// Returns the id that a caller gave, if it is harmless, or a new one.
+/// Returns the ID that a caller sent, if it is short and harmless, or a new one.
 pub fn request_id(headers: &HeaderMap) -> HeaderValue {
     let given = headers.get(X_REQUEST_ID).filter(|id| {
         let bytes = id.as_bytes();
@@ -23,13 +23,13 @@ pub fn request_id(headers: &HeaderMap) -> HeaderValue {
     given.cloned().unwrap_or_else(new_id)
 }
 
-/// Ids of this process: a random start and a count.
+/// Makes an ID: a random start of this process and a count.
 fn new_id() -> HeaderValue {
     static START: OnceLock<u64> = OnceLock::new();
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let start = START.get_or_init(|| {
         let mut random = [0; 8];
-        // Without random bytes ids are the same after each start, which is no harm.
+        // Without random bytes, IDs are the same after each start, which is harmless.
         let _ = getrandom::fill(&mut random);
         u64::from_be_bytes(random)
     });

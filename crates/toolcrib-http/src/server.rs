@@ -1,4 +1,4 @@
-//! The accept loop, and what becomes of a connection.
+//! The accept loop, and the life of a connection.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -31,21 +31,21 @@ use crate::network::Network;
 use crate::registry::{Entry, Place, Registry};
 use crate::tls::Tls;
 
-/// How long to wait after a connection could not be accepted: the system is out of descriptors, and others have to end first.
+/// Pause after a connection could not be accepted: the process is out of file descriptors, and other connections have to end first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A request that the server refuses before any route sees it.
+/// A request that the server rejects before routing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rejection {
-    /// It names no host, or several (RFC 9112 §3.2): a proxy in front may have gone by another one.
+    /// It names no host, or several (RFC 9112 §3.2): a proxy may have used another one.
     Host,
-    /// It asks for a tunnel.
+    /// It asks for a tunnel (CONNECT).
     Connect,
 }
 
 impl Rejection {
-    /// The status of the answer.
+    /// Returns the status of the response.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::Host => StatusCode::BAD_REQUEST,
@@ -70,8 +70,8 @@ impl Rejection {
     }
 }
 
-/// Runs when it is known that the peer has read a response, as an extension of that response: when the connection brings the next
-/// request, or is closed in order. A connection that breaks shows nothing, and then it never runs.
+/// A response extension whose callback runs when the peer is known to have read the response: when the connection carries the next request,
+/// or is closed cleanly. After a broken connection, which proves nothing, it never runs.
 #[derive(Clone)]
 pub struct Delivered(Arc<dyn Fn() + Send + Sync>);
 
@@ -88,12 +88,12 @@ impl std::fmt::Debug for Delivered {
     }
 }
 
-/// The last response of a connection, as far as its delivery is of interest.
+/// The last response of a connection, if its delivery is of interest.
 #[derive(Clone, Debug, Default)]
 struct LastResponse(Arc<Mutex<Option<Delivered>>>);
 
 impl LastResponse {
-    /// What was sent last has been read, and gives way to what is sent next.
+    /// Marks the previous response as read, and remembers the next one.
     fn replace(&self, next: Option<Delivered>) {
         let last = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), next);
         if let Some(Delivered(run)) = last {
@@ -102,7 +102,7 @@ impl LastResponse {
     }
 }
 
-/// A server: its limits, its certificates, and how it says no.
+/// A server: its limits, its certificates, and its responses to rejected requests.
 #[derive(Clone, Debug)]
 pub struct Server {
     limits: Limits,
@@ -111,7 +111,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Returns a server without TLS that answers rejections in plain text.
+    /// Returns a server without TLS that answers rejected requests in plain text.
     pub fn new(limits: Limits) -> Self {
         Self { limits, tls: None, reject: Rejection::plain }
     }
@@ -123,15 +123,15 @@ impl Server {
         self
     }
 
-    /// Makes the answers to requests that no route sees.
+    /// Sets the responses to requests that are rejected before routing.
     #[must_use]
     pub fn reject_with(mut self, reject: fn(Rejection) -> axum::response::Response) -> Self {
         self.reject = reject;
         self
     }
 
-    /// Serves until `stop` is done. Then it closes the socket and idle connections, lets requests under way end for at most
-    /// [`Limits::stop_time`], and cuts off the rest.
+    /// Serves until `stop` is done. Then it closes the listener and idle connections, lets running requests end for at most
+    /// [`Limits::stop_time`], and aborts the rest.
     ///
     /// Requests carry `ConnectInfo<SocketAddr>`.
     pub async fn serve(self, listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
@@ -152,25 +152,25 @@ impl Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Serving,
-    /// Requests under way end.
+    /// Running requests may end.
     Stopping,
-    /// Whatever is left is cut off.
+    /// The rest is aborted.
     Over,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Shared {
     server: Server,
     router: Router,
     registry: Arc<Registry>,
 }
 
-/// Accepts connections, each for a task of its own. Never ends by itself, and never waits for a client.
+/// Accepts connections, each in a task of its own. Never returns, and never waits for a client.
 async fn accept(listener: &TcpListener, shared: &Arc<Shared>, stage: &watch::Sender<Stage>) {
     loop {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
-            // The client has gone before it was accepted.
+            // The client disconnected before it was accepted.
             Err(error) if is_of_client(&error) => continue,
             Err(error) => {
                 let closed = shared.registry.make_room();
@@ -189,11 +189,11 @@ async fn accept(listener: &TcpListener, shared: &Arc<Shared>, stage: &watch::Sen
     }
 }
 
-/// Sets options of a socket. One that refuses them still works.
+/// Sets socket options. A socket that refuses them still works.
 fn prepare(stream: &TcpStream, max_unsent_bytes: u32) {
-    // Small answers must not wait for more to come.
+    // Small responses must not wait for more data.
     let _ = stream.set_nodelay(true);
-    // The kernel would take some megabytes of answers for a peer that does not read, and the server would go on to make them.
+    // The kernel would buffer megabytes of responses for a peer that does not read, and the server would continue to make them.
     let socket = socket2::SockRef::from(stream);
     #[cfg(any(target_os = "android", target_os = "linux"))]
     let _ = socket.set_tcp_notsent_lowat(max_unsent_bytes);
@@ -207,7 +207,7 @@ fn is_of_client(error: &io::Error) -> bool {
 }
 
 impl Shared {
-    /// One connection, from its first byte to its last.
+    /// Handles one connection, from accept to close.
     async fn connected(&self, stream: TcpStream, peer: SocketAddr, place: Place, mut stage: watch::Receiver<Stage>) {
         let entry = place.entry().clone();
         let limits = &self.server.limits;
@@ -219,13 +219,13 @@ impl Shared {
             _ = stage.changed() => return,
         };
         self.registry.shook_hands(&entry);
-        // A client that fails is told by TLS itself; there is nothing to answer in.
+        // After a failed handshake, TLS alerts inform the client; there is no stream for a response.
         if let Ok(Ok(stream)) = shaken {
             self.answer(stream, peer, &entry, stage).await;
         }
     }
 
-    /// The requests of one connection.
+    /// Handles the requests of one connection.
     async fn answer(
         &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -241,14 +241,14 @@ impl Shared {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(limits.head_time).max_buf_size(limits.max_head_bytes);
         if limits.max_headers != Limits::MAX_HEADERS {
-            // hyper's own limit is the same, and costs no allocation.
+            // hyper's own limit is the same, and needs no allocation.
             builder.max_headers(limits.max_headers);
         }
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
         let (mut is_evicted, mut is_abandoned) = (false, false);
         loop {
             tokio::select! {
-                // How a connection ends is the peer's affair.
+                // Errors at the end of a connection are the peer's.
                 _ = connection.as_mut() => break,
                 () = entry.evicted(), if !is_evicted => is_evicted = true,
                 changed = stage.changed(), if !is_abandoned => {
@@ -261,13 +261,13 @@ impl Shared {
             if entry.is_idle() {
                 return;
             }
-            // It ends with the request that it has.
+            // It ends after its current request.
             connection.as_mut().graceful_shutdown();
         }
         finish(&last, &closed);
     }
 
-    /// One request.
+    /// Handles one request.
     async fn respond(
         &self,
         request: Request<Incoming>,
@@ -277,7 +277,7 @@ impl Shared {
         upgraded: &Upgraded,
     ) -> Result<Response<Answered>, Infallible> {
         let answering = entry.answering();
-        // A peer that sends another request has read the response before.
+        // A peer that sends another request has read the previous response.
         last.replace(None);
         let mut response = match Rejection::of(&request) {
             Some(rejection) => (self.server.reject)(rejection),
@@ -296,7 +296,7 @@ impl Shared {
     }
 }
 
-/// A peer that closes a connection in order has read what was sent; of one that broke no one can say.
+/// Marks the last response as read if the peer closed the connection cleanly; a broken connection proves nothing.
 fn finish(last: &LastResponse, closed: &Closed) {
     if closed.in_order() {
         last.replace(None);

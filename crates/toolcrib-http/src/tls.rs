@@ -1,7 +1,7 @@
-//! TLS towards clients: certificates from PEM files, chosen by the name that is asked for.
+//! TLS for servers: certificates from PEM files, selected by SNI.
 //!
-//! TLS 1.2 and 1.3 on ring, HTTP/1.1 only, no client certificates. Certificates can be replaced while the server runs; getting and
-//! renewing them is left to others.
+//! TLS 1.2 and 1.3 with ring, HTTP/1.1 only, no client certificates. Certificates can be replaced while the server runs; obtaining and
+//! renewing them is left to other programs.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 use toolcrib_core::codes::{self, Code};
 
-/// Certificates, and the keys that they are for. Clones share them.
+/// Certificates and their private keys. Clones share them.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ServerConfig>,
@@ -24,16 +24,16 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// One certificate for every name that is asked for: the chain, the server's own certificate first, and its key, both PEM.
+    /// Uses one certificate for every name: the chain, the server's own certificate first, and its key, both PEM.
     pub fn from_pem(cert_chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         Self::of(Certificates::One(certified(cert_chain, key)?))
     }
 
-    /// A certificate for each name: the name, the chain and the key. Who asks for another name, or for none, gets no connection.
+    /// Uses a certificate for each name: the name, the chain and the key. Clients that ask for another name, or for none, are refused.
     pub fn with_names<'p>(certificates: impl IntoIterator<Item = (&'p str, &'p [u8], &'p [u8])>) -> Result<Self, TlsError> {
         let mut named = HashMap::new();
         for (name, cert_chain, key) in certificates {
-            // SNI knows names alone, and rustls gives them in lower case.
+            // SNI has only names, and rustls gives them in lower case.
             if DnsName::try_from(name).is_err() {
                 return Err(TlsError::Name { name: name.to_owned() });
             }
@@ -45,14 +45,14 @@ impl Tls {
         Self::of(Certificates::Named(named))
     }
 
-    /// Takes over the certificates of another: connections from now on get those, connections that are open stay as they are. Files
-    /// that cannot be read do not come this far, so a failed renewal costs nothing.
+    /// Replaces the certificates with those of another: new connections get those, open connections keep theirs. Unreadable files fail
+    /// before this call, so a failed renewal changes nothing.
     pub fn reload(&self, from: &Self) {
         let new = from.held.current();
         *self.held.0.write().unwrap_or_else(PoisonError::into_inner) = new;
     }
 
-    /// What makes connections of sockets.
+    /// Returns the acceptor for sockets.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.config.clone())
     }
@@ -69,18 +69,18 @@ impl Tls {
     }
 }
 
-/// The keys stay out of it.
+/// Does not show the keys.
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Tls").field(&self.held).finish()
     }
 }
 
-/// Why there is no TLS with these files.
+/// Why these files cannot be used for TLS.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// There is no certificate among what was given.
+    /// The input contains no certificate.
     #[error("there is no certificate in the PEM text")]
     NoCertificate,
     /// A certificate cannot be used.
@@ -89,13 +89,13 @@ pub enum TlsError {
         /// Why.
         reason: String,
     },
-    /// There is no key, or none that can be used. What the text was is not said.
+    /// There is no usable key. The input is not repeated.
     #[error("there is no private key in the PEM text that can be used")]
     Key,
-    /// The key is not the one that the certificate is for.
+    /// The key does not belong to the certificate.
     #[error("the private key is not the one that the certificate is for")]
     Mismatch,
-    /// No certificate can be asked for by this name.
+    /// The name cannot be used in SNI.
     #[error("{name:?} is no host name")]
     Name {
         /// The name.
@@ -104,7 +104,7 @@ pub enum TlsError {
 }
 
 impl TlsError {
-    /// The code of the vocabulary.
+    /// Returns the code of the vocabulary.
     pub const fn code(&self) -> Code {
         match self {
             Self::NoCertificate | Self::Certificate { .. } => codes::gate::TLS_CERTIFICATE,
@@ -115,7 +115,7 @@ impl TlsError {
     }
 }
 
-/// The certificates of the moment.
+/// The current certificates.
 struct Held(RwLock<Arc<Certificates>>);
 
 enum Certificates {
@@ -147,7 +147,7 @@ impl fmt::Debug for Held {
     }
 }
 
-/// ring, as everywhere.
+/// ring, as everywhere in the workspace.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }

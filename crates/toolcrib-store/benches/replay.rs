@@ -1,12 +1,12 @@
-//! What it costs to use a payment once, on the three backends side by side.
+//! The cost of using a payment once, compared between the three backends.
 //!
-//! First a million payments come and go in memory, and the size of the process must not follow.
+//! First a million payments are added and removed in memory, and the size of the process must not grow with them.
 //!
-//! A free call reserves until its authorization ends; a paid one reserves, begins with a result of 1 KiB, and settles. One caller at a time, and many:
-//! a database that must have every commit on the disk is slow for one and not for many. Rounds take turns, and the median counts.
-//! Beside them stands what the disk itself allows: small writes, each followed by fdatasync.
+//! A free call reserves until its authorization ends; a paid one reserves, begins settlement with a result of 1 KiB, and settles. With one
+//! caller at a time, and many: a database that syncs every commit is slow for one and not for many. Rounds alternate, and the median
+//! counts. For comparison, the speed of the disk itself is measured: small writes, each followed by fdatasync.
 //!
-//! `cargo bench -p toolcrib-store` measures; with `-- --quick` it only shows that everything runs.
+//! `cargo bench -p toolcrib-store` measures; with `-- --quick` it only checks that everything runs.
 #![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
 
 use std::io::Write as _;
@@ -24,16 +24,16 @@ use toolcrib_testkit::databases::{Backend, NOW, Place, at, key, reservation};
 
 type Store = Arc<dyn ReplayStore>;
 
-/// For a call that costs nothing: its lease ends with it, so that being reserved uses it up.
+/// The reservation of a free call: its lease ends with it, so the reservation uses the payment up.
 fn free(now: UnixTime) -> Reservation<'static> {
     let reservation = reservation(now);
     Reservation { lease_until: reservation.expires_at, ..reservation }
 }
 
-/// Payments so far: no two are the same.
+/// Counter of payments, which makes each unique.
 static NONCE: AtomicU64 = AtomicU64::new(0);
 
-/// Callers at a time, when there are many.
+/// Number of concurrent callers.
 const MANY: u64 = 64;
 
 fn main() {
@@ -70,7 +70,7 @@ async fn side_by_side(quick: bool) {
     println!("the disk: {:.0} writes with fdatasync per second", median((0..rounds).map(|_| disk(time)).collect()));
 }
 
-/// Calls per second of so many callers.
+/// Measures calls per second with this number of callers.
 async fn rate(store: &Store, callers: u64, time: Duration, paid: bool) -> f64 {
     let begun = Instant::now();
     let tasks: Vec<_> = (0..callers)
@@ -91,13 +91,13 @@ async fn rate(store: &Store, callers: u64, time: Duration, paid: bool) -> f64 {
         calls += task.await.expect("a caller");
     }
     let rate = calls as f64 / begun.elapsed().as_secs_f64();
-    // Every round begins with an empty store.
+    // Every round starts with an empty store.
     while store.expire(at(100_000)).await.expect("expired") > 0 {}
     rate
 }
 
 async fn call(store: &dyn ReplayStore, paid: bool) {
-    // Nonces are random, and so are the places of a tree that they go to.
+    // Nonces are random, and so are their places in a B-tree.
     let nonce = keccak256(NONCE.fetch_add(1, Ordering::Relaxed).to_be_bytes());
     let id = ReplayKey { nonce, ..key(0) };
     let reservation = if paid { reservation(NOW) } else { free(NOW) };
@@ -150,7 +150,7 @@ async fn flat(quick: bool) {
     assert!(last < second + 8.0, "memory grew from {second} to {last} MiB");
 }
 
-/// What the process has in memory, in MiB; nought where the system does not say.
+/// Returns the resident memory of the process in MiB; 0 if the system does not report it.
 fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or("0");

@@ -1,20 +1,20 @@
-//! Why a store could not do what it was asked to.
+//! Errors of stores.
 //!
-//! Texts of the driver are kept as far as they come from the database itself. What the driver says about a connection string is
-//! dropped, since it may repeat the password.
+//! Messages of the driver are kept if they come from the database itself. The driver's messages about a connection string are dropped,
+//! since they may repeat the password.
 
 use toolcrib_core::codes::{self, Code};
 
 use crate::replay::{Action, State};
 
-/// Why a store could not do what it was asked to. Nothing was changed, unless the variant says otherwise.
+/// Why a store operation failed. Nothing was changed, unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The setting names no database that can be used.
+    /// The setting of the database is invalid.
     #[error("the database setting is not usable: {reason}")]
     Location {
-        /// What is wrong with it, without repeating it.
+        /// Why, without repeating it.
         reason: &'static str,
     },
     /// The database cannot be opened.
@@ -25,19 +25,19 @@ pub enum Error {
         /// What the driver says.
         detail: String,
     },
-    /// Others hold what is needed, and went on doing so.
+    /// Other processes hold the needed locks.
     #[error("the database is busy: {detail}")]
     Busy {
         /// What the driver says.
         detail: String,
     },
-    /// The connection broke. Whether the last statement took effect is not known.
+    /// The connection broke. It is unknown whether the last statement took effect.
     #[error("the connection to the database was lost: {detail}")]
     Lost {
         /// What the driver says.
         detail: String,
     },
-    /// The database takes no writes: its disk is full, read-only or fails. Reads may go on, and so do writes once there is room.
+    /// The database accepts no writes: its disk is full, read-only or fails. Reads may work, and writes work again once there is room.
     #[error("the disk of the database is full, read-only or failing: {detail}")]
     Disk {
         /// What the driver says.
@@ -49,83 +49,83 @@ pub enum Error {
         /// What the driver says.
         detail: String,
     },
-    /// The database holds something that this program never writes.
+    /// The database contains something that this program never writes.
     #[error("the database contains an invalid {what}")]
     Corrupt {
         /// What cannot be read.
         what: &'static str,
     },
-    /// The result of a statement lacks a column. Nothing in the database causes this: it is a defect of the program.
+    /// The result of a statement lacks a column, which is a bug of the program.
     #[error("the result of a statement has no column {column}")]
     MissingColumn {
         /// The name of the column.
         column: &'static str,
     },
-    /// A column holds a value of another type than this program writes.
+    /// A column contains another type than this program writes.
     #[error("the column {column} does not hold {expected}")]
     Column {
         /// The name of the column.
         column: &'static str,
-        /// What this program reads from it.
+        /// What this program expects in it.
         expected: &'static str,
     },
-    /// A migration that was applied is not the one that this program has.
+    /// An applied migration differs from the program's.
     #[error("migration {version} of {module} differs from the one applied to this database")]
     MigrationChanged {
-        /// Whose migration.
+        /// The module.
         module: &'static str,
         /// Its number.
         version: i64,
     },
-    /// A migration takes something away that older programs still use.
+    /// A migration removes something that older programs still use.
     #[error("migration {version} of {module} contains {word}, but migrations must only add")]
     MigrationNotAdditive {
-        /// Whose migration.
+        /// The module.
         module: &'static str,
         /// Its number.
         version: i64,
-        /// The word.
+        /// The keyword.
         word: &'static str,
     },
-    /// The payment is in a state from which this does not lead on.
+    /// The payment's state does not allow this action.
     #[error("invalid payment state transition: a payment that is {state} cannot be {action}")]
     Transition {
-        /// What was asked for.
+        /// The action.
         action: Action,
-        /// The state it is in.
+        /// Its state.
         state: State,
     },
-    /// No such payment is known.
+    /// There is no such payment.
     #[error("a payment that is not in the store cannot be {action}")]
     NotFound {
-        /// What was asked for.
+        /// The action.
         action: Action,
     },
-    /// Another has taken the payment over.
+    /// Another process has taken over the payment.
     #[error("a payment that another process has leased cannot be {action}")]
     NotHolder {
-        /// What was asked for.
+        /// The action.
         action: Action,
     },
     /// The payment was settled by another transaction.
     #[error("the payment was settled by another transaction")]
     OtherReceipt,
-    /// A reservation must end, and not too late.
+    /// The validity of a reservation is out of range.
     #[error("the reservation expires in {seconds} seconds, expected 1 to {most}")]
     Expiry {
-        /// How long it would last.
+        /// Its validity.
         seconds: i64,
-        /// How long it may last.
+        /// The longest validity.
         most: i64,
     },
-    /// A value is larger than the store keeps.
+    /// A value is larger than the store accepts.
     #[error("{what} has {length} bytes, the limit is {most}")]
     TooLarge {
-        /// Which value.
+        /// The value.
         what: &'static str,
         /// Its length in bytes.
         length: usize,
-        /// The most that is kept.
+        /// The limit.
         most: usize,
     },
     /// The operating system gave no random bytes.
@@ -134,7 +134,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The code of the vocabulary.
+    /// Returns the code of the vocabulary.
     pub const fn code(&self) -> Code {
         match self {
             Self::Location { .. } => codes::store::LOCATION,
@@ -157,7 +157,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later. Somebody may have to make room on a disk; the program need not be started again for it.
+    /// Whether the same call may succeed later. An operator may have to make room on a disk; the program need not be restarted for it.
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Lost { .. } | Self::Disk { .. })
     }
@@ -195,10 +195,11 @@ enum Kind {
     Other,
 }
 
-/// SQLSTATE has five characters; SQLite's codes are numbers, whose low byte is the primary one.
+/// Classifies a code. SQLSTATE has five characters; SQLite's codes are numbers, whose low byte is the primary one.
 fn kind(code: &str, message: &str) -> Kind {
     match code {
-        // PostgreSQL refuses a connection when the file that keeps its catalogue has no room, as an internal error. Its text is never translated.
+        // PostgreSQL refuses a connection with an internal error if there is no room for its catalogue's file. This text is never
+        // translated.
         "XX000" if message == "could not write init file" => Kind::Disk,
         // Serialisation failure, deadlock, lock timeout, too many connections, starting up.
         "40001" | "40P01" | "55P03" | "53300" | "57P03" => Kind::Busy,

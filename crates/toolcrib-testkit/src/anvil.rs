@@ -1,4 +1,4 @@
-//! Foundry's node as a process.
+//! Foundry's anvil as a process.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -13,12 +13,12 @@ const START: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Anvil {
     child: Child,
-    /// Where it answers JSON-RPC.
+    /// The URL of its JSON-RPC endpoint.
     pub url: String,
 }
 
 impl Anvil {
-    /// Starts it with more arguments. `None`, recorded as a skip of the calling test, where it is not installed.
+    /// Starts it with further arguments. `None`, recorded as a skip of the calling test, if it is not installed.
     ///
     /// # Panics
     ///
@@ -35,7 +35,7 @@ impl Anvil {
         thread::spawn(move || {
             let address = lines.find_map(|line| Some(line.strip_prefix("Listening on ")?.trim().to_owned()));
             let _ = sender.send(address);
-            // What it prints later must not fill the pipe.
+            // Later output must not fill the pipe.
             lines.for_each(drop);
         });
         let address = receiver.recv_timeout(START).expect("anvil answers in time").expect("anvil says where it listens");
@@ -43,13 +43,13 @@ impl Anvil {
         Some(anvil)
     }
 
-    /// The same chain as others know it: with its number.
+    /// Returns the chain as a CAIP-2 identifier.
     #[must_use]
     pub fn of_chain(chain_id: u64) -> Option<Self> {
         Self::start(&["--chain-id", &chain_id.to_string()])
     }
 
-    /// The number of its process.
+    /// Returns its process ID.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.child.id()

@@ -1,25 +1,25 @@
-//! A clock that tests move.
+//! A clock that tests set.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use toolcrib_core::clock::{Clock, UnixTime};
 
-/// The time at which tests begin: 2027-01-15.
+/// The start time of tests: 2027-01-15.
 pub const START: UnixTime = UnixTime::from_seconds(1_800_000_000);
 
-/// A clock that stands still until a test moves it. Clones are the same clock.
+/// A clock that does not move until a test sets it. Clones share the time.
 #[derive(Clone, Debug)]
 pub struct MovingClock(Arc<AtomicI64>);
 
 impl MovingClock {
-    /// A clock that shows [`START`].
+    /// Returns a clock that shows [`START`].
     #[must_use]
     pub fn new() -> Self {
         Self::at(START)
     }
 
-    /// A clock that shows another time.
+    /// Returns a clock that shows another time.
     #[must_use]
     pub fn at(time: UnixTime) -> Self {
         Self(Arc::new(AtomicI64::new(time.seconds())))
@@ -30,7 +30,7 @@ impl MovingClock {
         self.0.fetch_add(seconds, Ordering::SeqCst);
     }
 
-    /// Moves it to so many seconds after [`START`].
+    /// Sets it to this number of seconds after [`START`].
     pub fn set(&self, seconds: i64) {
         self.0.store(START.seconds() + seconds, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! A PostgreSQL server of the tests' own, and stores on every backend.
+//! A PostgreSQL server for tests, and stores on every backend.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,15 +11,15 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_store::replay::{Limits, MemoryReplay, ReplayKey, ReplayStore, Reservation, SqlReplay};
 use toolcrib_store::{Database, Location};
 
-/// The time at which tests begin.
+/// The start time of tests.
 pub const NOW: UnixTime = at(0);
 
-/// The time so many seconds after tests begin.
+/// Returns the time this number of seconds after the start.
 pub const fn at(seconds: i64) -> UnixTime {
     UnixTime::from_seconds(1_800_000_000 + seconds)
 }
 
-/// The key of a payment with this nonce.
+/// Returns the key of a payment with this nonce.
 pub fn key(nonce: u64) -> ReplayKey {
     ReplayKey {
         chain: 8453,
@@ -29,7 +29,7 @@ pub fn key(nonce: u64) -> ReplayKey {
     }
 }
 
-/// 900 seconds and the skew; the holder is believed in for a minute.
+/// Returns a reservation for 900 seconds and the skew, with a lease of a minute.
 pub fn reservation(now: UnixTime) -> Reservation<'static> {
     let after = |seconds| UnixTime::from_seconds(now.seconds() + seconds);
     Reservation {
@@ -42,7 +42,7 @@ pub fn reservation(now: UnixTime) -> Reservation<'static> {
     }
 }
 
-/// Where the stores of one test are.
+/// The backend of a test's stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// In memory, without a database.
@@ -57,20 +57,20 @@ pub enum Backend {
 
 /// All backends.
 pub const ALL: [Backend; 4] = [Backend::Memory, Backend::SqliteMemory, Backend::SqliteFile, Backend::Postgres];
-/// Those that survive their process and are shared by several.
+/// Backends that survive their process and are shared by several.
 pub const DURABLE: [Backend; 2] = [Backend::SqliteFile, Backend::Postgres];
 
-/// A place for one test: a file of its own, or a schema of its own.
+/// A database for one test: its own file, or its own schema.
 #[derive(Debug)]
 pub struct Place {
     backend: Backend,
-    /// As in the settings, for other processes.
+    /// The setting, for other processes.
     pub setting: String,
     _folder: Option<tempfile::TempDir>,
 }
 
 impl Place {
-    /// `None`, recorded as a skip of the calling test, where PostgreSQL is needed and not installed.
+    /// Creates it. `None`, recorded as a skip of the calling test, if PostgreSQL is needed and not installed.
     pub async fn new(backend: Backend) -> Option<Self> {
         let (setting, folder) = match backend {
             Backend::Memory | Backend::SqliteMemory => ("memory".to_owned(), None),
@@ -83,22 +83,22 @@ impl Place {
         Some(Self { backend, setting, _folder: folder })
     }
 
-    /// A SQLite file at a path.
+    /// Returns a SQLite file at a path.
     pub fn at(path: &Path) -> Self {
         Self { backend: Backend::SqliteFile, setting: format!("sqlite:{}", path.display()), _folder: None }
     }
 
-    /// The same place once more.
+    /// Returns the same database again.
     pub fn again(other: &Self) -> Self {
         Self { backend: other.backend, setting: other.setting.clone(), _folder: None }
     }
 
-    /// A schema of a server that is not shared.
+    /// Creates a schema on a server that is not shared.
     pub async fn on(server: &Server) -> Self {
         Self { backend: Backend::Postgres, setting: server.schema().await, _folder: None }
     }
 
-    /// The same schema at another server, such as a replica of the first.
+    /// Returns the same schema on another server, such as a replica of the first.
     pub fn again_at(other: &Self, server: &Server, at: &Server) -> Self {
         Self { backend: other.backend, setting: server.setting_at(&other.setting, at), _folder: None }
     }
@@ -108,7 +108,7 @@ impl Place {
         matches!(self.backend, Backend::SqliteMemory | Backend::SqliteFile)
     }
 
-    /// The location that the setting names.
+    /// Returns the location in the setting.
     pub fn location(&self) -> Location {
         Location::parse(&self.setting).expect("a location")
     }
@@ -127,22 +127,22 @@ impl Place {
     }
 }
 
-/// A server that goes when the process does, however that ends: it hangs on a pipe.
+/// A PostgreSQL server that stops when this process ends, however it ends: it waits for the end of a pipe.
 #[derive(Debug)]
 pub struct Server {
     keeper: Child,
     folder: PathBuf,
-    /// The port of TCP that it listens on.
+    /// Its TCP port.
     pub port: u16,
 }
 
-/// The password of the test server's only user over TCP.
+/// The password of the test server's only TCP user.
 pub const PASSWORD: &str = "correct-horse-battery";
 
 static SERVER: OnceLock<Server> = OnceLock::new();
 static SCHEMA: AtomicU32 = AtomicU32::new(0);
 
-/// Makes the cluster as somebody who is not root, starts the server, and stops it when its input ends.
+/// Creates the cluster as a user other than root, starts the server, and stops it when its input ends.
 const KEEPER: &str = r#"
 set -e
 folder=$1 binaries=$2 port=$3 source=$4 source_port=$5 disk=$6; shift 6
@@ -200,7 +200,7 @@ rm -rf "$folder"
 "#;
 
 impl Server {
-    /// The server of this process. `None`, recorded as a skip of the calling test, where PostgreSQL is not installed.
+    /// Returns the server of this process. `None`, recorded as a skip of the calling test, if PostgreSQL is not installed.
     ///
     /// # Panics
     ///
@@ -210,32 +210,33 @@ impl Server {
         Some(SERVER.get_or_init(|| Self::start(&binaries, None, None).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}"))))
     }
 
-    /// A server of the test's own, which it may stop. `None` as for [`shared`](Self::shared).
+    /// Starts a server for one test, which may stop it. `None` as for [`shared`](Self::shared).
     pub fn own() -> Option<Self> {
         let binaries = crate::postgres()?;
         Some(Self::start(&binaries, None, None).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}")))
     }
 
-    /// A server of the test's own with its tables on another disk, in this empty folder that belongs to the user of this process. The
-    /// write-ahead log stays where there is room, and checkpoints wait: without room for these the server crashes. `None` as for [`shared`](Self::shared).
+    /// Starts a server for one test with its tables on another disk, in this empty folder that belongs to the user of this process. The
+    /// write-ahead log is on the normal disk, and checkpoints are delayed: without room for these the server crashes. `None` as for
+    /// [`shared`](Self::shared).
     pub fn on_disk(disk: &Path) -> Option<Self> {
         let binaries = crate::postgres()?;
         Some(Self::start(&binaries, None, Some(disk)).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}")))
     }
 
-    /// A server that follows this one: a copy, and then everything that is written here.
+    /// Starts a replica of this server: a base backup that then follows its write-ahead log.
     pub fn replica(&self) -> Self {
         let binaries = crate::postgres().expect("it runs");
         Self::start(&binaries, Some(self), None).unwrap_or_else(|reason| panic!("PostgreSQL: {reason}"))
     }
 
-    /// The setting of the same schema at another server.
+    /// Returns the setting of the same schema on another server.
     pub fn setting_at(&self, setting: &str, other: &Self) -> String {
         assert!(setting.contains(&self.place()), "{setting} is not at this server");
         setting.replace(&self.place(), &other.place())
     }
 
-    /// Runs a statement that gives nothing or one row, as the owner of the server does.
+    /// Runs a statement with no or one result row, as the server's superuser.
     pub async fn admin(&self, sql: &'static str) {
         let url = format!("postgres://toolcrib@{}/postgres", self.place());
         let database = Database::open(&Location::postgres(url).expect("a URL").connections(1)).await.expect("the server");
@@ -243,23 +244,23 @@ impl Server {
         database.close().await;
     }
 
-    /// Kills all processes of the server at once, and waits until nothing answers any more.
+    /// Kills all processes of the server at once, and waits until connections are refused.
     pub fn kill(&mut self) {
         self.tell("kill");
         self.wait_for(false);
     }
 
-    /// Stops all processes of the server, or lets them go on: connections stay open and nothing answers.
+    /// Suspends or resumes all processes of the server: while suspended, connections stay open without a response.
     pub fn freeze(&mut self, is_frozen: bool) {
         self.tell(if is_frozen { "freeze" } else { "thaw" });
     }
 
-    /// Where it listens, as in URLs.
+    /// Returns where it listens, as in URLs.
     fn place(&self) -> String {
         format!("{}:{}", self.folder.display().to_string().replace('/', "%2F"), self.port)
     }
 
-    /// Ends the server as a crash does, and waits until nothing answers any more.
+    /// Stops the server as a crash does, and waits until connections are refused.
     pub fn stop(&mut self) {
         self.tell("stop");
         self.wait_for(false);
@@ -277,7 +278,7 @@ impl Server {
         writeln!(keeper, "{command}").expect("told");
     }
 
-    /// Waits until a connection is taken, or is not.
+    /// Waits until connections are accepted, or refused.
     fn wait_for(&self, is_there: bool) {
         let begun = Instant::now();
         while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() != is_there {
@@ -286,7 +287,7 @@ impl Server {
         }
     }
 
-    /// The server of this process, if it was started.
+    /// Returns the server of this process, if it was started.
     pub fn running() -> Option<&'static Self> {
         SERVER.get()
     }
@@ -323,18 +324,18 @@ impl Server {
         Ok(Self { keeper, folder, port })
     }
 
-    /// The number of its process.
+    /// Returns its process ID.
     pub fn process(&self) -> Option<String> {
         let text = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).ok()?;
         text.lines().next().map(str::to_owned)
     }
 
-    /// The URL of a new, empty schema.
+    /// Creates an empty schema and returns its URL.
     async fn schema(&self) -> String {
         let name = format!("t{}_{}", std::process::id(), SCHEMA.fetch_add(1, Ordering::Relaxed));
         let base = format!("postgres://toolcrib@{}/postgres", self.place());
         let database = Database::open(&Location::postgres(&base).expect("a URL").connections(1)).await.expect("the server");
-        // The name is ours; statements take no names as values.
+        // The name is a constant; statements accept no names as parameters.
         let statement: &'static str = Box::leak(format!("CREATE SCHEMA {name}").into_boxed_str());
         database.execute(statement, &[]).await.expect("a schema");
         database.close().await;

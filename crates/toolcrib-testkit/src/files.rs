@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use crate::repository;
 
-/// The folder `part` of the test vectors.
+/// Returns the folder `part` of the test vectors.
 #[must_use]
 pub fn vectors(part: &str) -> PathBuf {
     repository().join("vectors").join(part)
 }
 
-/// The rows of a tab-separated file below its header.
+/// Returns the rows of a tab-separated file below its header.
 ///
 /// # Panics
 /// If the file cannot be read.
@@ -20,7 +20,7 @@ pub fn rows(path: &Path) -> Vec<Vec<String>> {
     text.lines().skip(1).map(|line| line.split('\t').map(str::to_owned).collect()).collect()
 }
 
-/// The files of a folder in order of their names.
+/// Returns the files of a folder in order of their names.
 ///
 /// # Panics
 /// If the folder cannot be read.

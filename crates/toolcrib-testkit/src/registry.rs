@@ -1,4 +1,4 @@
-//! A chain with the registry, and honest manifests.
+//! A chain with the tool registry, and honest manifests.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use toolcrib_devchain::Devchain;
 
 use crate::clock::START;
 
-/// A development chain in this process with our registry on it.
+/// A development chain in this process with Toolcrib's registry.
 #[derive(Debug)]
 pub struct RegistryChain {
     /// The chain.
@@ -68,7 +68,7 @@ pub(crate) fn tool_count(devchain: &Devchain, registry: Address) -> U256 {
     U256::from_be_slice(&serde_json::from_value::<Bytes>(answer).expect("bytes"))
 }
 
-/// An honest manifest of a tool at `endpoint`, by development account 0.
+/// Returns an honest manifest of a tool at `endpoint`, by development account 0.
 pub fn manifest(endpoint: &str) -> Json {
     json!({
         "type": TYPE_V1,

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use crate::skip;
 
-/// What opens the collection of the tests.
+/// The password of the tests' collection.
 const PASSWORD: &str = "a password for tests";
 
-/// Longest wait until a program that was started answers.
+/// Timeout of starting a program.
 const START: Duration = Duration::from_secs(20);
 
-/// A bus of its own with GNOME Keyring on it, whose default collection is unlocked. Both end when this is dropped.
+/// A separate bus with GNOME Keyring, whose default collection is unlocked. Both stop when this is dropped.
 #[derive(Debug)]
 pub struct SecretService {
     folder: PathBuf,
@@ -43,7 +43,7 @@ impl SecretService {
             #[cfg(unix)]
             fs::set_permissions(folder.join(name), std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("a mode");
         }
-        // The usual configuration would start services by name, with a keyring of which nothing is known.
+        // The default configuration would start services by name, with an unknown keyring.
         let config = folder.join("bus.conf");
         let text = format!(
             "<!DOCTYPE busconfig PUBLIC \"-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN\" \
@@ -59,7 +59,7 @@ impl SecretService {
         Some(service)
     }
 
-    /// The variable by which programs find the bus.
+    /// Returns the environment variable by which programs find the bus.
     #[must_use]
     pub fn variable(&self) -> (&'static str, String) {
         ("DBUS_SESSION_BUS_ADDRESS", address(&self.folder))
@@ -77,7 +77,7 @@ impl SecretService {
         assert!(locked.is_some(), "the collection is not locked");
     }
 
-    /// Starts the keyring anew, unlocked.
+    /// Restarts the keyring, unlocked.
     ///
     /// # Panics
     ///
@@ -97,7 +97,7 @@ impl SecretService {
         }
     }
 
-    /// Ends the keyring. The bus stays.
+    /// Stops the keyring, but not the bus.
     pub fn stop(&mut self) {
         if let Some(mut keyring) = self.keyring.take() {
             let _ = keyring.kill();
@@ -111,7 +111,7 @@ impl SecretService {
         alias.is_some_and(|answer| answer.contains("/org/freedesktop/secrets/collection/"))
     }
 
-    /// What a method answers. `None` for an error.
+    /// Returns a method's reply. `None` for an error.
     fn send(&self, destination: &str, object: &str, method: &str, argument: &str) -> Option<String> {
         let mut send = command(&self.folder, "dbus-send");
         send.args([
@@ -140,7 +140,7 @@ fn address(folder: &Path) -> String {
     format!("unix:path={}", folder.join("bus").display())
 }
 
-/// A program in an environment of its own, without output.
+/// Returns a program with a minimal environment, without output.
 fn command(folder: &Path, program: &str) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", folder);

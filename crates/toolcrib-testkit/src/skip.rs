@@ -63,7 +63,7 @@ mod tests {
     fn a_skip_is_recorded_with_the_name_of_the_test() {
         let file = std::env::temp_dir().join(format!("toolcrib-skipped-{}", std::process::id()));
         let mut command = Command::new(std::env::current_exe().expect("a path"));
-        // On one thread the harness runs tests on its main thread, which has no test's name.
+        // With one thread the harness runs tests on its main thread, which is not named after a test.
         command.args(["skip::tests::child", "--exact", "--test-threads=2"]);
         let output = command.env("TOOLCRIB_TESTKIT_CHILD", "1").env(RECORD, &file).output().expect("the test runs");
         assert!(output.status.success(), "{output:?}");

@@ -1,4 +1,4 @@
-//! Other people's programs: found in `interop/`, started on free ports, ended with the test that started them.
+//! Third-party x402 programs: found in `interop/`, started on free ports, stopped with the test that started them.
 
 use std::env;
 use std::fmt;
@@ -16,30 +16,30 @@ use tokio::net::TcpStream;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::task::spawn_blocking;
 
-/// Longest start of a server. Node loads a hundred packages, which takes long on a busy machine.
+/// Timeout of starting a server. Node.js loads a hundred packages, which takes long on a busy machine.
 const STARTING_TIME: Duration = Duration::from_secs(120);
 
-/// Longest call of a client. Clients give up after two minutes themselves.
+/// Timeout of a client's call. Clients time out after two minutes themselves.
 const CALL_TIME: Duration = Duration::from_secs(180);
 
-/// Where `interop/` is, when it is set up.
+/// The folder `interop/`, if it is installed.
 #[derive(Debug)]
 pub struct Peers {
     folder: PathBuf,
 }
 
-/// A client of other people, as it is called to pay for one `POST`.
+/// A third-party client and the command that pays for one `POST`.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// Which of our challenges it answers.
+    /// The x402 version of the challenges that it answers.
     pub version: u64,
     command: Vec<PathBuf>,
     settings: &'static [(&'static str, &'static str)],
 }
 
-/// A client that pays for one call after the other.
+/// A client process that pays for calls one after the other.
 #[derive(Debug)]
 pub struct Paying {
     /// The client.
@@ -49,36 +49,36 @@ pub struct Paying {
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// What a client says came of its call.
+/// A client's report about its call.
 #[derive(Debug)]
 pub struct Called {
-    /// The status of the last answer.
+    /// The status of the last response.
     pub status: u64,
-    /// The body of the last answer.
+    /// The body of the last response.
     pub body: Value,
     /// The receipt, as that client decodes it.
     pub receipt: Value,
-    /// The header that the receipt stood in.
+    /// The header with the receipt.
     pub header: Option<String>,
-    /// Why the client gave up.
+    /// The client's error.
     pub error: Option<String>,
 }
 
-/// A server of other people. It is killed when this is dropped, and ends by itself when its standard input does.
+/// A third-party server. It is killed when this is dropped, and stops by itself when its standard input ends.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// Its address.
     pub at: SocketAddr,
 }
 
 impl Peers {
-    /// `None`, recorded as a skip of the calling test, where they are not installed.
+    /// Finds the programs. `None`, recorded as a skip of the calling test, if they are not installed.
     pub fn find() -> Option<Self> {
         crate::interop().map(|folder| Self { folder })
     }
 
-    /// The clients in JavaScript and Python.
+    /// Returns the clients in JavaScript and Python.
     pub fn clients(&self) -> Vec<Client> {
         let node = |name, version, script: &str| Client {
             name,
@@ -102,25 +102,25 @@ impl Peers {
         ]
     }
 
-    /// The client in Rust. It takes minutes to compile, so it is not always there.
+    /// Returns the client in Rust. It takes minutes to compile, so it may be missing.
     pub fn rust_client() -> Option<Client> {
         let program = crate::foreign_rust_client()?;
         Some(Client { name: "x402-reqwest", version: 2, command: vec![program], settings: &[] })
     }
 
-    /// Starts the reference facilitator, whose gas `key` pays.
+    /// Starts the reference facilitator, whose key `key` pays for gas.
     pub async fn facilitator(&self, rpc_url: &str, key: B256) -> Server {
         self.facilitator_with(rpc_url, key, &[]).await
     }
 
-    /// The same with settings of its own.
+    /// Starts the reference facilitator with further settings.
     pub async fn facilitator_with(&self, rpc_url: &str, key: B256, more: &[(&str, String)]) -> Server {
         let mut settings = vec![("RPC_URL", rpc_url.to_owned()), ("PRIVATE_KEY", key.to_string())];
         settings.extend_from_slice(more);
         self.start("v2/facilitator.mjs", &settings).await
     }
 
-    /// Starts a server of a script.
+    /// Starts a server from a script.
     pub async fn start(&self, script: &str, settings: &[(&str, String)]) -> Server {
         let mut command = quiet(Path::new("node"));
         command.arg(self.path(script)).envs(settings.iter().map(|(name, value)| (name, value)));
@@ -153,7 +153,7 @@ impl Client {
         Called::read(name, &line)
     }
 
-    /// Starts it for many calls, so that they do not wait for it to load.
+    /// Starts it for many calls, so that it is loaded only once.
     pub async fn start(self, key: B256) -> Paying {
         let (program, arguments) = self.command.split_first().expect("a program");
         let mut command = quiet(program);
@@ -169,7 +169,7 @@ impl Client {
 }
 
 impl Paying {
-    /// Pays for a call, with headers of the application's own and an id for the extension `payment-identifier`.
+    /// Pays for a call, with further headers and an ID for the extension `payment-identifier`.
     pub async fn call(&mut self, url: &str, body: &Value, headers: &[(&str, String)], id: &str) -> Called {
         let headers: serde_json::Map<_, _> = headers.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         let call = json!({ "url": url, "body": body.to_string(), "headers": headers, "id": id });
@@ -214,7 +214,7 @@ impl Server {
             let mut line = String::new();
             let _ = lines.read_line(&mut line);
             let _ = sender.send(line);
-            // Whatever else it says must not fill the pipe.
+            // Further output must not fill the pipe.
             let _ = io::copy(&mut lines, &mut io::sink());
         });
         let line = receiver.recv_timeout(STARTING_TIME).unwrap_or_default();
@@ -227,12 +227,12 @@ impl Server {
         server
     }
 
-    /// Where it listens, as a URL.
+    /// Returns its URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.at)
     }
 
-    /// What the server has counted.
+    /// Returns the server's counters.
     pub async fn stats(&self) -> Value {
         let mut stream = TcpStream::connect(self.at).await.expect("the server listens");
         stream.write_all(b"GET /stats HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.expect("sent");
@@ -250,14 +250,14 @@ impl Drop for Server {
     }
 }
 
-/// A program that knows nothing of this machine's settings: no proxies, no keys.
+/// Returns a program without this machine's settings: no proxies, no keys.
 fn quiet(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", env::var_os("PATH").unwrap_or_default());
     command
 }
 
-/// What a program prints until it ends.
+/// Runs a program and returns its output.
 fn output(command: &mut Command, name: &str) -> String {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -276,7 +276,7 @@ fn output(command: &mut Command, name: &str) -> String {
     out
 }
 
-/// The part of an object that a test compares.
+/// Returns the members of an object that a test compares.
 pub fn part(value: &Value, keys: &[&str]) -> Value {
     keys.iter().map(|key| ((*key).to_owned(), value.get(*key).cloned().unwrap_or(json!(null)))).collect()
 }

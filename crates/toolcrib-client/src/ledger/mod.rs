@@ -1,4 +1,4 @@
-//! The spend ledger: every payment from the moment its money is set aside, in a database that several processes share.
+//! The spend ledger: every payment from its reservation on, in a database that several processes share.
 //!
 //! ```text
 //! reserved -> signed -> settled
@@ -6,12 +6,12 @@
 //!     \-> released <-------/
 //! ```
 //!
-//! A reservation is one transaction that checks all budgets and counts at once, so that calls made at the same moment never exceed
-//! them together. What is `signed` counts as spent from the moment *before* the wallet is asked: a process that dies afterwards leaves
-//! it so. It is released only when it was never signed, or when the chain shows that it can never settle.
+//! A reservation is one transaction that checks and counts all budgets, so that concurrent calls never exceed them together. A payment is
+//! `signed`, and counts as spent, from the moment *before* the wallet is asked, so that it stays counted if the process dies afterwards. It
+//! is released only if it was never signed, or if the chain shows that it can never settle.
 //!
-//! Amounts are millionths of a dollar (see [`Usdc`]). Payments, signatures included, stand in the database, which is made for its owner
-//! alone; they are kept as long as a server may give out the result for them, settled or not.
+//! Amounts are millionths of a dollar (see [`Usdc`]). Payments are stored with their signatures, in a database with permissions for its
+//! owner only. They are kept for as long as a server may return their result, settled or not.
 
 use std::fmt;
 
@@ -31,31 +31,30 @@ pub use sql::Ledger;
 
 use crate::Usdc;
 
-/// How long a reservation holds before it is signed, in seconds. What comes in between is one verification and a wallet that may ask
-/// a person to press a button.
+/// Lease of an unsigned reservation, in seconds. It covers one verification and a wallet that may ask a person to press a button.
 pub const LEASE_SECONDS: i64 = 300;
 
-/// How long payments are kept, in days. Longer than any budget looks back, and than anybody disputes a cent.
+/// For how many days payments are kept: longer than any budget's window, and than small payments are disputed.
 pub const KEEP_DAYS: i64 = 90;
 
-/// How long an open payment can be presented again, in seconds; afterwards the signature and the input are forgotten. A settlement may
-/// become known late, and the time for which a server keeps the result begins only then.
+/// For how many seconds an open payment can be sent again; afterwards the signature and the input are deleted. A settlement may become
+/// known late, and the time for which a server keeps the result starts only then.
 pub const RESUMABLE_SECONDS: i64 = DAY;
 
-/// How long the result of a settled payment can be fetched again where the server does not say, in seconds after the settlement became
-/// known: as long as gates keep results.
+/// For how many seconds after its settlement became known a payment can redeem its result, if the server does not say: as long as gates
+/// keep results.
 pub const REDEEMABLE_SECONDS: i64 = HOUR;
 
-/// How long a result is believed to be kept at most, in seconds, whatever a server says: inputs and signatures are not kept for ever.
+/// Upper limit in seconds for the time that a server announces, so that inputs and signatures are not kept forever.
 pub const MAX_REDEEMABLE_SECONDS: i64 = DAY;
 
-/// Most payments in the ledger. At the default budgets a day has some dozens.
+/// Most payments in the ledger. The default budgets allow some dozens a day.
 pub const MAX_ENTRIES: i64 = 100_000;
 
-/// Most rows that one reservation removes on its way.
+/// Most old rows that one reservation removes.
 pub const PRUNE_BATCH: i64 = 200;
 
-/// Most bytes of a request that are kept, so that it can be sent again: what tools take.
+/// Most bytes of a request that are kept for a retry: what tools accept.
 pub const MAX_KEPT_BODY: usize = 1 << 20;
 
 /// Most payments in one list.
@@ -65,7 +64,7 @@ pub const MAX_LIST: usize = 1_000;
 pub(crate) const HOUR: i64 = 3_600;
 pub(crate) const DAY: i64 = 86_400;
 
-/// The name of a payment in the ledger: 16 random bytes.
+/// The ID of a payment in the ledger: 16 random bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PaymentId([u8; 16]);
 
@@ -101,7 +100,7 @@ impl Serialize for PaymentId {
     }
 }
 
-/// What is to be paid, as far as policy and ledger care.
+/// A payment as policy and ledger count it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spend {
     /// The tool; `None` for a URL without a manifest.
@@ -112,35 +111,35 @@ pub struct Spend {
     pub chain: u64,
     /// The token.
     pub asset: Address,
-    /// Who is paid.
+    /// The recipient.
     pub recipient: Address,
-    /// Who pays.
+    /// The payer.
     pub payer: Address,
-    /// How much.
+    /// The amount.
     pub amount: Usdc,
 }
 
 impl Spend {
-    /// What budgets for a tool go by.
+    /// Returns the key of budgets for a tool.
     fn tool_text(&self) -> String {
         self.tool.map_or_else(|| self.origin.to_string(), |tool| tool.to_string())
     }
 }
 
-/// Where a payment stands.
+/// The state of a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum State {
-    /// Money is set aside; nothing was signed. Lapses by itself.
+    /// Money is reserved; nothing was signed. Expires by itself.
     Reserved = 0,
     /// Signed, or about to be. Counts as spent.
     Signed = 1,
-    /// It settled, as the server or the chain says: see [`Evidence`].
+    /// It settled, according to the server or the chain: see [`Evidence`].
     Settled = 2,
     /// It was never signed, or can never settle. Does not count.
     Released = 3,
-    /// It was sent, and nobody has said what came of it. Counts as spent.
+    /// It was sent, and its outcome is unknown. Counts as spent.
     Unknown = 4,
 }
 
@@ -151,7 +150,7 @@ impl State {
             .find(|state| *state as i64 == value)
     }
 
-    /// Whether it may still turn out either way.
+    /// Whether the outcome is still open.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Signed | Self::Unknown)
     }
@@ -173,9 +172,9 @@ impl fmt::Display for State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Evidence {
-    /// The server that was paid. Nobody has checked it.
+    /// The server that was paid; not verified.
     Server,
-    /// The chain: the transaction made the transfer that was signed.
+    /// The chain: the transaction made the signed transfer.
     Chain,
 }
 
@@ -188,14 +187,14 @@ impl fmt::Display for Evidence {
     }
 }
 
-/// What is about to be signed, and the request that it is for.
+/// The authorization that is about to be signed, and its request.
 #[derive(Clone, Copy)]
 pub struct Signing<'s> {
     /// The nonce of the authorization.
     pub nonce: B256,
     /// When it stops being valid, in seconds since 1970.
     pub valid_before: u64,
-    /// A block before which it cannot have settled; 0 when no node was asked.
+    /// A block before which it cannot have settled; 0 if no node was asked.
     pub from_block: u64,
     /// The method of the request.
     pub method: &'s str,
@@ -203,11 +202,11 @@ pub struct Signing<'s> {
     pub url: &'s str,
     /// Its body.
     pub body: &'s [u8],
-    /// The version of x402 that the payment is written in.
+    /// The x402 version of the payment.
     pub version: Version,
 }
 
-/// Neither URL nor body: inputs are private.
+/// Shows neither URL nor body: inputs are private.
 impl fmt::Debug for Signing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Signing").field("nonce", &self.nonce).field("valid_before", &self.valid_before).finish_non_exhaustive()
@@ -218,37 +217,37 @@ impl fmt::Debug for Signing<'_> {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// Its name.
+    /// Its ID.
     pub id: PaymentId,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// What is paid.
     pub spend: Spend,
-    /// When its money was set aside.
+    /// When its money was reserved.
     pub created_at: UnixTime,
     /// When it last changed.
     pub updated_at: UnixTime,
-    /// Until when an unsigned reservation holds.
+    /// When an unsigned reservation expires.
     pub lease_until: UnixTime,
     /// The nonce, once it is signed.
     pub nonce: Option<B256>,
     /// When the authorization stops being valid; 0 before it is signed.
     pub valid_before: u64,
-    /// A block before which it cannot have settled; 0 when not known.
+    /// A block before which it cannot have settled; 0 if unknown.
     pub from_block: u64,
     /// The transaction that settled it, as its [`evidence`](Self::evidence) says.
     pub transaction: Option<B256>,
-    /// Whether the chain shows the settlement.
+    /// Whether the settlement was found on the chain.
     pub is_confirmed: bool,
-    /// Until when the server keeps the result; `None` when it has not said and the payment is not settled.
+    /// Until when the server keeps the result; `None` if it has not said and the payment is not settled.
     pub redeemable_until: Option<UnixTime>,
-    /// What was last learnt about it.
+    /// The last note about it.
     pub note: String,
     pub(crate) request: Option<KeptRequest>,
 }
 
 impl Entry {
-    /// Who says that it settled, or names a transaction; `None` while nobody does.
+    /// Returns who says that it settled, or names a transaction; `None` before that.
     pub fn evidence(&self) -> Option<Evidence> {
         match (self.is_confirmed, self.state == State::Settled || self.transaction.is_some()) {
             (true, _) => Some(Evidence::Chain),
@@ -257,13 +256,13 @@ impl Entry {
         }
     }
 
-    /// Whether request and payment are still there, so that the result can be fetched again.
+    /// Whether request and payment are still stored, so that the result can be redeemed.
     pub const fn is_resumable(&self) -> bool {
         self.request.is_some()
     }
 }
 
-/// A request that can be sent again with the payment that was made for it.
+/// A request that can be sent again with its payment.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct KeptRequest {
     pub(crate) method: String,
@@ -275,7 +274,7 @@ pub(crate) struct KeptRequest {
     pub(crate) retry_token: Option<String>,
 }
 
-/// Without the request: it holds the input, and a signature.
+/// Shows no request: it contains the input and a signature.
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
@@ -288,7 +287,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// What counts as spent now.
+/// What currently counts as spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Totals {
@@ -300,28 +299,28 @@ pub struct Totals {
     pub open: Usdc,
 }
 
-/// Why money is not committed.
+/// Why a payment is refused by the policy or the ledger.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpendError {
-    /// One call may not cost as much.
+    /// The price is above the limit for one call.
     #[error("the call costs {amount} USDC, and one call may cost {limit}")]
     PerCall {
-        /// What it costs.
+        /// The price.
         amount: Usdc,
-        /// What it may cost.
+        /// The limit.
         limit: Usdc,
     },
     /// A budget would be exceeded.
     #[error("{amount} USDC more would exceed {}: {spent} of {limit} USDC of {} are spent", .budget.words(), money(*.is_test))]
     Budget {
-        /// Which one.
+        /// The budget.
         budget: Budget,
-        /// What is wanted.
+        /// The amount of the payment.
         amount: Usdc,
         /// What counts as spent.
         spent: Usdc,
-        /// What may be.
+        /// The limit.
         limit: Usdc,
         /// Whether it is the budget for test money.
         is_test: bool,
@@ -329,62 +328,62 @@ pub enum SpendError {
     /// The lists of recipients forbid it.
     #[error("the policy does not let {recipient} be paid")]
     Recipient {
-        /// Who.
+        /// The recipient.
         recipient: Address,
     },
     /// The lists of tools forbid it.
     #[error("the policy does not let {} be paid for", .tool.map_or_else(|| "a URL without a manifest".to_owned(), |tool| tool.to_string()))]
     Tool {
-        /// Which one; `None` for a URL.
+        /// The tool; `None` for a URL.
         tool: Option<ToolRef>,
     },
     /// The lists of origins forbid it.
     #[error("the policy does not let {origin} be paid")]
     Origin {
-        /// Which one.
+        /// The origin.
         origin: String,
     },
     /// The list of chains forbids it.
     #[error("the policy does not let payments be signed on chain {chain}")]
     Chain {
-        /// Which one.
+        /// The chain.
         chain: u64,
     },
-    /// The ledger cannot count it.
+    /// The amount is out of range.
     #[error("the amount cannot be counted")]
     Amount,
-    /// The reservation is over.
+    /// The reservation has expired.
     #[error("the reservation of payment {id} has lapsed")]
     Lapsed {
-        /// Which one.
+        /// The payment.
         id: PaymentId,
     },
-    /// There is no such payment.
+    /// The ledger has no such payment.
     #[error("there is no payment {id}")]
     NotFound {
-        /// What was asked for.
+        /// The ID.
         id: PaymentId,
     },
     /// Its state does not allow it.
     #[error("payment {id} is {state}")]
     State {
-        /// Which one.
+        /// The payment.
         id: PaymentId,
-        /// Where it stands.
+        /// Its state.
         state: State,
     },
-    /// No room.
+    /// The ledger is full.
     #[error("the ledger has {MAX_ENTRIES} payments")]
     Full,
     /// No random bytes.
     #[error("the operating system gave no random bytes")]
     Random,
-    /// The database.
+    /// A database error.
     #[error(transparent)]
     Store(#[from] toolcrib_store::Error),
 }
 
-/// Each of the two has its own budgets.
+/// Names a kind of money. Test money and real money have separate budgets.
 const fn money(is_test: bool) -> &'static str {
     if is_test { "test money" } else { "real money" }
 }

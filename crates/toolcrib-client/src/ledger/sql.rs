@@ -1,4 +1,4 @@
-//! The ledger in a database.
+//! The SQL implementation of the ledger.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use super::{
 };
 use crate::{SpendPolicy, Usdc};
 
-/// How often a step that others got in the way of is tried: with waits that double from four milliseconds, about a second.
+/// Attempts of a step that conflicts with other processes: with backoff that doubles from four milliseconds, about a second.
 const ATTEMPTS: u32 = 9;
 
-/// Longest note in characters. It may hold a server's words.
+/// Longest note in characters. It may contain a server's text.
 const MAX_NOTE_CHARS: usize = 300;
 
 /// The spend ledger. Clones, and every process that opens the same database, share it.
@@ -31,7 +31,7 @@ pub struct Ledger {
     database: Database,
 }
 
-/// Tries a step again while others are in its way. A step is one transaction, so nothing of a failed attempt is left.
+/// Retries a step on conflicts. A step is one transaction, so a failed attempt leaves nothing behind.
 macro_rules! step {
     ($step:expr) => {{
         let mut attempt = 0;
@@ -48,13 +48,13 @@ macro_rules! step {
 }
 
 impl Ledger {
-    /// Opens the ledger, and makes its tables where they are missing.
+    /// Opens the ledger, and creates its tables if they are missing.
     pub async fn open(database: Database) -> Result<Self, SpendError> {
         database.migrate(sql::MODULE, sql::MIGRATIONS).await?;
         Ok(Self { database })
     }
 
-    /// Sets money aside, or refuses: the policy's lists and caps, and all its budgets, in one transaction.
+    /// Reserves money, or refuses: checks the policy's lists and limits, and all its budgets, in one transaction.
     pub async fn reserve(&self, spend: &Spend, policy: &SpendPolicy, now: UnixTime) -> Result<PaymentId, SpendError> {
         policy.check(spend)?;
         let id = PaymentId::random()?;
@@ -62,7 +62,7 @@ impl Ledger {
         Ok(id)
     }
 
-    /// Says why [`reserve`](Self::reserve) would refuse now, and sets nothing aside.
+    /// Returns why [`reserve`](Self::reserve) would refuse now, and reserves nothing.
     pub async fn check(&self, spend: &Spend, policy: &SpendPolicy, now: UnixTime) -> Result<(), SpendError> {
         policy.check(spend)?;
         let (asset, recipient, tool) = (text(spend.asset), text(spend.recipient), spend.tool_text());
@@ -108,7 +108,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Notes that the wallet is about to be asked. From here on it counts as spent, whatever happens to this process.
+    /// Records that the wallet is about to be asked. From here on the payment counts as spent, whatever happens to this process.
     pub async fn sign(&self, id: PaymentId, signing: &Signing<'_>, now: UnixTime) -> Result<(), SpendError> {
         let name = id.to_string();
         let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -129,7 +129,7 @@ impl Ledger {
         }
     }
 
-    /// Keeps the signed payment, before it is sent, so that it can be presented again.
+    /// Stores the signed payment, before it is sent, so that it can be sent again.
     pub async fn attach(&self, id: PaymentId, payment: &str, salt: Option<B256>, now: UnixTime) -> Result<(), SpendError> {
         let name = id.to_string();
         let salt = Value::OptionalBytes(salt.as_ref().map(|salt| salt.as_slice()));
@@ -137,8 +137,8 @@ impl Ledger {
         self.changed(id, sql::ATTACH, &values).await
     }
 
-    /// Keeps what the server says about giving out the result again: the token that it wants to see, and for how many seconds it keeps
-    /// the result, of which at most [`MAX_REDEEMABLE_SECONDS`] count.
+    /// Stores how to redeem the result: the server's retry token, and for how many seconds it keeps the result, at most
+    /// [`MAX_REDEEMABLE_SECONDS`].
     pub async fn keep_redemption(
         &self,
         id: PaymentId,
@@ -154,7 +154,7 @@ impl Ledger {
         self.changed(id, sql::REDEMPTION, &values).await
     }
 
-    /// Notes that it settled. The request and the signature stay for as long as the server keeps the result, or for
+    /// Records a settlement. The request and the signature are kept for as long as the server keeps the result, or for
     /// [`REDEEMABLE_SECONDS`].
     pub async fn settle(
         &self,
@@ -176,48 +176,48 @@ impl Ledger {
         self.changed(id, sql::SETTLE, &values).await
     }
 
-    /// Notes that it is not known what came of it. `stated` is a transaction that the server names and the chain does not show yet.
+    /// Records that the outcome is unknown. `stated` is a transaction that the server names and the chain does not show yet.
     pub async fn unknown(&self, id: PaymentId, stated: Option<B256>, note: &str, now: UnixTime) -> Result<(), SpendError> {
         let (name, note) = (id.to_string(), shortened(note));
         let stated = Value::OptionalBytes(stated.as_ref().map(|hash| hash.as_slice()));
         self.changed(id, sql::UNKNOWN, &[Value::Text(&name), Value::Integer(now.seconds()), Value::Text(&note), stated]).await
     }
 
-    /// Notes that the chain does not show what a server has stated.
+    /// Records that the chain does not show the settlement that a server has stated.
     pub(crate) async fn reopen(&self, id: PaymentId, note: &str, now: UnixTime) -> Result<(), SpendError> {
         let (name, note) = (id.to_string(), shortened(note));
         self.changed(id, sql::REOPEN, &[Value::Text(&name), Value::Integer(now.seconds()), Value::Text(&note)]).await
     }
 
-    /// Gives the money back. Only for what was never signed, or what the chain shows can never settle.
+    /// Releases the money. Only for payments that were never signed, or that can never settle according to the chain.
     pub(crate) async fn release(&self, id: PaymentId, note: &str, now: UnixTime) -> Result<(), SpendError> {
         let (name, note) = (id.to_string(), shortened(note));
         self.changed(id, sql::RELEASE, &[Value::Text(&name), Value::Integer(now.seconds()), Value::Text(&note)]).await
     }
 
-    /// One payment.
+    /// Returns a payment.
     pub async fn entry(&self, id: PaymentId) -> Result<Entry, SpendError> {
         let name = id.to_string();
         let rows = step!(async { Ok::<_, SpendError>(self.database.fetch(sql::ENTRY, &[Value::Text(&name)]).await?) })?;
         rows.first().map_or(Err(SpendError::NotFound { id }), |row| entry(EntryRow::from_row(row)?))
     }
 
-    /// The newest payments.
+    /// Returns the newest payments.
     pub async fn newest(&self, limit: usize) -> Result<Vec<Entry>, SpendError> {
         self.list(sql::NEWEST, limit).await
     }
 
-    /// Payments that may still turn out either way, the oldest first.
+    /// Returns payments with an open outcome, the oldest first.
     pub async fn open_payments(&self, limit: usize) -> Result<Vec<Entry>, SpendError> {
         self.list(sql::OPEN, limit).await
     }
 
-    /// What counts as spent now, of real money.
+    /// Returns what currently counts as spent, of real money.
     pub async fn totals(&self, now: UnixTime) -> Result<Totals, SpendError> {
         self.totals_of(false, now).await
     }
 
-    /// What counts as spent now, of test money. The limits are the same, and each kind has its own count.
+    /// Returns what currently counts as spent, of test money. The limits are the same, but the two are counted separately.
     pub async fn test_totals(&self, now: UnixTime) -> Result<Totals, SpendError> {
         self.totals_of(true, now).await
     }
@@ -250,7 +250,7 @@ impl Ledger {
         step!(async { Ok::<_, SpendError>(self.database.execute(statement, values).await?) })
     }
 
-    /// Changes exactly one row, or says why not.
+    /// Changes exactly one row, or returns why not.
     async fn changed(&self, id: PaymentId, statement: &'static str, values: &[Value<'_>]) -> Result<(), SpendError> {
         match self.change(statement, values).await? {
             1 => Ok(()),
@@ -259,7 +259,7 @@ impl Ledger {
     }
 }
 
-/// The arguments of [`sql::SPENT`] for a payment with these recipient, tool and token.
+/// Returns the arguments of [`sql::SPENT`] for a payment with this recipient, tool and token.
 fn spent_values<'v>(spend: &Spend, texts: [&'v str; 3], now: i64) -> Result<[Value<'v>; 8], SpendError> {
     let [recipient, tool, asset] = texts.map(Value::Text);
     let chain = i64::try_from(spend.chain).map_err(|_| SpendError::Amount)?;

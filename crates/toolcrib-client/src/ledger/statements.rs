@@ -1,4 +1,4 @@
-//! The ledger's tables and statements, in SQL that both engines take.
+//! The ledger's tables and statements, in SQL for both engines.
 
 use std::sync::LazyLock;
 
@@ -12,8 +12,8 @@ use crate::Usdc;
 
 pub(super) const MODULE: &str = "client";
 
-/// `client_turn` has one row, which a reservation changes first: on PostgreSQL that is the lock that makes reservations wait for each
-/// other; SQLite has one writer anyway.
+/// `client_turn` has one row, which a reservation updates first: on PostgreSQL that is the lock that serialises reservations; SQLite has a
+/// single writer anyway.
 pub(super) const MIGRATIONS: &[Migration] = &[TABLES, SETTLEMENTS];
 
 const TABLES: Migration = Migration {
@@ -50,7 +50,7 @@ CREATE TABLE client_turn (id BIGINT PRIMARY KEY, turn BIGINT NOT NULL);
 INSERT INTO client_turn (id, turn) VALUES (1, 0)",
 };
 
-/// Whether the chain shows the settlement, and until when the server keeps the result (0 where it has not said).
+/// Adds whether the settlement was found on the chain, and until when the server keeps the result (0 if it has not said).
 const SETTLEMENTS: Migration = Migration {
     version: 2,
     sql: "ALTER TABLE client_spend ADD COLUMN confirmed BOOLEAN NOT NULL DEFAULT FALSE;
@@ -63,16 +63,15 @@ pub(super) const TURN: &str = "UPDATE client_turn SET turn = turn + 1 WHERE id =
 pub(super) const PRUNE: &str =
     "DELETE FROM client_spend WHERE id IN (SELECT id FROM client_spend WHERE created_at < $1 ORDER BY created_at LIMIT $2)";
 
-/// Forgets signatures and inputs that no server would take any more: open payments that are older than $1, and settled ones whose
-/// results are gone at $2.
+/// Deletes signatures and inputs that no server accepts any more: of open payments that are older than $1, and of settled ones whose
+/// results are removed at $2.
 pub(super) const FORGET: &str = "UPDATE client_spend SET body = NULL, payment = '', salt = NULL, retry_token = ''
     WHERE payment <> '' AND ((state IN (1, 4) AND created_at < $1) OR (state = 2 AND redeemable_until < $2))";
 
 pub(super) const COUNT: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM client_spend";
 
 /// $1 an hour ago, $2 a day ago, $3 now, $4 recipient, $5 tool, $6 chain, $7 asset, $8 whether test money is counted, or real money.
-/// What is reserved counts while it holds. The chains are those whose money is test money: their numbers alone, from the table of this
-/// process.
+/// Reservations count until their lease ends. The chains are those with test money: only their numbers, from the table of this process.
 pub(super) static SPENT: LazyLock<String> = LazyLock::new(|| {
     let chains: Vec<_> = asset::test_chains().iter().map(ToString::to_string).collect();
     format!("{SPENT_OF_CHAINS}({})) = $8", chains.join(", "))
@@ -107,14 +106,14 @@ pub(super) const SIGN: &str =
 
 pub(super) const ATTACH: &str = "UPDATE client_spend SET updated_at = $2, payment = $3, salt = $4 WHERE id = $1 AND state = 1";
 
-/// $3 is empty and $4 is 0 where the server says nothing.
+/// $3 is empty and $4 is 0 if the server does not say.
 pub(super) const REDEMPTION: &str = "UPDATE client_spend SET updated_at = $2,
     retry_token = CASE WHEN $3 = '' THEN retry_token ELSE $3 END,
     redeemable_until = CASE WHEN CAST($4 AS BIGINT) > 0 THEN $4 ELSE redeemable_until END
     WHERE id = $1 AND state IN (1, 2, 4)";
 
-/// Request and signature stay: the result of a settled payment can be fetched with them until the server drops it, at $6 unless it has
-/// said otherwise. $4 says whether the chain shows it; what the chain shows is not replaced by what a server says.
+/// Request and signature are kept: with them the result of a settled payment can be redeemed until the server removes it, at $6 unless it
+/// has said otherwise. $4 says whether the chain shows the settlement; a server's statement never replaces what the chain shows.
 pub(super) const SETTLE: &str = "UPDATE client_spend SET state = 2, updated_at = $2,
     transaction_hash = CASE WHEN $4 THEN $3 WHEN confirmed THEN transaction_hash ELSE COALESCE($3, transaction_hash) END,
     confirmed = (confirmed OR $4), note = $5,
@@ -128,7 +127,7 @@ pub(super) const UNKNOWN: &str = "UPDATE client_spend SET state = 4, updated_at 
 pub(super) const REOPEN: &str =
     "UPDATE client_spend SET state = 4, updated_at = $2, note = $3 WHERE id = $1 AND state = 2 AND NOT confirmed";
 
-/// The caller knows that it was never signed, or that it can never settle, whatever a server has stated.
+/// The caller knows that it was never signed, or can never settle, whatever a server has stated.
 pub(super) const RELEASE: &str =
     "UPDATE client_spend SET state = 3, updated_at = $2, note = $3, transaction_hash = NULL, body = NULL, payment = '', salt = NULL,
     retry_token = '' WHERE id = $1 AND (state IN (0, 1, 4) OR (state = 2 AND NOT confirmed))";

@@ -1,4 +1,4 @@
-//! The middle of a call: policy, questions, verification once more, and money set aside.
+//! The middle of a call: policy, approval, another verification, and the reservation.
 
 use std::fmt;
 
@@ -18,12 +18,12 @@ use crate::denial::Subject;
 use crate::ledger::{PaymentId, Spend};
 use crate::{CallError, Client, Consent, SpendError, Terms};
 
-/// How old a verification may be when it is signed on, in seconds. A machine approves at once; a person takes longer, and then the tool
-/// is verified again.
+/// Longest age in seconds of the verification when signing. A program approves at once; a person takes longer, and then the tool is
+/// verified again.
 pub const REVERIFY_SECONDS: i64 = 10;
 
-/// Leave to sign one payment or proof of identity, once: the terms equal what was verified or agreed to, the policy allows them, and
-/// the money is set aside in the ledger.
+/// Permission to sign one payment or proof of identity, once: the terms are verified or agreed to, the policy allows them, and the money is
+/// reserved in the ledger.
 ///
 /// Only [`Client::approve`] makes one, and [`Client::pay`] uses it up. It is neither cloneable nor deserialisable:
 ///
@@ -58,7 +58,7 @@ pub struct Approved {
     pub(super) resource: Option<Resource>,
     pub(super) extensions: Members,
     pub(super) candidate: Candidate,
-    /// The money that is set aside; `None` where nothing is paid.
+    /// The reservation; `None` if nothing is paid.
     pub(super) reservation: Option<PaymentId>,
     pub(super) bound: bool,
     pub(super) headers: Vec<(&'static str, String)>,
@@ -66,12 +66,12 @@ pub struct Approved {
     pub(super) exchanges: Exchanges,
 }
 
-/// What a signature rests on.
+/// Why a signature is allowed.
 #[derive(Debug)]
 pub(crate) enum Basis {
     /// A tool that was verified for this call, and how its outputs are checked.
     Tool { verified: Box<Verified<ToolManifest>>, outputs: Option<Validator> },
-    /// A URL that the user named, and what he allowed.
+    /// A URL that the user named, with the user's policy for it.
     Url,
 }
 
@@ -85,12 +85,12 @@ impl Basis {
 }
 
 impl Approved {
-    /// What will be signed.
+    /// Returns what will be signed.
     pub const fn terms(&self) -> &Terms {
         &self.candidate.terms
     }
 
-    /// The payment in the ledger; `None` for a proof of identity, which costs nothing.
+    /// Returns the payment in the ledger; `None` for a proof of identity, which costs nothing.
     pub const fn payment(&self) -> Option<PaymentId> {
         self.reservation
     }
@@ -103,7 +103,7 @@ impl fmt::Debug for Approved {
 }
 
 impl Client {
-    /// Chooses among what is asked for, asks whoever has to be asked, verifies again if that took time, and sets the money aside.
+    /// Chooses an offer, gets the approvals that it needs, verifies again if that took time, and reserves the money.
     pub async fn approve(&self, quote: Quote, consent: &Consent) -> Result<Approved, CallError> {
         let Quote { mut verified, request, challenge, candidates, outputs, bound, headers, subject, exchanges } = quote;
         let tool = verified.tool();
@@ -134,7 +134,7 @@ impl Client {
         Ok(Approved { bound, headers, subject, ..approved })
     }
 
-    /// Asks about an amount that is above what is paid without asking.
+    /// Asks for approval of an amount above the limit for payments without approval.
     pub(crate) async fn ask_to_spend(&self, tool: Option<ToolRef>, terms: Terms, spend: &Spend) -> Result<(), CallError> {
         let policy = &self.inner.policy;
         let question = Question::Spend { tool, terms, account: spend.payer, ask_above: policy.ask_above };
@@ -144,7 +144,7 @@ impl Client {
         Ok(())
     }
 
-    /// Asks about a proof of identity, if the policy wants that.
+    /// Asks for approval of a proof of identity, if the policy requires that.
     async fn ask_to_identify(&self, tool: ToolRef, terms: Terms) -> Result<(), CallError> {
         let account = self.account().ok_or(CallError::NoWallet)?;
         let question = Question::Identity { tool, terms, account };
@@ -154,7 +154,7 @@ impl Client {
         Ok(())
     }
 
-    /// Gives leave to sign. The caller has done all checks but that of the budgets.
+    /// Makes the permission to sign. The caller has checked everything except the budgets.
     pub(crate) async fn approved(
         &self,
         basis: Basis,
@@ -184,7 +184,7 @@ impl Client {
         })
     }
 
-    /// Gives up an approval that is not going to be used. Otherwise its money comes back when the reservation lapses.
+    /// Withdraws an approval that will not be used. Otherwise its money is released when the reservation expires.
     pub async fn withdraw(&self, approved: Approved) -> Result<(), CallError> {
         if let Some(id) = approved.reservation {
             self.inner.ledger.release(id, "withdrawn before it was signed", self.now()).await?;
@@ -192,11 +192,11 @@ impl Client {
         Ok(())
     }
 
-    /// Whether terms are on a network that may be signed for: the one that was named, and of the tool's kind, test or real.
+    /// Checks that terms are on an allowed network: the one that was named, and test or real like the tool's.
     pub(super) fn check_network(&self, terms: &Terms, tool: Option<ToolRef>, consent: &Consent) -> Result<(), CallError> {
         let asked = terms.chain;
-        // A proof of identity for a tool that was verified moves nothing, and servers ask for it on whichever network they know. The
-        // network that was named is the one that the tool is registered on.
+        // A proof of identity for a verified tool moves nothing, and servers ask for it on any network that they know. The network that the
+        // user named restricts the tool's registration, not the proof.
         let is_proof = tool.is_some() && terms.amount.is_zero();
         if let Some(allowed) = self.inner.only_chains.as_ref().filter(|_| !is_proof && !self.is_allowed(asked)) {
             return Err(CallError::OtherNetwork { asked, allowed: allowed.clone() });
@@ -210,7 +210,7 @@ impl Client {
         }
     }
 
-    /// The first candidate that the policy allows and the wallet can pay. Without one: why the first could not be.
+    /// Returns the first candidate that the policy allows and the wallet can pay. Without one: why the first is refused.
     pub(crate) async fn select(
         &self,
         candidates: Vec<Candidate>,
@@ -253,8 +253,8 @@ impl Client {
     }
 }
 
-/// Whether the payment will fit into a header, before anything is set aside or signed: a challenge of version 2 has parts that have to be
-/// sent back.
+/// Checks whether the payment will fit into a header, before anything is reserved or signed: parts of a challenge of version 2 have to be
+/// echoed.
 pub(crate) fn check_size(candidate: &Candidate, challenge: &Challenge) -> Result<(), CallError> {
     let unsendable =
         || CallError::NoPayableOffer { reasons: vec!["what has to be sent back does not fit into a header".to_owned()] };

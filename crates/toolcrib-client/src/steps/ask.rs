@@ -1,4 +1,4 @@
-//! The first half of a call: verify, check the input, send it plainly, read what is asked for.
+//! The first half of a call: verify, validate the input, send it without a payment, read the challenge.
 
 use alloy_primitives::B256;
 use serde_json::Value as Json;
@@ -20,23 +20,23 @@ use crate::denial::Subject;
 use crate::ledger::Spend;
 use crate::{CallError, Client, Consent, ServerWords, Terms, Usdc};
 
-/// The value that makes callers see what they did not choose.
+/// The JSON Schema keyword that fixes a value, which callers have to see before a call.
 const CONST: &str = "const";
 
-/// What a tool answered to a plain request.
+/// A tool's response to a request without a payment.
 #[derive(Debug)]
 pub enum Asked {
-    /// It served at once.
+    /// The result.
     Served(Box<Called>),
-    /// It asks for a payment or a proof of identity.
+    /// A challenge for a payment or a proof of identity.
     Quoted(Box<Quote>),
-    /// It asks for a signed message (EIP-4361) and nothing else.
+    /// A request for a signed message (EIP-4361) and nothing else.
     SignIn(Box<SignInRequest>),
 }
 
-/// What a tool asks for, held against its manifest: only offers that may be signed for are in it.
+/// A tool's challenge, compared with its manifest: it contains only offers that may be signed.
 ///
-/// Made by [`Client::ask`] only. It holds the verification that it rests on, so it cannot be copied or stored.
+/// Only [`Client::ask`] makes it. It contains the verification, so it cannot be copied or stored.
 #[derive(Debug)]
 pub struct Quote {
     pub(super) verified: Verified<ToolManifest>,
@@ -51,18 +51,18 @@ pub struct Quote {
 }
 
 impl Quote {
-    /// The tool.
+    /// Returns the tool.
     pub const fn tool(&self) -> ToolRef {
         self.verified.tool()
     }
 
-    /// What may be paid, the creator's choice first. An amount of 0 is a proof of identity.
+    /// Returns the terms that may be paid, the creator's preference first. An amount of 0 is a proof of identity.
     pub fn terms(&self) -> impl Iterator<Item = &Terms> {
         self.candidates.iter().map(|candidate| &candidate.terms)
     }
 }
 
-/// What a call would do, by the manifest alone: nothing was sent to the tool.
+/// What a call would do, according to the manifest: nothing was sent to the tool.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Plan {
@@ -70,22 +70,22 @@ pub struct Plan {
     pub tool: ToolRef,
     /// The hash of its manifest, verified now.
     pub manifest_hash: B256,
-    /// Where the input would go.
+    /// Where the input would be sent.
     pub url: String,
-    /// Values that the schema would fill in. Foreign text.
+    /// Values that the schema would fill in. Untrusted text.
     pub prefilled: Vec<Prefilled>,
-    /// Schemas that cannot be applied, so that nothing is checked against them.
+    /// Schemas that cannot be applied, so that nothing is validated against them.
     pub unchecked: Vec<Unchecked>,
-    /// What would be paid; `None` when calls are free or nothing is stated.
+    /// What would be paid; `None` if calls are free or there is no price.
     pub terms: Option<Terms>,
-    /// Whether somebody would be asked first.
+    /// Whether it would need approval.
     pub asks: bool,
     /// Why the policy would refuse.
     pub refusal: Option<CallError>,
 }
 
 impl Client {
-    /// What a call would do, without sending anything to the tool: an open tool would already do its work.
+    /// Returns what a call would do, without sending anything to the tool: an open tool would already run.
     pub async fn plan(&self, tool: ToolRef, input: &Json, options: &CallOptions) -> Result<Plan, CallError> {
         let verified = self.verify(tool).await?;
         let manifest = verified.manifest();
@@ -100,7 +100,7 @@ impl Client {
         };
         let payable = |terms: &Terms| toolcrib_x402::asset::find(terms.chain, terms.asset).is_some();
         let stated: Vec<_> = manifest.pricing().iter().filter_map(terms_of).filter(payable).collect();
-        // What would be paid is the first on a network that is allowed; without one, the first says why not.
+        // The first terms on an allowed network would be paid; if there are none, the first say why not.
         let allowed = stated.iter().find(|terms| self.check_network(terms, Some(tool), &options.consent).is_ok());
         let terms = options.consent.terms.or(allowed.or(stated.first()).copied()).filter(|terms| !terms.amount.is_zero());
         let mut asks = false;
@@ -123,7 +123,7 @@ impl Client {
         Ok(Plan { tool, manifest_hash: manifest.hash(), url, prefilled, unchecked, terms, asks, refusal })
     }
 
-    /// What would be set aside for a call, or why it would be refused: by network, price, policy or budget.
+    /// Returns what would be reserved for a call, or why it would be refused: by network, price, policy or budget.
     async fn planned(&self, terms: &Terms, tool: ToolRef, request: &Request, options: &CallOptions) -> Result<Spend, CallError> {
         self.check_network(terms, Some(tool), &options.consent)?;
         let spend = self.spend_of(terms, Some(tool), request)?;
@@ -132,7 +132,7 @@ impl Client {
         Ok(spend)
     }
 
-    /// Verifies the tool now, checks the input and sends it without any credential.
+    /// Verifies the tool now, validates the input and sends it without any credential.
     pub async fn ask(&self, tool: ToolRef, input: &Json, options: &CallOptions) -> Result<Asked, CallError> {
         let verified = self.verify(tool).await?;
         let manifest = verified.manifest();
@@ -140,7 +140,7 @@ impl Client {
         let schemas = Schemas::of(manifest);
         schemas.check_input(input)?;
         let request = Request::of_input(manifest.endpoint(), options.method, input, Some(tool.chain))?;
-        // An output that cannot be checked is not paid for unless that was agreed to.
+        // A call whose output cannot be validated is paid for only with approval.
         let outputs = schemas.outputs;
         self.accept_unchecked(tool, schemas.unchecked, &options.consent).await?;
         self.acknowledge(tool, manifest, &options.consent).await?;
@@ -199,7 +199,7 @@ impl Client {
         })))
     }
 
-    /// Offers that may be signed for; where there are none, somebody may agree to the terms that are asked for.
+    /// Returns offers that may be signed; if there are none, the user may approve the terms that are asked for.
     async fn candidates(
         &self,
         verified: &Verified<ToolManifest>,
@@ -225,11 +225,11 @@ impl Client {
         let (CallError::TermsDiffer { asked, findings } | CallError::FreeAsksMoney { asked, findings }) = &error else {
             return Err(error);
         };
-        // Terms that were agreed to and are not what is asked for now: a server that changes its mind gets no second question.
+        // The approved terms differ from those asked for now: a server that changes its terms gets no second approval.
         let Some(&asked) = asked.iter().find(|terms| !terms.amount.is_zero()).filter(|_| consent.terms.is_none()) else {
             return Err(error);
         };
-        // Without a wallet there is nothing to agree to.
+        // Without a wallet there is nothing to approve.
         let Some(account) = self.account() else { return Err(error) };
         if !self.inner.approver.approve(&Question::Differs { tool, asked, account, findings }).await {
             return Err(error);
@@ -264,7 +264,7 @@ impl Client {
     }
 }
 
-/// Refuses another manifest than the one that was agreed to.
+/// Refuses another manifest than the approved one.
 fn expect_manifest(options: &CallOptions, after: B256) -> Result<(), CallError> {
     match options.consent.manifest {
         Some(before) if before != after => Err(CallError::ChangedMeanwhile { before, after }),
@@ -272,7 +272,7 @@ fn expect_manifest(options: &CallOptions, after: B256) -> Result<(), CallError> 
     }
 }
 
-/// Headers that go with a signature and never without one. They are tried now: one that cannot be sent is no reason to sign.
+/// Returns headers that are sent only with a signature. They are checked now, so that nothing is signed if one is invalid.
 fn later_headers(options: &CallOptions) -> Result<Vec<(&'static str, String)>, CallError> {
     let mut headers = Vec::new();
     headers.extend(options.access_data.as_ref().map(|data| (header::X_TOOL_ACCESS_DATA, data.to_string())));

@@ -1,8 +1,8 @@
-//! Which offer may be signed for. Pure: nothing here asks, signs or sends.
+//! Which offers may be signed. Pure: nothing here asks, signs or sends.
 //!
-//! There are three ways for an offer to be signed, and no fourth: it equals an entry of the manifest that was just verified; it asks
-//! for nothing but a proof of identity, made out to an account that is known for this tool (A43); or it equals terms that were agreed
-//! to, to the last field. Everything that decides is compared as a value, never as text of the server.
+//! An offer may be signed for one of three reasons, and no other: it equals an entry of the manifest that was just verified; it asks only
+//! for a proof of identity, for a recipient that is known for this tool (A43); or it equals, in every field, terms that were agreed to.
+//! Everything that decides is compared as a value, never as text of the server.
 
 use alloy_primitives::{Address, address};
 use toolcrib_core::caip::ToolRef;
@@ -13,25 +13,25 @@ use toolcrib_x402::{Challenge, EXACT, LONG_TIMEOUT_SECONDS, Offer, PROTOCOL, Ver
 
 use crate::{CallError, Terms};
 
-/// Addresses that people send to what shall be lost.
+/// Burn addresses.
 const BURN: [Address; 2] =
     [address!("000000000000000000000000000000000000dEaD"), address!("dEAD000000000000000042069420694206942069")];
 
-/// What an offer is held against.
+/// What an offer is compared with.
 #[derive(Clone, Debug)]
 pub(crate) struct Stated<'m> {
     pub(crate) pricing: &'m [Price],
     pub(crate) creator: Address,
     pub(crate) tool: ToolRef,
-    /// Where it is called, normalised.
+    /// The URL of the endpoint, normalised.
     pub(crate) endpoint: &'m str,
-    /// Accounts that the user knows to run this tool.
+    /// Accounts that the user trusts to run this tool.
     pub(crate) operators: Vec<Address>,
     /// Terms that were agreed to.
     pub(crate) agreed: Option<Terms>,
 }
 
-/// Why an offer may be signed for.
+/// Why an offer may be signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// It equals this entry of the manifest.
@@ -42,7 +42,7 @@ pub(crate) enum Fit {
     Agreed,
 }
 
-/// An offer that may be signed for.
+/// An offer that may be signed.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) offer: Offer,
@@ -51,13 +51,13 @@ pub(crate) struct Candidate {
     pub(crate) fit: Fit,
 }
 
-/// The offers of a challenge that may be signed for, in the order in which the creator prefers them.
+/// Returns the offers of a challenge that may be signed, in the creator's order of preference.
 pub(crate) fn choose(challenge: &Challenge, stated: &Stated<'_>) -> Vec<Candidate> {
     let mut candidates: Vec<Candidate> = Vec::new();
     for offer in &challenge.accepts {
         let Ok((token, terms)) = payable(offer, challenge.version) else { continue };
         let Some(fit) = fit(&terms, stated) else { continue };
-        // The same demand may be there twice, for two ways of moving the token; the first is as good as the second.
+        // The same terms may occur twice, for two ways of transferring the token; either will do.
         if !candidates.iter().any(|known| known.terms == terms) {
             candidates.push(Candidate { offer: offer.clone(), token, terms, fit });
         }
@@ -75,20 +75,20 @@ fn fit(terms: &Terms, stated: &Stated<'_>) -> Option<Fit> {
         return Some(Fit::Entry(at));
     }
     if terms.amount.is_zero() {
-        // A tool that states prices and asks for nothing has changed its price.
+        // A tool that states prices and asks for 0 has changed its price.
         let is_free = is_free(stated.pricing);
         return (is_free && identity_recipients(stated).any(|known| known == terms.pay_to)).then_some(Fit::Identity);
     }
     (stated.agreed == Some(*terms)).then_some(Fit::Agreed)
 }
 
-/// Whether calls are free by the manifest: no prices at all, or one of 0 by x402.
+/// Whether calls are free by the manifest: no prices at all, or one x402 price of 0.
 fn is_free(pricing: &[Price]) -> bool {
     pricing.is_empty() || pricing.iter().any(|price| price.protocol == PROTOCOL && price.amount.is_zero())
 }
 
-/// Whom a proof of identity may be made out to (A43): accounts that are known for the tool, and the recipients that each of them has at
-/// this endpoint alone. The latter follow from the manifest; what a challenge announces about them is not read.
+/// Returns the recipients that are allowed for a proof of identity (A43): accounts that are known for the tool, and the derived recipient
+/// of each of them for this endpoint. The latter are computed from the manifest; the challenge's claims about them are not read.
 fn identity_recipients<'s>(stated: &'s Stated<'_>) -> impl Iterator<Item = Address> + 's {
     let free = stated.pricing.iter().filter(|price| price.protocol == PROTOCOL && price.amount.is_zero());
     let free = free.filter_map(|price| price.recipient.evm_address());
@@ -99,7 +99,7 @@ fn identity_recipients<'s>(stated: &'s Stated<'_>) -> impl Iterator<Item = Addre
     })
 }
 
-/// The terms that an entry states, if it is one that is paid here: x402 in an ERC-20 token on an EVM chain.
+/// Returns the terms that an entry states, if this client can pay it: x402 in an ERC-20 token on an EVM chain.
 pub(crate) fn terms_of(price: &Price) -> Option<Terms> {
     let is_ours = price.protocol == PROTOCOL && price.asset.asset_namespace() == "erc20";
     let (chain, asset) = (price.asset.evm_chain_id()?, price.asset.evm_address()?);
@@ -107,7 +107,7 @@ pub(crate) fn terms_of(price: &Price) -> Option<Terms> {
     Some(Terms { chain, asset, amount: price.amount, pay_to: price.recipient.evm_address()? })
 }
 
-/// Why none of a manifest's entries can be paid here. `None` when there is one that can, or no price at all.
+/// Returns why none of a manifest's entries can be paid by this client. `None` if one can be paid, or if there is no price at all.
 pub(super) fn unpayable_pricing(pricing: &[Price]) -> Option<Vec<String>> {
     let reason = |price: &Price| match (terms_of(price), price.protocol.as_str()) {
         (Some(terms), _) if asset::find(terms.chain, terms.asset).is_some() => None,
@@ -121,7 +121,7 @@ pub(super) fn unpayable_pricing(pricing: &[Price]) -> Option<Vec<String>> {
     reasons.filter(|reasons| !reasons.is_empty())
 }
 
-/// Whether an offer is of the kind that is paid here, whatever it asks for; or why not.
+/// Checks whether an offer is of a kind that this client pays, whatever its amount; or returns why not.
 pub(crate) fn payable(offer: &Offer, version: Version) -> Result<(&'static Token, Terms), String> {
     let extra = offer.extra.as_ref();
     let word = |text: Option<&String>| {
@@ -148,7 +148,7 @@ pub(crate) fn payable(offer: &Offer, version: Version) -> Result<(&'static Token
     if terms.pay_to.is_zero() || BURN.contains(&terms.pay_to) || terms.pay_to == terms.asset {
         return Err(format!("{} is nobody's account", terms.pay_to));
     }
-    // What is signed is always the pinned domain; a server that claims another one would not accept it.
+    // The pinned domain is signed in any case; a server that claims another one would not accept the signature.
     let claims = |claimed: Option<&String>, pinned: &str| claimed.is_none_or(|claimed| claimed == pinned);
     let is_pinned = claims(extra.and_then(|extra| extra.name.as_ref()), token.name)
         && claims(extra.and_then(|extra| extra.version.as_ref()), token.version);
@@ -163,7 +163,7 @@ pub(crate) fn payable(offer: &Offer, version: Version) -> Result<(&'static Token
     Ok((token, terms))
 }
 
-/// What to tell a caller when [`choose`] found nothing.
+/// Returns the error if [`choose`] found nothing.
 pub(super) fn misfit(challenge: &Challenge, stated: &Stated<'_>) -> CallError {
     let (mut asked, mut reasons) = (Vec::new(), Vec::new());
     for offer in &challenge.accepts {

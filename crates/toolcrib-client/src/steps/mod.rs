@@ -1,4 +1,4 @@
-//! A call, step by step. Each step takes the value that only the step before can make:
+//! A call, step by step. Each step takes the value that only the previous step can make:
 //!
 //! ```text
 //! ToolRef -> Verified -> Asked::Quoted(Quote) -> Approved -> Called
@@ -6,14 +6,14 @@
 //!
 //! [`Client::call`], below, takes all of them.
 //!
-//! - `request`: the request that is sent, plain first and with a payment at most once more.
-//! - `ask`: verify, check the input, send it plainly, read the challenge.
-//! - `choose`: which offer may be signed for. Pure, and the heart of it.
-//! - `approve`: policy, questions, verification once more, reservation.
+//! - `request`: the request, sent first without a payment and at most once more with one.
+//! - `ask`: verify, validate the input, send it without a payment, read the challenge.
+//! - `choose`: which offers may be signed. Pure, and the core of it.
+//! - `approve`: policy, approval, another verification, reservation.
 //! - `pay`: signature, the one retry, ledger, output.
-//! - `answer`: what every answer is read for.
-//! - `receipt`: what the server states about the settlement, held against the chain.
-//! - `sign_in`: a signed message in place of a payment, for servers that ask for nothing else.
+//! - `answer`: reading any response.
+//! - `receipt`: what the server states about the settlement, compared with the chain.
+//! - `sign_in`: a signed message instead of a payment, for servers that ask for nothing else.
 
 use alloy_primitives::{Address, B256, Bytes};
 use serde_json::Value as Json;
@@ -51,37 +51,37 @@ pub(crate) use sign_in::wanted;
 use crate::ledger::{Evidence, PaymentId, State};
 use crate::{CallError, Client, Terms, Usdc};
 
-/// What whoever calls agrees to beforehand. By default nothing.
+/// What the caller agrees to in advance. Nothing by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Consent {
-    /// The values that the tool's schema fixes were seen.
+    /// The values that the tool's schema fixes are acknowledged.
     pub ack_const: bool,
-    /// It was seen that the tool's schemas cannot be applied, so that input or output are not checked against them.
+    /// It is acknowledged that the tool's schemas cannot be applied, so that input or output are not validated.
     pub unchecked: bool,
-    /// The highest price of this call. What is at most this much is paid without asking, as far as the policy's caps go.
+    /// The price limit of this call. Prices up to it are paid without approval, within the policy's limits.
     pub max_price: Option<Usdc>,
-    /// Prices above what is paid without asking are agreed to, as far as the policy's caps go.
+    /// Prices that would need approval are approved, within the policy's limits.
     pub yes: bool,
-    /// Exactly these terms are agreed to, though the manifest states others.
+    /// Exactly these terms are approved, even if the manifest states others.
     pub terms: Option<Terms>,
-    /// This account is known to run the tool, so that a proof of identity may be made out to it.
+    /// This account is trusted to run the tool, so that it may be the recipient of a proof of identity.
     pub operator: Option<Address>,
-    /// Signing in with a message is agreed to, where the tool asks for that.
+    /// Signing in with a message is approved, if the tool asks for that.
     pub sign_in: bool,
-    /// Only a tool with this manifest is meant: what was looked at before. Another one gets nothing, not even the input.
+    /// Only a tool with this manifest is called: the one that the user has seen. Another one gets nothing, not even the input.
     pub manifest: Option<B256>,
 }
 
-/// How a call is made.
+/// Options of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallOptions {
-    /// How the input travels.
+    /// How the input is sent.
     pub method: Method,
-    /// What is agreed to.
+    /// What is approved in advance.
     pub consent: Consent,
-    /// Whether the nonce commits to this very call. On unless somebody turns it off.
+    /// Whether the nonce commits to this very call. On by default.
     pub bound: bool,
-    /// What the predicate needs beside the account. Sent only together with a signature.
+    /// What the predicate needs besides the account. Sent only together with a signature.
     pub access_data: Option<Bytes>,
     /// The account that has delegated to the wallet (delegate.xyz).
     pub delegate_for: Option<Address>,
@@ -97,9 +97,9 @@ impl Default for CallOptions {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Called {
-    /// The output, checked against the manifest. `None` for a URL whose answer is not JSON.
+    /// The output, validated against the manifest. `None` for a URL whose response is not JSON.
     pub output: Option<Json>,
-    /// The output as it came.
+    /// The original bytes of the output.
     pub body: Vec<u8>,
     /// The tool; `None` for a URL.
     pub tool: Option<ToolRef>,
@@ -107,13 +107,13 @@ pub struct Called {
     pub manifest_hash: Option<B256>,
     /// What was paid.
     pub paid: Option<Paid>,
-    /// The account that proved who it is, where only that was asked for.
+    /// The account that proved its identity, if only that was asked for.
     pub identity: Option<Address>,
-    /// Values that the schema would fill in, for showing.
+    /// Values that the schema would fill in, for display.
     pub prefilled: Vec<Prefilled>,
-    /// What was found beside the point.
+    /// Further findings.
     pub findings: Vec<Finding>,
-    /// What went over the wire, without the headers that were sent.
+    /// The HTTP exchanges, without request headers.
     pub exchanges: Vec<Exchange>,
 }
 
@@ -121,25 +121,26 @@ pub struct Called {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Paid {
-    /// Its name in the ledger.
+    /// Its ID in the ledger.
     pub id: PaymentId,
-    /// What.
+    /// The terms.
     pub terms: Terms,
-    /// By whom.
+    /// The payer.
     pub payer: Address,
-    /// What the server says about it.
+    /// The server's receipt.
     pub receipt: Option<SettleResponse>,
-    /// The transaction, as the evidence says. `None` where the receipt names none, or one that the chain shows to be another.
+    /// The settlement transaction, according to the evidence. `None` if the receipt names none, or one that the chain shows to be another
+    /// transfer.
     pub transaction: Option<B256>,
     /// Who says that it settled.
     pub evidence: Option<Evidence>,
-    /// Where it stands in the ledger.
+    /// Its state in the ledger.
     pub state: State,
 }
 
 impl Client {
-    /// Calls a tool: verify, ask, approve, pay, and give back what it says. Steps that need more than policy and consent put
-    /// questions to the [`Approver`](crate::Approver).
+    /// Calls a tool: verify, ask, approve, pay, and return the output. Steps that need more than policy and consent ask the
+    /// [`Approver`](crate::Approver).
     pub async fn call(&self, tool: ToolRef, input: &Json, options: &CallOptions) -> Result<Called, CallError> {
         match self.ask(tool, input, options).await? {
             Asked::Served(called) => Ok(*called),

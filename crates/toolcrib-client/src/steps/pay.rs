@@ -1,4 +1,4 @@
-//! The last half of a call: one signature, one request with it, and what came of both.
+//! The second half of a call: one signature, one request with it, and the outcome of both.
 
 use alloy_primitives::B256;
 use toolcrib_chain::network::LOCAL_CHAIN_ID;
@@ -19,16 +19,16 @@ use crate::denial::Subject;
 use crate::ledger::{Evidence, PaymentId, Signing, State};
 use crate::{CallError, Client, ServerWords, SpendError, Terms};
 
-/// For how long a signature is good at most, in seconds, whatever a challenge allows: what public clients sign for, and gates accept.
+/// Longest validity of a signature in seconds, whatever a challenge allows: what public clients sign for, and gates accept.
 pub const MAX_LIFETIME_SECONDS: u64 = 600;
 
-/// For how long a signature is good when the challenge does not say, in seconds.
+/// Validity in seconds of a signature if the challenge does not say.
 const DEFAULT_LIFETIME_SECONDS: u64 = 300;
 
-/// How far a signature reaches back, in seconds, for chains and servers whose clocks are behind.
+/// How many seconds before now a signature becomes valid, for chains and servers whose clocks are behind.
 const BACKDATED_SECONDS: u64 = 600;
 
-/// A request that was sent with a payment, and all that is needed to make sense of the answer.
+/// A request that was sent with a payment, and what is needed to read the response.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) basis: Basis,
@@ -37,14 +37,14 @@ pub(crate) struct Sent {
     pub(crate) terms: Terms,
     /// The payment in the ledger; `None` for a proof of identity.
     pub(crate) id: Option<PaymentId>,
-    /// Whose access was asked for, should it be denied.
+    /// The account whose access is explained if it is denied.
     pub(crate) subject: Subject,
     pub(crate) exchanges: Exchanges,
 }
 
 impl Client {
-    /// Signs what was approved, sends the request once more with it, and reads what comes back. There is no second signature and no
-    /// third request, whatever the answer.
+    /// Signs what was approved, sends the request once more with it, and reads the response. There is no second signature and no third
+    /// request, whatever the response.
     pub async fn pay(&self, approved: Approved) -> Result<Called, CallError> {
         let wallet = self.inner.wallet.clone().ok_or(CallError::NoWallet)?;
         let id = approved.reservation;
@@ -55,14 +55,14 @@ impl Client {
                 if was_signed {
                     return Err(error.after_signing(id));
                 }
-                // Never signed, so the money comes back at once. If the ledger cannot be written, the reservation lapses.
+                // Never signed, so the money is released at once. If the ledger cannot be written, the reservation expires.
                 let _ = self.inner.ledger.release(id, "not signed", self.now()).await;
                 return Err(error);
             }
         };
         let Approved { basis, request, candidate, headers, subject, exchanges, .. } = approved;
         let mut sent = Sent { basis, payment, offer: candidate.offer, terms: candidate.terms, id, subject, exchanges };
-        // Approval has made sure of the size.
+        // Approval has checked the size.
         let value = sent.payment.to_header().ok_or(CallError::NoPayableOffer { reasons: Vec::new() })?;
         if let Some(id) = id {
             let kept = self.inner.ledger.attach(id, &value, salt, self.now()).await;
@@ -95,15 +95,15 @@ impl Client {
             nonce,
         };
         let mut scope = self.scope(terms.chain).await.map_err(before)?;
-        // Servers ask for proofs of identity on the networks that stock clients know, also for a tool on a development chain. A proof
-        // moves nothing, so a development account may give it there.
+        // Servers ask for proofs of identity on the networks that stock clients know, also for a tool on a development chain. A proof moves
+        // nothing, so a development account may sign it there.
         let is_development = approved.basis.tool().is_some_and(|tool| tool.chain == LOCAL_CHAIN_ID);
         if is_development && terms.amount.is_zero() && DEV_ACCOUNTS.contains(&wallet.address()) {
             scope = Scope::impersonated(terms.chain);
         }
         let cleared = scope.clear(wallet).map_err(|error| before(error.into()))?;
         if let Some(id) = approved.reservation {
-            // The block is a help for whoever looks for the payment later, and no more.
+            // The block only helps to look up the payment later.
             let from_block = match self.inner.chains.get(&terms.chain) {
                 Some(chain) => chain.block_number().await.unwrap_or(0),
                 None => 0,
@@ -123,12 +123,12 @@ impl Client {
         let domain = domain(token);
         let data = transfer.typed_data(TransferKind::Transfer, &domain);
         let signature = wallet.sign_typed_data(&data, cleared).await.map_err(|error| {
-            // A wallet that could not be heard may have signed.
+            // A wallet whose response was lost may have signed.
             let was_signed = matches!(error, WalletError::Io { .. });
             (error.into(), was_signed)
         })?;
         let after = |error: CallError| (error, true);
-        // A wallet that signs something else is not asked again, and what it signed is not sent.
+        // If the wallet signs something else, it is not asked again, and its signature is not sent.
         signature
             .check(transfer.digest(TransferKind::Transfer, &domain), authorization.from)
             .map_err(|error| after(toolcrib_chain::Error::from(error).into()))?;
@@ -139,17 +139,17 @@ impl Client {
     }
 }
 
-/// The extensions of a challenge as they are sent back: as they were declared, a payment identifier with an id.
+/// Returns the extensions of a challenge as they are echoed: as they were declared, a payment identifier with an ID.
 ///
-/// The id is a secret, since whoever shows it with the public payment may get the result; so it is not the payment's name in the ledger.
-/// The ledger keeps the payment as it was sent, and a resend carries the same id.
+/// The ID is a secret, since a party that sends it with the public payment may get the result; so it is not the payment's ID in the ledger.
+/// The ledger keeps the payment as it was sent, and a retry carries the same ID.
 pub(super) fn echoed(declared: &Members, random: &B256) -> Members {
     let mut extensions = declared.clone();
     payment_id::append(&mut extensions, &format!("pay_{}", alloy_primitives::hex::encode(&random[..16])));
     extensions
 }
 
-/// A nonce that commits to the call, with its salt, or 32 random bytes.
+/// Returns a nonce that commits to the call, with its salt, or 32 random bytes.
 fn make_nonce(approved: &Approved) -> Result<(B256, Option<B256>), CallError> {
     if let (true, Some(tool)) = (approved.bound, approved.basis.tool()) {
         let Request { method, body, .. } = &approved.request;
@@ -158,7 +158,7 @@ fn make_nonce(approved: &Approved) -> Result<(B256, Option<B256>), CallError> {
         return Ok((bound.nonce, Some(bound.salt)));
     }
     loop {
-        // One in four thousand million has the mark of bound ones and would be refused.
+        // One in four thousand million has the prefix of bound nonces and would be refused.
         let nonce = random()?;
         if !nonce::is_marked(nonce) {
             return Ok((nonce, None));
@@ -172,7 +172,7 @@ pub(super) fn random() -> Result<B256, CallError> {
     Ok(bytes)
 }
 
-/// The headers that carry a payment and prove who made it.
+/// Returns the headers that carry a payment and prove who made it.
 pub(crate) fn credentials(
     payment: &Payment,
     value: &str,
@@ -189,7 +189,7 @@ pub(crate) fn credentials(
     headers
 }
 
-/// Makes sense of the answer to a payment: the ledger first, then what the caller gets.
+/// Reads the response to a payment: updates the ledger first, then returns the result.
 pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> Result<Called, CallError> {
     let ledger = &client.inner.ledger;
     let Some(response) = exchange.complete() else {
@@ -198,7 +198,7 @@ pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> R
             exchange.failure.as_ref().map_or_else(String::new, |failure| format!("{}: {}", failure.code, failure.detail));
         let mut reason = toolcrib_core::text::escape_for_display(&reason);
         match ledger.unknown(id, None, &reason, client.now()).await {
-            // What is known of it already stays: only its result is missing.
+            // What is recorded about it stays: only its result is missing.
             Ok(()) | Err(SpendError::State { state: State::Settled | State::Released, .. }) => {}
             Err(error) => reason.push_str(&format!("; the ledger could not be written: {error}")),
         }
@@ -210,7 +210,7 @@ pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> R
     if let Some(id) = sent.id {
         paid = Some(match record(client, id, &sent, response, &mut findings).await {
             Ok(paid) => paid,
-            // The ledger counts it as spent, and the answer is there: it is not thrown away for what could not be written.
+            // The ledger counts it as spent, and the response is here: it is not discarded because of a failed write.
             Err(error) => {
                 findings.push(Finding::new(code::NOT_RECORDED).message(format!("payment {id} could not be recorded: {error}")));
                 let (terms, payer) = (sent.terms, sent.payment.authorization.from);
@@ -230,12 +230,12 @@ pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> R
         }
         _ => {
             let words = ServerWords::of(response);
-            // A server that fails, or has the payment already, may have been paid.
+            // A server that fails, or that has seen the payment already, may have been paid.
             return Err(match paid {
                 Some(Paid { id, state: State::Unknown, .. }) if status >= 500 || matches!(status, 408 | 409 | 425 | 429) => {
                     CallError::Indeterminate { payment: id, reason: format!("status {status}"), words: Some(words) }
                 }
-                // Used up: the result was given out and dropped, or it was bought elsewhere. Coming back gets nothing.
+                // Used up: the result was returned and removed, or bought elsewhere. A retry gets nothing.
                 Some(Paid { state: State::Settled, .. }) if words.code.as_deref() == Some(REPLAYED.id()) => {
                     CallError::Refused { words, payment: sent.id }
                 }
@@ -257,7 +257,7 @@ pub(crate) async fn finish(client: &Client, sent: Sent, exchange: Exchange) -> R
     Ok(Called { output, body, tool, manifest_hash, paid, identity, prefilled, findings, exchanges })
 }
 
-/// Writes into the ledger what came of a payment, before anybody else hears of it.
+/// Records the outcome of a payment in the ledger, before it is reported anywhere else.
 async fn record(
     client: &Client,
     id: PaymentId,
@@ -266,13 +266,13 @@ async fn record(
     findings: &mut Vec<Finding>,
 ) -> Result<Paid, CallError> {
     let ledger = &client.inner.ledger;
-    // Also with a good answer, and before anything else takes time: what is printed next may be lost.
+    // Also for a good response, and before any slow step: this process may end at any time.
     let token = response.header(&header::X_TOOL_RETRY_TOKEN.to_ascii_lowercase()).next().map(str::trim);
     let token = token.filter(|token| token.len() <= MAX_RETRY_TOKEN_BYTES);
     let seconds = response.header(&header::X_TOOL_REDEEMABLE_SECONDS.to_ascii_lowercase()).next();
     let seconds = seconds.and_then(|seconds| seconds.trim().parse().ok());
     match ledger.keep_redemption(id, token, seconds, client.now()).await {
-        // It was released meanwhile: there is nothing to fetch.
+        // It was released meanwhile, so there is nothing to redeem.
         Ok(()) | Err(SpendError::State { .. }) => {}
         Err(error) => return Err(error.into()),
     }
@@ -290,13 +290,13 @@ async fn record(
         Stated::Unconfirmed(transaction) => open(client, id, response, findings, Some(transaction)).await?,
         Stated::Nothing => open(client, id, response, findings, None).await?,
     }
-    // The ledger may know more than this answer says.
+    // The ledger may know more than this response says.
     let entry = ledger.entry(id).await?;
     let (transaction, evidence, state) = (entry.transaction, entry.evidence(), entry.state);
     Ok(Paid { id, terms: sent.terms, payer: sent.payment.authorization.from, receipt, transaction, evidence, state })
 }
 
-/// Writes down that a payment is open, and why, unless more is known already.
+/// Records that a payment is open, and why, unless more is known already.
 async fn open(
     client: &Client,
     id: PaymentId,
@@ -316,7 +316,7 @@ async fn open(
     }
 }
 
-/// An exchange without the token in it that would hand out the result again: records are shown to others.
+/// Returns an exchange without the token that would redeem the result: records are shown to others.
 pub(crate) fn for_the_record(exchange: &Exchange) -> Exchange {
     let mut record = exchange.clone();
     if let Some(response) = &mut record.response {
@@ -325,5 +325,5 @@ pub(crate) fn for_the_record(exchange: &Exchange) -> Exchange {
     record
 }
 
-/// Longest retry token that is kept. Ours has 64 digits.
+/// Longest retry token that is kept. Toolcrib's has 64 digits.
 const MAX_RETRY_TOKEN_BYTES: usize = 512;

@@ -1,8 +1,8 @@
-//! The receipt of a paid answer: what the server states, and what the chain shows of it.
+//! The receipt of a paid response: what the server states, and what the chain shows of it.
 //!
-//! A receipt is the server's word. Where a node of the payment's chain is known, the transaction that it names is looked at before the
-//! ledger calls the payment settled. That takes one or two requests and never longer than [`CHECK_LIMIT`]: the result is there already,
-//! and `resolve` finishes what could not be seen in time.
+//! A receipt is the server's statement. If there is a node for the payment's chain, the transaction that the receipt names is checked
+//! before the ledger calls the payment settled. That takes one or two requests and never longer than [`CHECK_LIMIT`]: the result is there
+//! already, and `resolve` checks later what could not be checked in time.
 
 use std::time::Duration;
 
@@ -18,27 +18,27 @@ use super::pay::Sent;
 use crate::Client;
 use crate::ledger::Evidence;
 
-/// How long the chain is asked about a receipt, all requests together.
+/// Timeout of checking a receipt, all requests together.
 pub const CHECK_LIMIT: Duration = Duration::from_secs(4);
 
-/// How long a node that does not have the transaction yet is given: our node may be a block behind the server's.
+/// Pause before a node that does not have the transaction yet is asked again: it may be a block behind the server's.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What is known about a settlement that a receipt states.
+/// What is known about the settlement in a receipt.
 #[derive(Debug)]
 pub(super) enum Stated {
     /// It counts as settled, in this transaction.
     Settled(B256, Evidence),
     /// The chain does not show it yet.
     Unconfirmed(B256),
-    /// The chain shows that the receipt is wrong, or there is none that can be believed.
+    /// The chain shows that the receipt is wrong, or there is no credible one.
     Nothing,
 }
 
-/// Returns the receipt of an answer, where it says that this very payment settled. Whatever is wrong with it is a finding.
+/// Returns the receipt of a response, if it says that this very payment settled. Every error in it becomes a finding.
 pub(super) fn receipt(response: &Response, sent: &Sent, findings: &mut Vec<Finding>) -> Option<SettleResponse> {
     sent.id?;
-    // By the version of the payment; newer servers send the other name too.
+    // The name depends on the payment's version; newer servers send the other name too.
     let names = [sent.payment.version.receipt_header(), header::PAYMENT_RESPONSE, header::X_PAYMENT_RESPONSE];
     let value = names.iter().find_map(|name| response.header(&name.to_ascii_lowercase()).next());
     let Some(value) = value else {
@@ -66,7 +66,7 @@ pub(super) fn receipt(response: &Response, sent: &Sent, findings: &mut Vec<Findi
     Some(receipt)
 }
 
-/// Holds a receipt against the chain. What does not hold is a finding.
+/// Compares a receipt with the chain. Every mismatch becomes a finding.
 pub(super) async fn check(client: &Client, sent: &Sent, receipt: Option<&SettleResponse>, findings: &mut Vec<Finding>) -> Stated {
     let Some(transaction) = receipt.and_then(SettleResponse::transaction_hash) else { return Stated::Nothing };
     let Some(chain) = client.inner.chains.get(&sent.terms.chain) else { return Stated::Settled(transaction, Evidence::Server) };
@@ -88,7 +88,7 @@ pub(super) async fn check(client: &Client, sent: &Sent, receipt: Option<&SettleR
     Stated::Unconfirmed(transaction)
 }
 
-/// Asks for a transaction, and once more after a moment if the node does not have it.
+/// Reads a transaction, and retries once after a pause if the node does not have it.
 async fn look(trail: &Trail<'_>, transaction: B256) -> Result<TransactionProof, String> {
     let until = Instant::now() + CHECK_LIMIT;
     let ask = async || match timeout_at(until, trail.proof_in(transaction)).await {

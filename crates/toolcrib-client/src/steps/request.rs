@@ -1,4 +1,4 @@
-//! The request: one URL, method and body, sent plainly first and with a payment at most once more.
+//! The request: one URL, method and body, sent first without a payment and at most once more with one.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use toolcrib_x402::{Challenge, ChallengeReading, Method, ProbeAnswer, read_answe
 
 use crate::CallError;
 
-/// Longest URL with a query that is sent. Common servers and proxies refuse a request line of more than 8 KiB.
+/// Longest URL with a query. Common servers and proxies refuse a request line of more than 8 KiB.
 const MAX_QUERY_URL_BYTES: usize = 8_000;
 
 /// A request that can be sent.
@@ -21,11 +21,11 @@ pub(crate) struct Request {
     pub(crate) url: HttpsUrl,
     pub(crate) method: Method,
     pub(crate) body: Vec<u8>,
-    /// Decides whether the development world holds.
+    /// The chain of a development environment, if the URL is in one.
     pub(crate) chain: Option<u64>,
 }
 
-/// Neither query nor body: inputs are private.
+/// Shows neither query nor body: inputs are private.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Request({} {})", self.method.as_str(), self.url.origin())
@@ -33,7 +33,7 @@ impl fmt::Debug for Request {
 }
 
 impl Request {
-    /// The request that carries an input to an endpoint.
+    /// Returns the request that sends an input to an endpoint.
     pub(crate) fn of_input(endpoint: &HttpsUrl, method: Method, input: &Json, chain: Option<u64>) -> Result<Self, CallError> {
         let (url, body) = match method {
             Method::Post => (endpoint.clone(), input.to_string().into_bytes()),
@@ -42,13 +42,13 @@ impl Request {
         Ok(Self { url, method, body, chain })
     }
 
-    /// The URL as a server sees it: what a bound nonce commits to.
+    /// Returns the URL as a server sees it: a bound nonce commits to it.
     pub(crate) fn target(&self) -> &str {
         let text = self.url.normalized();
         text.split_once('#').map_or(text, |(target, _)| target)
     }
 
-    /// Sends it. `extra` holds names and values of headers beside those of JSON.
+    /// Sends it. `extra` contains names and values of headers besides those of JSON.
     pub(crate) async fn send(&self, door: &Untrusted, extra: &[(&str, &str)], limits: Limits) -> Result<Exchange, CallError> {
         let refused = |error: toolcrib_fetch::Error| CallError::Setting { what: "a header", reason: error.to_string() };
         let mut headers = Headers::new().with("accept", "application/json").map_err(refused)?;
@@ -66,7 +66,7 @@ impl Request {
     }
 }
 
-/// The endpoint with the members of an object as query parameters.
+/// Returns the endpoint with the members of an object as query parameters.
 fn with_query(endpoint: &HttpsUrl, input: &Json) -> Result<HttpsUrl, CallError> {
     let not_a_query = |member: &str| CallError::InputNotAQuery { member: member.to_owned() };
     let members = input.as_object().ok_or_else(|| not_a_query("the input"))?;
@@ -93,15 +93,15 @@ fn with_query(endpoint: &HttpsUrl, input: &Json) -> Result<HttpsUrl, CallError> 
     HttpsUrl::parse(&text).map_err(|fault| unusable(fault.to_string()))
 }
 
-/// All but the unreserved characters of RFC 3986.
+/// Escapes all but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// An answer in the form that challenges are read from.
+/// Converts a response into the form from which challenges are read.
 pub(super) fn answer_of(exchange: &Exchange, response: &Response) -> ProbeAnswer {
     ProbeAnswer {
         method: match exchange.method {
             evidence::Method::Get => Method::Get,
-            // This client removes nothing.
+            // This client sends no DELETE.
             evidence::Method::Post | evidence::Method::Delete => Method::Post,
         },
         status: response.status,
@@ -110,8 +110,8 @@ pub(super) fn answer_of(exchange: &Exchange, response: &Response) -> ProbeAnswer
     }
 }
 
-/// The challenge of a 402 to sign for: that of the header where there is a sound one, else that of the body. Anything wrong with the
-/// answer as a whole, and with a challenge that clients find first, is a reason not to sign at all.
+/// Returns the challenge of a 402 to sign: that of the header if it is valid, else that of the body. Any error in the response as a whole,
+/// or in a challenge that clients find first, prevents the signature.
 pub(crate) fn read_challenge(exchange: &Exchange, response: &Response) -> Result<Challenge, CallError> {
     let reading = read_answer(&answer_of(exchange, response));
     let challenge = sound(&reading).cloned();

@@ -1,4 +1,4 @@
-//! The schemas of a tool as far as they can be applied, and what cannot be checked because one of them cannot.
+//! The schemas of a tool as far as they can be applied, and what cannot be validated because one of them cannot.
 
 use serde_json::Value as Json;
 use toolcrib_core::caip::ToolRef;
@@ -10,13 +10,13 @@ use toolcrib_core::tool::ToolManifest;
 use crate::approver::Question;
 use crate::{CallError, Client, Consent};
 
-/// A schema that cannot be applied safely, so that nothing is checked against it. The standard keeps such a tool listed.
+/// A schema that cannot be applied safely, so that nothing is validated against it. The standard keeps such a tool listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unchecked {
     /// `inputs` or `outputs`.
     pub which: &'static str,
-    /// Why. Holds foreign text.
+    /// Why. Contains untrusted text.
     pub findings: Vec<Finding>,
 }
 
@@ -41,7 +41,7 @@ impl Schemas {
         Self { inputs, outputs, unchecked }
     }
 
-    /// Checks the input, as far as there is something to check it against.
+    /// Validates the input, if there is a schema that can be applied.
     pub(super) fn check_input(&self, input: &Json) -> Result<(), CallError> {
         let bytes = input.to_string().len();
         if bytes > MAX_INSTANCE_BYTES {
@@ -52,13 +52,13 @@ impl Schemas {
     }
 }
 
-/// How outputs are checked; `None` when they cannot be.
+/// Returns the validator of outputs; `None` if the schema cannot be applied.
 pub(crate) fn outputs_of(manifest: &ToolManifest) -> Option<Validator> {
     manifest.outputs().and_then(|schema| Validator::compile(schema).ok())
 }
 
 impl Client {
-    /// Gets consent to what cannot be checked.
+    /// Gets approval of what cannot be validated.
     pub(super) async fn accept_unchecked(
         &self,
         tool: ToolRef,

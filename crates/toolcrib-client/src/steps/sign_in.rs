@@ -1,8 +1,8 @@
-//! Servers that want a signed message instead of a payment (EIP-4361): the x402 extension `sign-in-with-x`, where a 402 offers nothing
-//! else, and `Authorization: SIWE` of gates that are older than x402.
+//! Signing in with a message instead of a payment (EIP-4361): the x402 extension `sign-in-with-x`, if a 402 offers nothing else, and
+//! `Authorization: SIWE` for gates that are older than x402.
 //!
-//! The message is built here, from fields that were checked: it is for the host that was called, about now, for a chain that may be
-//! signed for, and good for a short time. What is left of the server in it, a statement, is shown to whoever has to agree.
+//! The message is built here, from fields that were checked: it is for the called host, about now, for a chain for which signatures are
+//! allowed, and valid for a short time. The only text of the server in it, a statement, is shown to the user for approval.
 
 use alloy_primitives::{Address, B256, hex};
 use toolcrib_chain::wallet::WalletError;
@@ -27,18 +27,18 @@ use crate::client::Exchanges;
 use crate::denial::Subject;
 use crate::{CallError, Client, ServerWords};
 
-/// What a server wants to be signed in by.
+/// The sign-in that a server asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
     /// The header `SIGN-IN-WITH-X`, with this message.
     WithX(Box<Proposal>),
-    /// `Authorization: SIWE`, with a message of our own.
+    /// `Authorization: SIWE`, with a message of this client.
     Siwe,
 }
 
-/// A server that asks for a signed message, and the request that it goes with.
+/// A server's request for a signed message, and the HTTP request that it belongs to.
 ///
-/// Made by [`Client::ask`](crate::Client::ask) only. It holds the verification that it rests on, so it cannot be copied or stored.
+/// Only [`Client::ask`](crate::Client::ask) makes it. It contains the verification, so it cannot be copied or stored.
 #[derive(Debug)]
 pub struct SignInRequest {
     pub(crate) basis: Basis,
@@ -49,10 +49,10 @@ pub struct SignInRequest {
     pub(crate) exchanges: Exchanges,
 }
 
-/// A sign-in message that was built and checked, and the request that it goes with. Nothing is signed yet.
+/// A sign-in message that was built and checked, and the HTTP request that it belongs to. Nothing is signed yet.
 ///
-/// Made by [`Client::prepare_sign_in`] only, for callers that ask the user themselves; [`Client::complete_sign_in`] signs this message and no
-/// other. It holds the verification that it rests on, so it cannot be copied or stored.
+/// Only [`Client::prepare_sign_in`] makes it, for callers that ask the user themselves; [`Client::complete_sign_in`] signs this message and
+/// no other. It contains the verification, so it cannot be copied or stored.
 #[derive(Debug)]
 pub struct PreparedSignIn {
     request: SignInRequest,
@@ -61,34 +61,34 @@ pub struct PreparedSignIn {
 }
 
 impl PreparedSignIn {
-    /// What will be signed.
+    /// Returns what will be signed.
     pub const fn terms(&self) -> &SignInTerms {
         &self.terms
     }
 }
 
-/// What is about to be signed, for whoever has to agree.
+/// What is about to be signed, for the user's approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SignInTerms {
-    /// Who signs.
+    /// The account that signs.
     pub account: Address,
     /// The site that it is for: host, and port unless it is 443.
     pub domain: String,
     /// The resource that it is for.
     pub uri: String,
-    /// The chain that the account is looked at on.
+    /// The chain of the account.
     pub chain: u64,
-    /// A sentence of the server. Foreign text: escape it before it is shown.
+    /// The server's statement. Untrusted text: escape it before it is shown.
     pub statement: Option<String>,
-    /// When it ends, as it is spelt; `None` when the message does not say.
+    /// The expiry as written in the message; `None` if there is none.
     pub expires: Option<String>,
-    /// The text that is signed, to the letter. ASCII and line breaks.
+    /// The exact text that is signed. ASCII and line breaks.
     pub text: String,
 }
 
 impl SignInTerms {
-    /// What a message says.
+    /// Returns the terms of a message.
     pub fn of(message: &Message) -> Self {
         let fields = message.fields();
         Self {
@@ -102,13 +102,13 @@ impl SignInTerms {
         }
     }
 
-    /// The chain for people: its name, its number, and whether money on it is real.
+    /// Describes the chain for people: its name, its ID, and whether its money is real.
     pub fn network(&self) -> String {
         crate::error::network(self.chain)
     }
 }
 
-/// Whether an answer asks for a signed message and nothing else.
+/// Whether a response asks for a signed message and nothing else.
 pub(crate) fn wanted(exchange: &Exchange, response: &Response) -> Option<Result<Wanted, CallError>> {
     match response.status {
         401 => asks_for_siwe(response).then_some(Ok(Wanted::Siwe)),
@@ -117,7 +117,7 @@ pub(crate) fn wanted(exchange: &Exchange, response: &Response) -> Option<Result<
             let header = reading.header.as_ref()?;
             let challenge = header.challenge.as_ref().filter(|challenge| challenge.accepts.is_empty())?;
             let proposal = Proposal::announced(&challenge.extensions)?;
-            // That there are no offers is the point. Anything else that is wrong is a reason not to sign.
+            // A challenge without offers is expected here. Any other error prevents the signature.
             let is_flaw = |finding: &&Finding| finding.severity == Severity::Error && finding.code != x402::NO_OFFERS;
             let findings: Vec<_> = reading.findings.iter().chain(&header.findings).filter(is_flaw).cloned().collect();
             if !findings.is_empty() {
@@ -131,7 +131,7 @@ pub(crate) fn wanted(exchange: &Exchange, response: &Response) -> Option<Result<
     }
 }
 
-/// Gates of the reference SDK say in their hint what they want; others may say it in the header that is made for it.
+/// Gates of the reference SDK say in their hint what they want; others may say it in the header that is defined for it.
 fn asks_for_siwe(response: &Response) -> bool {
     let is_siwe =
         |text: &str| text.trim_start().get(..siwe::SCHEME.len()).is_some_and(|start| start.eq_ignore_ascii_case(siwe::SCHEME));
@@ -146,7 +146,7 @@ fn asks_for_siwe(response: &Response) -> bool {
 const HINT: &str = "Authorization: SIWE";
 
 impl Client {
-    /// Signs in and calls again with it, once. Whoever has to agree is asked first, unless `is_agreed`.
+    /// Signs in and calls again with it, once. The approver is asked first, unless `is_agreed`.
     pub async fn sign_in(&self, request: SignInRequest, is_agreed: bool) -> Result<Called, CallError> {
         let prepared = self.prepare_sign_in(request)?;
         let question = Question::SignIn { tool: prepared.request.basis.tool(), terms: prepared.terms() };
@@ -156,7 +156,7 @@ impl Client {
         self.complete_sign_in(prepared).await
     }
 
-    /// Builds and checks the message that a server asks for. Signs nothing, sends nothing and asks nobody.
+    /// Builds and checks the message that a server asks for. Signs nothing, sends nothing and asks for no approval.
     pub fn prepare_sign_in(&self, request: SignInRequest) -> Result<PreparedSignIn, CallError> {
         let account = self.account().ok_or(CallError::NoWallet)?;
         let message = self.message(&request.request, &request.wanted, request.basis.tool(), account)?;
@@ -170,11 +170,11 @@ impl Client {
         let wallet = self.inner.wallet.clone().ok_or(CallError::NoWallet)?;
         let tool = basis.tool();
         basis = self.reverified(basis).await?;
-        // Agreeing may have taken longer than the message is good.
+        // Approval may have taken longer than the message is valid.
         message.check_proposal(self.now()).map_err(|refused| sign_in_error(refused, fields_time(&message)))?;
         let cleared = self.scope(terms.chain).await?.clear(&*wallet)?;
         let signature = wallet.sign_message(message.text().as_bytes(), cleared).await?;
-        // A wallet that signs something else is not asked again, and what it signed is not sent.
+        // If the wallet signs something else, it is not asked again, and its signature is not sent.
         let digest = toolcrib_chain::sign::message_digest(message.text().as_bytes());
         signature.check(digest, terms.account).map_err(toolcrib_chain::Error::from)?;
         let no_signature = || CallError::Wallet(WalletError::Refused { reason: "it gave no signature".to_owned() });
@@ -219,7 +219,7 @@ impl Client {
         })
     }
 
-    /// The message, checked: for the host that was called, about now, on a chain that may be signed for.
+    /// Returns the checked message: for the called host, about now, on a chain for which signatures are allowed.
     fn message(&self, request: &Request, wanted: &Wanted, tool: Option<ToolRef>, account: Address) -> Result<Message, CallError> {
         let message = match wanted {
             Wanted::Siwe => {
@@ -243,7 +243,7 @@ impl Client {
         Ok(message)
     }
 
-    /// The chain to sign in on, of those that are allowed: the tool's, else the first that is offered.
+    /// Returns the chain to sign in on, among the allowed ones: the tool's, else the first that is offered.
     fn sign_in_chain(&self, offered: &[u64], tool: Option<ToolRef>, dev_chain: Option<u64>) -> Result<u64, CallError> {
         let first = *offered
             .first()
@@ -255,7 +255,7 @@ impl Client {
             .ok_or_else(|| CallError::OtherNetwork { asked: first, allowed: self.inner.only_chains.clone().unwrap_or_default() })
     }
 
-    /// Verifies a tool again if agreeing took time.
+    /// Verifies a tool again if approval took time.
     async fn reverified(&self, basis: Basis) -> Result<Basis, CallError> {
         let Basis::Tool { verified, outputs } = basis else { return Ok(basis) };
         if (0..=REVERIFY_SECONDS).contains(&self.now().since(verified.at())) {
@@ -284,7 +284,7 @@ impl SignInRequest {
     }
 }
 
-/// Where accounts sign in when nothing says which chain is meant: as the reference SDK does.
+/// The chain for signing in if none is named: as in the reference SDK.
 const BASE: u64 = 8453;
 
 fn fields_time(message: &Message) -> &str {

@@ -57,7 +57,7 @@ async fn what_is_lacking_is_read_from_the_chain() {
     assert_eq!((holding.needed, holding.held, holding.is_met()), (Some(U256::from(1_000)), Some(U256::ZERO), Some(false)));
     assert!(!denial.is_incomplete && denial.payment.is_none());
 
-    // A server that denies whom the chain grants is seen to.
+    // A server that denies an account to which the chain grants access is detected.
     mint(&world, token, CALLER, 1_000);
     let denial = call().await;
     assert_eq!((denial.access, denial.holdings[0].is_met()), (Some(Access::Granted), Some(true)));

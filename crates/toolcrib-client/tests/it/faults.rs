@@ -24,7 +24,7 @@ fn faulty(world: &World, payments: &Arc<AtomicUsize>) -> Reply {
         let Some(payment) = payment_of(request) else { return challenge(Speaks::V2, vec![offer()]) };
         check(&payment, &offer());
         let fault = payments.fetch_add(1, Ordering::SeqCst) % 20;
-        // Whoever settles late or twice finds out from the token.
+        // A late or repeated settlement fails at the token.
         let transaction = if matches!(fault, 1 | 3 | 7) { None } else { settle(&devchain, &payment) };
         let json = "Content-Type: application/json\r\n";
         match (fault, transaction) {

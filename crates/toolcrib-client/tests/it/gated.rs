@@ -1,4 +1,4 @@
-//! Our client against our own gate, with money on a chain.
+//! Toolcrib's client against Toolcrib's gate, with money on a chain.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -46,7 +46,7 @@ struct Local {
 
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
-    /// It settles, and nobody hears of it.
+    /// It settles, and the response is lost.
     Unheard,
     /// It does not settle.
     Refused,
@@ -99,7 +99,7 @@ struct Served {
 }
 
 impl Served {
-    /// How often the handler ran, and how often somebody was asked to settle.
+    /// Returns how often the handler ran, and how often a settlement was requested.
     fn counts(&self) -> (usize, usize) {
         (self.runs.load(Ordering::SeqCst), self.settle.settled.load(Ordering::SeqCst))
     }
@@ -179,7 +179,7 @@ async fn terminate_tls(world: &World, host: &str, plain: std::net::SocketAddr) {
     });
 }
 
-/// A predicate for holders of a token, of which [`CALLER`] has one once `hold` is called.
+/// A predicate for holders of a token. [`CALLER`] has one once `hold` is called.
 struct Holders {
     predicate: Address,
     token: Address,

@@ -390,7 +390,7 @@ async fn free_tools_that_want_something() {
     Row::unsigned("price 0 and another operator", "call.operator_unknown", zero(STRANGER)).check(&world, free).await;
     Row::unsigned("price 0 and money", "call.free_asks_money", asks(vec![offer()])).check(&world, free).await;
 
-    // Somebody who is pinned for this tool, by the settings or for one call, and for no other tool.
+    // An operator that is pinned for this tool, by the settings or for one call, and for no other tool.
     let reply = shop(&world.devchain, Speaks::V2, offer_of(usdc(), 0, STRANGER));
     let (tool, other) = (world.tool(|_| {}, reply.clone()).await, world.tool(|_| {}, reply).await);
     let wallet = toolcrib_testkit::tools::Counting::new();
@@ -449,7 +449,7 @@ async fn consent_is_to_exact_terms() {
     assert_eq!(asked, [terms], "the error names what to consent to");
     assert!(findings.iter().any(|finding| finding.code.id() == "probe.price_differs"), "{findings:?}");
     client.call(tool.reference, &input(), &options(Terms::parse(&terms.to_string()).unwrap())).await.unwrap();
-    // Or somebody is asked.
+    // Or the approver is asked.
     for (yes, expected) in [(false, "call.terms_differ"), (true, "ok")] {
         let says = Arc::new(Says { yes, ..Says::default() });
         let client = world.builder().wallet(wallet.clone()).approver(says.clone()).build();

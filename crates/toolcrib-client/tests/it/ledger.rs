@@ -169,7 +169,7 @@ async fn old_payments_are_pruned() {
     }
 }
 
-/// A payment that nobody can present any more keeps neither its signature nor its input.
+/// A payment that cannot be sent again keeps neither its signature nor its input.
 #[tokio::test]
 async fn old_signatures_are_forgotten() {
     use toolcrib_store::database::Value;

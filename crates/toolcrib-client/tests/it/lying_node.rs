@@ -1,4 +1,4 @@
-//! What the ledger makes of nodes that lie about a payment.
+//! How the ledger handles nodes that lie about a payment.
 
 use std::sync::Arc;
 

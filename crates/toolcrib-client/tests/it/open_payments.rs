@@ -116,7 +116,7 @@ async fn the_result_is_collected_with_the_same_payment() {
                 let head = "Content-Type: application/json\r\nRetry-After: 5\r\nX-Tool-Retry-Token: let-me-in\r\n";
                 return answer("502 Bad Gateway", head, br#"{"code": "settlement.unknown"}"#);
             }
-            // Only to whoever proves that it is theirs.
+            // Only with proof of possession.
             let proof = if with_salt { "x-tool-nonce-salt" } else { "x-tool-retry-token" };
             if request.header(proof).is_none() {
                 return answer("409 Conflict", "Content-Type: application/json\r\n", br#"{"code": "payment.replayed"}"#);

@@ -195,7 +195,7 @@ async fn a_process_that_is_killed_after_signing_has_spent() {
     let client = world.builder().wallet(wallet.clone()).policy(policy).build();
     let error = client.call(tool.reference, &input(), &usual()).await.unwrap_err();
     assert_eq!((error.code().id(), wallet.signatures()), ("spend.per_day", 0));
-    // Whoever comes later has all that is needed to find out, and to collect the result.
+    // A later process has everything to find the outcome, and to redeem the result.
     let hash =
         settle(&world.devchain, &payment_of(tool.calls().last().unwrap()).or(payment_of(&tool.calls()[1])).unwrap()).unwrap();
     assert_eq!(client.resolve(entry.id).await.unwrap(), toolcrib_client::Resolution::Settled(Some(hash)));

@@ -1,4 +1,4 @@
-//! Receipts are held against the chain: servers that invent, borrow or anticipate a transaction.
+//! Receipts are compared with the chain: servers that invent a transaction, name another payment's, or name one too early.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

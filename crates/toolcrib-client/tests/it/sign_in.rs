@@ -1,4 +1,4 @@
-//! Servers that want a signed message: what is signed for them, and what is not.
+//! Servers that ask for a signed message: what is signed for them, and what is not.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ async fn a_message_is_signed_for_whoever_agrees() {
         assert_eq!((called.output.unwrap()["words"].as_u64(), called.identity), (Some(3), Some(CALLER)));
         assert!(called.paid.is_none());
         assert_eq!((wallet.signatures(), called.exchanges.len()), (1, 2));
-        // Whoever is asked hears what is signed, by whom, for whom and where.
+        // The question contains what is signed, by which account, for which site and on which chain.
         for yes in [false, true] {
             let asker = Arc::new(Says { yes, ..Says::default() });
             let client = world.builder().wallet(wallet.clone()).approver(asker.clone()).build();
@@ -122,7 +122,7 @@ async fn one_signature_and_one_request_with_it() {
         assert_eq!(code(&client.call(tool.reference, &input(), &agreed()).await), expected, "{what}");
         assert_eq!((wallet.signatures(), tool.calls().len()), (1, 2), "{what}");
     }
-    // Where there is an offer as well, nothing is signed in: the offer is looked at as ever.
+    // If there is an offer as well, nothing is signed in: the offer is handled as usual.
     let both = world.tool(|_| {}, Arc::new(|request| challenge(&proposal(&endpoint(request)), vec![offer()]))).await;
     let (client, wallet) = world.client();
     assert_eq!(code(&client.call(both.reference, &input(), &agreed()).await), "call.free_asks_money");

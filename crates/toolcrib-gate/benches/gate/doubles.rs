@@ -1,13 +1,13 @@
-//! A facilitator that says yes and an upstream that counts words, in a process of their own.
+//! A facilitator that accepts every payment and an upstream that counts words, in a process of their own.
 //!
-//! Every server that is measured talks to these two, so they are small: what they cost is nobody's result. Connections are kept.
+//! Every measured server uses these two, so they are small to keep their cost out of the results. Connections are kept alive.
 
 use std::io::Write as _;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The kinds that the facilitator settles.
+/// The response to `/supported`.
 const SUPPORTED: &str = r#"{"kinds":[{"x402Version":2,"scheme":"exact","network":"eip155:8453"},{"x402Version":1,"scheme":"exact","network":"base"}],"extensions":[],"signers":{}}"#;
 
 /// Serves until standard input ends, after it has printed its port.
@@ -46,7 +46,7 @@ async fn connection(mut stream: TcpStream) {
     }
 }
 
-/// Where the head of a whole request ends, and how long its body is.
+/// Returns where the head of a whole request ends, and how long its body is.
 fn request(bytes: &[u8]) -> Option<(usize, usize)> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let length = super::length(&bytes[..end]);
@@ -58,7 +58,7 @@ fn reply(head: &[u8], body: &[u8], out: &mut Vec<u8>) {
     let text = match path {
         b"/supported" => SUPPORTED.to_owned(),
         b"/verify" => format!(r#"{{"isValid":true,"payer":"{}"}}"#, member(body, b"\"from\":\"")),
-        // The nonce is as good as a hash: no two are the same.
+        // The nonce serves as the transaction hash: both are unique.
         b"/settle" => format!(
             r#"{{"success":true,"transaction":"{}","network":"eip155:8453","payer":"{}"}}"#,
             member(body, b"\"nonce\":\""),

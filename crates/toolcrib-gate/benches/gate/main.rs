@@ -1,14 +1,15 @@
-//! What a gate costs, beside what cannot be avoided and beside stock middleware.
+//! The cost of a gate, compared with its unavoidable parts and with stock middleware.
 //!
-//! - a call through the gate beside the same call to the same route without one, and beside one signature recovery: the CPU time that
-//!   identity adds with the store in memory, with SQLite, and with a predicate that is asked over RPC;
-//! - requests a second and CPU time a request over real connections, beside `@x402/express` and `x402-express` that check the same
-//!   payments in their own process;
-//! - memory while a million signatures come and expire;
-//! - paid calls from end to end, on each store, beside `@x402/express` ([`paid`]).
+//! - a call through the gate, compared with the same call to the same route without one, and with one signature recovery: the CPU time that
+//!   identity adds with the store in memory, with SQLite, and with a predicate that is called over RPC;
+//! - requests a second and CPU time for each request over real connections, compared with `@x402/express` and `x402-express`, which verify
+//!   the same payments in their own process;
+//! - memory while a million signatures arrive and expire;
+//! - paid calls from end to end, on each store, compared with `@x402/express` ([`paid`]).
 //!
-//! Every server is a process of its own. Rounds take turns, and the median counts. `cargo bench -p toolcrib-gate` measures; with
-//! `-- --quick` it only shows that everything runs and agrees, with `-- --paid` only the last part runs. The peers run if `interop/setup` has installed them.
+//! Every server is a process of its own. Rounds alternate, and the median counts. `cargo bench -p toolcrib-gate` measures; with `--
+//! --quick` it only checks that everything runs and agrees, with `-- --paid` only the last part runs. The other servers run if
+//! `interop/setup` has installed them.
 #![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
 
 use std::hint::black_box;
@@ -61,7 +62,7 @@ const CONNECTIONS: usize = 16;
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let is_given = |name: &str| arguments.iter().any(|argument| argument == name);
-    // The other processes of this benchmark are this program too.
+    // This program is also run as the benchmark's other processes.
     for (name, process) in [("--serve", serve as fn()), ("--serve-paid", paid::serve), ("--doubles", doubles::serve)] {
         if is_given(name) {
             process();
@@ -92,7 +93,7 @@ fn tools(gate: impl Into<Gate>) -> Tools {
     let builder = ToolBuilder::new("word-count", "Counts the words of a text.", &format!("{ORIGIN}/word-count"), creator);
     let manifest = builder.inputs::<Input>().outputs::<Output>().build().expect("a manifest without errors").manifest;
     let handler = async |input: Input, _: Context| Ok::<_, ToolError>(Output { words: input.text.split_whitespace().count() });
-    // What is measured is the gate, not its patience.
+    // The gate is measured, not its rate limits.
     let endless = Rate::new(u32::MAX, f64::from(u32::MAX));
     let rates = Rates { per_address: None, per_account: endless, global: endless };
     Tools::new(ORIGIN).rates(rates).tool(Tool::new(manifest).gate(gate).handler(handler))
@@ -102,12 +103,12 @@ fn memory() -> MemoryReplay {
     MemoryReplay::new(Limits { entries: 4_000_000, ..Limits::default() })
 }
 
-/// The CPU time that a gate adds to a call, in process: no sockets, one thread.
+/// Measures the CPU time that a gate adds to a call, in process: no sockets, one thread.
 fn cost(quick: bool) {
     let (calls, rounds) = if quick { (20, 1) } else { (4_000, 7) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let folder = tempfile::tempdir().expect("a folder");
-    // The chain is a process's worth of threads of its own, so that only asking it counts.
+    // The chain runs in threads of its own, so that only the requests to it count.
     let chain = std::thread::scope(|scope| scope.spawn(chain).join().expect("a chain"));
     let (routes, challenges): (Vec<_>, Vec<_>) = runtime.block_on(async {
         let database = Database::open(&Location::file(folder.path().join("replay.db"))).await.expect("a database");
@@ -161,7 +162,7 @@ fn cost(quick: bool) {
     }
 }
 
-/// Requests a second over connections, each payment used once.
+/// Measures requests a second over connections, each payment used once.
 fn load(quick: bool) {
     let (ours, theirs, rounds) = if quick { (64, 32, 1) } else { (20_000, 2_000, 3) };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -199,7 +200,7 @@ fn load(quick: bool) {
     }
 }
 
-/// Memory while signatures come and expire.
+/// Measures memory while signatures arrive and expire.
 fn flat(quick: bool) {
     let total: u64 = if quick { 2_000 } else { 1_000_000 };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -237,7 +238,7 @@ fn flat(quick: bool) {
 
 // ---------------------------------------------------------------------------------------------------------------- payments
 
-/// Everybody who calls here.
+/// The caller of all benchmarks.
 fn signer() -> &'static PrivateKeySigner {
     &dev_signers()[1]
 }
@@ -279,14 +280,14 @@ fn request_with((version, value): (Version, String)) -> Request<Body> {
     request.header(version.payment_header(), value).body(Body::from(BODY)).expect("a request")
 }
 
-/// The challenge of version 2; `None` where nothing is asked for.
+/// Returns the challenge of version 2; `None` if the server asks for nothing.
 async fn challenge_of(router: &Router) -> Option<Challenge> {
     let response = router.clone().oneshot(request(None)).await.expect("an answer");
     let value = response.headers().get(header::PAYMENT_REQUIRED)?.to_str().expect("text");
     toolcrib_x402::read_header(value).challenge
 }
 
-/// The CPU time of hashing and recovering, as every check of a payment must do.
+/// Returns the CPU time of hashing and recovering, which every verification of a payment needs.
 fn recovery(count: usize) -> f64 {
     let digests: Vec<B256> = (0..count).map(|at| keccak256(at.to_be_bytes())).collect();
     let signed: Vec<_> = digests
@@ -305,12 +306,12 @@ fn recovery(count: usize) -> f64 {
 struct World {
     registry: Registry,
     tool: U256,
-    /// The chain stops with it.
+    /// Keeps the chain running.
     _runtime: Arc<tokio::runtime::Runtime>,
     _devchain: Arc<Devchain>,
 }
 
-/// A chain with a tool whose predicate lets everybody in who has a token; the caller has one.
+/// Returns a chain with a tool whose predicate requires a token; the caller has one.
 fn chain() -> World {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     let (devchain, registry, tool) = runtime.block_on(async {
@@ -349,7 +350,7 @@ fn chain() -> World {
 
 // ----------------------------------------------------------------------------------------------------------------- servers
 
-/// Our server, as a process.
+/// Runs Toolcrib's server, as a process.
 fn serve() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -360,7 +361,7 @@ fn serve() {
     });
 }
 
-/// Returns when whoever started this process closes its standard input.
+/// Returns when the parent process closes standard input.
 async fn input_ends() {
     let (sender, closed) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
@@ -423,7 +424,7 @@ impl Running {
         let challenge = read.into_iter().find(|challenge| challenge.version == self.version);
         let challenge =
             challenge.unwrap_or_else(|| panic!("{}: no challenge in {status}: {:?}", self.name, reading.all_findings()));
-        // Signing is the caller's work, so it is done before.
+        // Signing is the caller's work, so it is done before the measurement.
         let now = SystemClock.now();
         let each = count / CONNECTIONS;
         let mut payments: Vec<Vec<_>> = (0..CONNECTIONS).map(|_| (0..each).map(|_| pay(challenge, now)).collect()).collect();
@@ -470,7 +471,7 @@ impl Drop for Running {
 /// Status, headers and body.
 type Answer = (u16, Vec<(String, String)>, Vec<u8>);
 
-/// One connection that is kept.
+/// A connection that is kept alive.
 struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -503,7 +504,7 @@ impl Connection {
         }
     }
 
-    /// A whole answer, if there is one. Servers here say how long it is.
+    /// Returns a complete response, if there is one. Servers here always send a length.
     fn take(&mut self) -> Option<Answer> {
         let end = self.buffer.windows(4).position(|window| window == b"\r\n\r\n")?;
         let head = String::from_utf8(self.buffer[..end].to_vec()).expect("text");
@@ -522,7 +523,7 @@ impl Connection {
     }
 }
 
-/// The length of the body that a head announces; nought if it says nothing.
+/// Returns the length of the body that a head announces; 0 if it announces none.
 fn length(head: &[u8]) -> usize {
     const NAME: &[u8] = b"\r\ncontent-length:";
     let at = head.windows(NAME.len()).position(|window| window[0] == NAME[0] && window.eq_ignore_ascii_case(NAME));

@@ -1,9 +1,9 @@
-//! Paid calls from end to end, beside `@x402/express`.
+//! Paid calls from end to end, compared with `@x402/express`.
 //!
-//! A call carries a payment that was never used. The server checks it, asks a facilitator over HTTP, hands the call to an upstream over
-//! HTTP, settles through the facilitator and answers with a receipt. Facilitator and upstream are [`doubles`](super::doubles), the same for
-//! all. The 402 was answered and the payments signed before. What express does not do and ours does: it keeps every payment and result
-//! in a store, on the disk before money moves.
+//! A call carries a payment that was never used. The server verifies it, asks a facilitator over HTTP, forwards the call to an upstream
+//! over HTTP, settles through the facilitator and responds with a receipt. Facilitator and upstream are [`doubles`](super::doubles), the
+//! same for all servers. The 402 responses and the signatures are made before the measurement. Unlike express, Toolcrib keeps every payment
+//! and result in a store, on disk before money moves.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -25,15 +25,15 @@ use toolcrib_x402::{Challenge, Method, ProbeAnswer, Version, read_answer};
 use super::{BODY, Connection, Input, ORIGIN, Output, Round, input_ends, length, micros, pay, process_cpu};
 use toolcrib_testkit::databases::{Backend, Place, Server as Postgres};
 
-/// What a call costs: a tenth of a cent.
+/// The price of a call: a tenth of a cent.
 const PRICE: &str = "1000";
 const USDC: &str = "eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71b54bda02913";
 
-/// Times the requests a second of express, and its CPU time, that are promised.
+/// The promised factor of requests a second over express, and of CPU time saved.
 const PROMISE: f64 = 8.0;
 
-/// What is certainly too little CPU time saved, on however busy a machine. Calls a second depend on the disk and on what else runs, so
-/// they are printed and not insisted on.
+/// A factor of CPU time saved below which the benchmark fails, however busy the machine is. Calls a second depend on the disk and on other
+/// load, so they are printed but not checked.
 const TOO_LITTLE: f64 = 4.0;
 
 pub(crate) fn compare(quick: bool) {
@@ -42,7 +42,7 @@ pub(crate) fn compare(quick: bool) {
     let doubles = Running::start("doubles", &mut own("--doubles"), "").expect("the doubles start");
     let folder = tempfile::tempdir().expect("a folder");
     let mut servers = Vec::new();
-    // One store alone, for a profile of it.
+    // Only one store, to profile it.
     let only = std::env::var("BENCH_ONLY").unwrap_or_default();
     let mut serve = |name: &'static str, store: &str| {
         if !name.contains(&only) {
@@ -88,7 +88,7 @@ pub(crate) fn compare(quick: bool) {
     }
 }
 
-/// The round in the middle, without the first, which warms up.
+/// Returns the median round, without the first, which warms up.
 fn median(mut rounds: Vec<Measured>) -> Measured {
     rounds.remove(0);
     rounds.sort_by(|a, b| a.round.per_second.total_cmp(&b.round.per_second));
@@ -100,7 +100,7 @@ fn highest(measured: &[Measured]) -> Option<&Measured> {
     measured.iter().max_by(|a, b| a.round.per_second.total_cmp(&b.round.per_second))
 }
 
-/// Prints how many times the rate of express each of ours has, and how many times less CPU time it takes. Express is the last.
+/// Prints how many times the rate of express each Toolcrib server has, and how many times less CPU time it takes. Express is the last.
 fn compare_with_express<'m>(measured: impl Iterator<Item = (&'static str, &'m Measured)>, quick: bool) {
     let mut lines: Vec<_> = measured.collect();
     let Some((_, express)) = lines.pop().filter(|(name, _)| name.starts_with('@')) else { return };
@@ -120,8 +120,8 @@ fn compare_with_express<'m>(measured: impl Iterator<Item = (&'static str, &'m Me
     }
 }
 
-/// Numbers of connections under load: `BENCH_CONNECTIONS`, or as many as in the other parts, and more. Express has one thread and gains
-/// nothing by more; ours waits for the disk and the database, and shares each wait among the calls that are there.
+/// Returns the numbers of connections under load: `BENCH_CONNECTIONS`, or as many as in the other parts, and more. Express has one thread
+/// and gains nothing from more; Toolcrib waits for disk and database, and shares each wait among the concurrent calls.
 fn loads(quick: bool) -> Vec<usize> {
     match std::env::var("BENCH_CONNECTIONS").ok().and_then(|text| text.parse().ok()) {
         Some(connections) => vec![connections],
@@ -150,7 +150,7 @@ impl Measured {
     }
 }
 
-/// One round: payments first, then the time.
+/// Measures one round: makes the payments first, then measures.
 fn measure(runtime: &tokio::runtime::Runtime, server: &Running, count: usize, load: usize, doubles: &Running) -> Measured {
     runtime.block_on(async {
         let challenge = server.challenge().await;
@@ -184,10 +184,10 @@ fn measure(runtime: &tokio::runtime::Runtime, server: &Running, count: usize, lo
     })
 }
 
-/// The start of a line of the head that every paid answer has.
+/// The start of a line of the head that every paid response has.
 const RECEIPT: &[u8] = b"\r\npayment-response:";
 
-/// Sends requests one after the other. Every answer must be 200 with a receipt.
+/// Sends requests one after the other. Every response must be 200 with a receipt.
 async fn run(name: &'static str, mut stream: TcpStream, requests: Vec<Vec<u8>>) -> Vec<Duration> {
     let mut latencies = Vec::with_capacity(requests.len());
     let mut buffer = Vec::with_capacity(16 * 1024);
@@ -211,7 +211,7 @@ async fn run(name: &'static str, mut stream: TcpStream, requests: Vec<Vec<u8>>) 
     latencies
 }
 
-/// This program, as another process.
+/// Runs this program as another process.
 fn own(argument: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.arg(argument);
@@ -226,7 +226,7 @@ fn express(doubles: &Running) -> Option<Running> {
     Some(Running::start("@x402/express 2.27", &mut command, "/paid").expect("an installed server starts"))
 }
 
-/// A process that serves at a port.
+/// A process that serves on a port.
 struct Running {
     name: &'static str,
     child: Child,
@@ -249,7 +249,7 @@ impl Running {
         Some(Self { name, child, _output: output, at: SocketAddr::from(([127, 0, 0, 1], port)), path })
     }
 
-    /// What a caller without a payment is told.
+    /// Returns the challenge for a caller without a payment.
     async fn challenge(&self) -> Challenge {
         let (status, headers, body) = Connection::open(self.at).await.send(self.path, None).await;
         let reading = read_answer(&ProbeAnswer { method: Method::Post, status, headers, body });
@@ -276,7 +276,7 @@ impl Drop for Running {
 
 // -------------------------------------------------------------------------------------------------------------- our server
 
-/// Our server, as a process: the store and the doubles are in the environment.
+/// Runs Toolcrib's server, as a process: the store and the doubles come from the environment.
 pub(crate) fn serve() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -308,7 +308,7 @@ pub(crate) fn serve() {
     });
 }
 
-/// What `toolcrib serve --upstream` does with a call.
+/// Forwards a call as `toolcrib serve --upstream` does.
 #[derive(Clone)]
 struct Upstream {
     client: Configured,
@@ -334,7 +334,7 @@ impl Upstream {
 
 // ----------------------------------------------------------------------------------------------------------------- numbers
 
-/// CPU time of the PostgreSQL server of this benchmark, with all its processes; nought where there is none.
+/// Returns the CPU time of this benchmark's PostgreSQL server, with all its processes; 0 if there is none.
 fn postgres_cpu() -> Duration {
     let Some(main) = Postgres::running().and_then(Postgres::process) else { return Duration::ZERO };
     let mut spent = Duration::ZERO;
@@ -350,7 +350,7 @@ fn postgres_cpu() -> Duration {
     spent
 }
 
-/// Small writes a second, each on the disk before the next.
+/// Measures small writes a second, each synced to the disk before the next.
 fn disk(folder: &std::path::Path) -> f64 {
     use std::io::Write as _;
     let mut file = std::fs::File::create(folder.join("sync")).expect("a file");

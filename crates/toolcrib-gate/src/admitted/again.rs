@@ -1,4 +1,4 @@
-//! Calls with a payment that was used before.
+//! Calls with a payment that was used before (replays).
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use crate::reconcile;
 use crate::settle::{Found, REFUSED};
 use crate::tool::{Context, Paid};
 
-/// How long a payer who comes twice waits for the answer to the first call. Stock clients give up after a minute or more.
+/// How long a replayed payment waits for the response to the first call. Stock clients time out after a minute or more.
 const WAIT_TIME: Duration = Duration::from_secs(5);
 
 impl Admitted<'_> {
-    /// A payment that was used before: its result for a caller who proves to have paid, the receipt for any other.
+    /// Answers a replayed payment: the result for a caller who proves to be the payer, the receipt for any other.
     pub(super) async fn again(
         &self,
         store: &dyn ReplayStore,
@@ -40,7 +40,8 @@ impl Admitted<'_> {
         };
         let mut redeemed = self.redeem(store, proven, &again, now).await?;
         let mut standing = None;
-        // A caller without proof of payment learns what the chain shows too, but triggers a look-up only for payments that no task handles.
+        // A caller without proof of payment gets the outcome on the chain too, but triggers a look-up only for payments that no task
+        // handles.
         let is_looked_at = match redeemed {
             Redeem::Pending(State::Unknown) => true,
             Redeem::Pending(State::Settling) => proven.possession.is_some(),
@@ -62,7 +63,7 @@ impl Admitted<'_> {
             Redeem::Result(result, receipt) => Ok(self.reply(proven, result.body, receipt.transaction, None)),
             Redeem::Rerun(ticket, receipt) => {
                 context.paid = self.offer(proven).map(|offer| Paid::of(offer, Some(receipt.transaction)));
-                // When its time began is not known here, and the caller was told then.
+                // When this result's time started is not known here, and the caller was told at the first response.
                 let held = Held { store, proven, ticket, reserved_at: now, token: None, redeemable: None };
                 self.rerun(&held, &receipt, work, context).await
             }
@@ -79,12 +80,12 @@ impl Admitted<'_> {
             Redeem::Pending(_) if self.tool.gate.charge.is_none() => Err(conflict(codes::payment::REPLAYED).into()),
             Redeem::Pending(_) => Err(conflict(codes::payment::PENDING).retry_after(RETRY_SECONDS).into()),
             Redeem::NotUsed if proven.is_over => Err(self.challenge(codes::payment::EXPIRED)),
-            // Given back in this moment.
+            // Released at this moment.
             Redeem::NotUsed => Err(conflict(codes::payment::PENDING).retry_after(1).into()),
         }
     }
 
-    /// The answer to a payment that another transaction used: 409 with the receipt of that transaction, for every caller.
+    /// The response to a payment that another transaction used: 409 with the receipt of that transaction, for every caller.
     pub(super) fn paid_for_another(proven: &Proven, transaction: B256) -> Stop {
         let refusal = Refusal::new(StatusCode::CONFLICT, codes::payment::REPLAYED);
         Stop::from(refusal.with("transaction", transaction.to_string().into())).with_headers(|headers| {
@@ -92,7 +93,7 @@ impl Admitted<'_> {
         })
     }
 
-    /// Redeems. A caller who proves to have paid, and comes while the first call is under way, waits for its answer for a while.
+    /// Redeems a payment. A caller who proves to be the payer waits a while for the first call, if that is still running.
     async fn redeem(&self, store: &dyn ReplayStore, proven: &Proven, again: &Again<'_>, now: UnixTime) -> Result<Redeem, Stop> {
         let (began, mut pause) = (Instant::now(), Duration::from_millis(50));
         loop {

@@ -15,14 +15,14 @@ use crate::gate::terms::Terms;
 use crate::layer::Work;
 use crate::tool::{Context, ErrorKind, Failure, MAX_OUTPUT_BYTES};
 
-/// What a handler gave, and how long it took.
+/// A handler's output, and how long it took.
 pub(super) struct Ran {
     pub(super) output: Vec<u8>,
     pub(super) took: Duration,
 }
 
 impl Admitted<'_> {
-    /// Runs the handler, and checks what it gives.
+    /// Runs the handler, and checks its output.
     pub(super) async fn run(&self, work: Work, context: Context) -> Result<Ran, Stop> {
         let Self { shared, tool, .. } = self;
         let fault = |status, code, detail: &str| {
@@ -30,7 +30,7 @@ impl Admitted<'_> {
             Stop::from(Refusal::new(status, code))
         };
         let failed = StatusCode::INTERNAL_SERVER_ERROR;
-        // What is paid for is kept for the payer, so it has to fit in the store too.
+        // The output of a paid call is stored for the payer, so it has to fit in the store too.
         let most = if tool.gate.charge.is_some() { shared.used.largest_result() } else { MAX_OUTPUT_BYTES };
         let began = Instant::now();
         let called = timeout(tool.time, work.answer(&tool.handler, context, most)).await;
@@ -61,7 +61,7 @@ impl Admitted<'_> {
                 return Err(Refusal::new(status, code).message(error.text).into());
             }
         };
-        // What the tool gave may hold anything, so violations are described without it.
+        // The tool's output may contain anything, so violations are described without it.
         let violations = tool.outputs.as_ref().map_or_else(Vec::new, |schema| schema.violations(&output, Echo::Masked));
         if let Some(first) = violations.first() {
             shared.tell(tool, codes::gate::OUTPUT_INVALID, &first.to_string());
@@ -74,8 +74,8 @@ impl Admitted<'_> {
         Ok(Ran { output: bytes, took })
     }
 
-    /// Tells the directory about a call that was served, where the operator wants that. Signatures are used up by now, and settled
-    /// payments public. Results that are redeemed are not reported again.
+    /// Reports a served call to the directory, if the operator wants that. Signatures are used up by now, and settled payments are public.
+    /// Redeemed results are not reported again.
     pub(super) async fn report(&self, proof: Option<UsageProof>, took: Duration) {
         let tool = self.tool.gate.terms.as_ref().and_then(Terms::tool);
         let (Some(usage), Some(tool), Some(proof)) = (&self.shared.usage, tool, proof) else { return };

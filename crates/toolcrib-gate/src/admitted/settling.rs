@@ -1,4 +1,4 @@
-//! Moving the money of a call, and writing down how that ended.
+//! Settling a call, and recording the outcome.
 
 use alloy_primitives::B256;
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use crate::settle::{Due, Found, Journal as _, NONE_SENT, Outcome, REFUSED, Recor
 use crate::tools::Charge;
 
 impl Admitted<'_> {
-    /// Writes the intention down, moves the money, and writes down how that ended, but for the receipt of a success.
+    /// Records the intention, settles, and records the outcome, except for the receipt of a success.
     pub(super) async fn settle(
         &self,
         held: &Held<'_>,
@@ -24,14 +24,14 @@ impl Admitted<'_> {
         from_block: Option<u64>,
         result: Option<&StoredResult>,
     ) -> Result<Receipt, Stop> {
-        // Only payments that can be written down are matched with an offer.
+        // Only payments that can be recorded are matched with an offer.
         let note = note::write(due).ok_or_else(|| Refusal::new(StatusCode::PAYMENT_REQUIRED, codes::payment::NETWORK))?;
         let began = self.shared.clock.now();
         let running = if charge.first { self.tool.time.as_secs().try_into().unwrap_or(i64::MAX) } else { 0 };
         let lease_until = began.plus(SETTLEMENT_SECONDS.saturating_add(running));
         let settlement = Settlement { lease_until, note: &note, result, from_block };
         match held.store.begin_settlement(&held.proven.key, held.ticket, &settlement).await {
-            // No payment is taken for a result that could not be given again if the answer is lost.
+            // No payment is settled unless its result can be stored: the response may be lost.
             Ok(Kept::NoRoom | Kept::TooLarge) => return Err(self.no_room(held).await),
             Ok(Kept::Yes | Kept::Nothing) => {}
             Err(error) => return Err(self.store_fault(&error)),
@@ -56,16 +56,16 @@ impl Admitted<'_> {
             }
             Outcome::Unknown { transaction, detail } => (transaction, detail),
         };
-        // The answer may be lost and the money there: the chain is asked before the caller is told that the outcome is unknown.
+        // The response may be lost and the money moved: the chain is checked before the caller is told that the outcome is unknown.
         let record = Record { reserved_at: held.reserved_at, from_block, transaction };
         let found = charge.settle.look_up(due, &record).await;
         match found {
             Found::Settled { transaction } => return Ok(self.settled(held, transaction)),
-            // In a final block, so that it cannot change. It may have been charged, if not for this call.
+            // In a final block, so this cannot change. The payer may have been charged, but not for this call.
             Found::Spent => return Err(self.replayed(held).await),
             Found::Elsewhere { .. } | Found::Never | Found::Open | Found::Unclear { .. } => {}
         }
-        // What the facilitator named is where to look first, also for another process.
+        // The transaction that the facilitator named is looked up first, also by other processes.
         self.keep_unknown(held, transaction).await;
         if let Found::Elsewhere { transaction } = found {
             let detail = format!("{detail}; {transaction} has used the payment, and its result is kept");
@@ -81,7 +81,7 @@ impl Admitted<'_> {
         Err(Stop::from(refusal).with_headers(|headers| answer::retry_token(headers, held.token)))
     }
 
-    /// Keeps payment and result until the chain shows what became of it.
+    /// Keeps payment and result until the chain shows the outcome.
     async fn keep_unknown(&self, held: &Held<'_>, transaction: Option<B256>) {
         if let Some(transaction) = transaction
             && let Err(detail) = held.record_sent(transaction).await
@@ -93,8 +93,8 @@ impl Admitted<'_> {
         }
     }
 
-    /// Keeps a payment that was refused, in case it is made all the same, while half of the room for results is free: payments that are
-    /// refused cost nothing, so that others could fill the store with them.
+    /// Keeps a refused payment, in case it settles after all, while half of the room for results is free. Refused payments cost nothing, so
+    /// an attacker could otherwise fill the store with them.
     async fn keep_refused(&self, held: &Held<'_>) {
         let half = i64::try_from(held.store.limits().result_bytes / 2).unwrap_or(i64::MAX);
         match held.store.make_room(0).await {
@@ -111,7 +111,7 @@ impl Admitted<'_> {
         Receipt { transaction, response }
     }
 
-    /// A store that did not take a receipt leaves the payment to reconciliation; the caller has paid.
+    /// Reports a receipt that could not be stored. Reconciliation finds the payment; the caller has paid.
     pub(super) fn receipt_written(&self, written: Result<(), toolcrib_store::Error>) {
         if let Err(error) = written {
             self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());

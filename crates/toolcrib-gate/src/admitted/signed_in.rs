@@ -17,7 +17,7 @@ impl Admitted<'_> {
     pub(crate) async fn serve_signed_in(&self, signed: &SignedCaller, work: Work, context: Context) -> Result<Response, Stop> {
         let now = self.shared.clock.now();
         let store = &**self.shared.used.store(now);
-        // The lease ends with the message: whatever happens to the handler, nobody comes in with it again.
+        // The lease ends when the message expires: whatever happens to the handler, this message cannot be used again.
         let reservation = Reservation {
             expires_at: signed.expires_at,
             lease_until: signed.expires_at,

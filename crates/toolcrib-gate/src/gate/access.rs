@@ -1,4 +1,4 @@
-//! Whether an account may call: the registry is asked each time, and what the answer says is never kept.
+//! Access checks: whether an account may call. The registry is called each time, and its answer is never cached.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,35 +19,35 @@ use super::PredicateGate;
 use crate::answer::Refusal;
 use crate::standing::{Discord, Expected, compare};
 
-/// The header in which callers send what a predicate needs beside the account, such as a token id, a Merkle proof or a signature:
-/// `0x` and hexadecimal digits, once, at most 4096 bytes. Nodes and their operators see it, so it is no place for secrets.
+/// The header in which callers send what a predicate needs besides the account, such as a token id, a Merkle proof or a signature: `0x` and
+/// hexadecimal digits, once, at most 4096 bytes. RPC nodes and their operators see it, so it must not hold secrets.
 pub const X_TOOL_ACCESS_DATA: &str = "X-Tool-Access-Data";
 
-/// How long the registry has to answer. The chain client tries other nodes within it.
+/// Timeout of an access check. The chain client tries other nodes within it.
 pub const ACCESS_TIME: Duration = Duration::from_secs(10);
 
-/// Requirements that a denial names at most. Readers take 256, people fewer.
+/// Most requirements that a denial names. Consumers of the standard accept 256; people read fewer.
 pub const MAX_SHOWN_REQUIREMENTS: usize = 32;
 
-/// Bytes of each requirement's data that a denial shows at most.
+/// Most bytes of each requirement's data that a denial shows.
 pub const MAX_SHOWN_DATA_BYTES: usize = 512;
 
-/// For how long what a denial says about the predicate is kept, in seconds: denied calls must not be a way to make the server ask
-/// its nodes twice as much. The answer itself is never kept.
+/// For how many seconds the predicate's description in denials is cached, so that denied calls do not double the requests to the nodes. The
+/// access decision itself is never cached.
 pub const FACTS_SECONDS: u64 = 60;
 
-/// A gate's second half, ready to be used.
+/// The access check of a gate, ready for use.
 #[derive(Debug)]
 pub(crate) struct Access {
     registry: Registry,
     id: U256,
     data: Bytes,
-    /// Where delegations are looked up.
+    /// The registry of delegations.
     delegation: Option<Address>,
     facts: Mutex<Option<(Instant, Arc<Facts>)>>,
 }
 
-/// What a denial says.
+/// What a denial says about the predicate.
 #[derive(Debug, Default)]
 struct Facts {
     predicate: Option<Address>,
@@ -65,12 +65,12 @@ impl Access {
         self.delegation.is_some()
     }
 
-    /// Whether the tool stands on its registry as it is served.
+    /// Compares the tool's registration with what is served here.
     pub(crate) async fn compare(&self, slug: &str, expected: &Expected) -> Vec<Discord> {
         compare(slug, expected, &self.registry, self.id).await
     }
 
-    /// The data for the predicate: the caller's, or else the operator's.
+    /// Returns the data for the predicate: the caller's, or else the operator's.
     pub(crate) fn data(&self, headers: &HeaderMap) -> Result<Bytes, Refusal> {
         let refused = || Refusal::new(StatusCode::BAD_REQUEST, codes::access::DATA);
         let mut values = headers.get_all(X_TOOL_ACCESS_DATA).iter();
@@ -86,7 +86,7 @@ impl Access {
         Ok(data.into())
     }
 
-    /// Asks whether an account may call, or may for the holder that has delegated to it. The second part of an error is for the
+    /// Checks whether an account has access itself, or through the holder that has delegated to it. The second part of an error is for the
     /// operator.
     pub(crate) async fn ask(
         &self,
@@ -136,7 +136,7 @@ impl Access {
             .with("requirements", facts.requirements.clone())
     }
 
-    /// What the predicate says it asks for. Not knowing is no reason to say anything but no.
+    /// Returns the requirements that the predicate describes. If they are unknown, the denial has none.
     async fn facts(&self) -> Arc<Facts> {
         let mut kept = self.facts.lock().await;
         if let Some((_, facts)) = kept.as_ref().filter(|(at, _)| at.elapsed().as_secs() < FACTS_SECONDS) {
@@ -167,7 +167,7 @@ fn listed(logic: Logic, entries: &[Requirement]) -> Value {
     json!({ "logic": logic, "count": entries.len(), "entries": shown })
 }
 
-/// One requirement. Its label is foreign text of at most 256 bytes.
+/// One requirement. Its label is untrusted text of at most 256 bytes.
 fn shown(entry: &Requirement) -> Value {
     let data = entry.data.get(..MAX_SHOWN_DATA_BYTES).unwrap_or(&entry.data);
     json!({

@@ -1,7 +1,7 @@
-//! The extension `bazaar` of version 2: what a facilitator needs to list a tool in its catalogue.
+//! The extension `bazaar` of x402 version 2: what a facilitator needs to list a tool in its catalogue.
 //!
-//! Facilitators list what is paid through them. They take the entry only if `info` fits its own schema, so the example input is
-//! tried against the tool's schema before, and a tool for which none can be made is not declared.
+//! Facilitators list what is paid through them. They accept the entry only if `info` fits its own schema, so the example input is validated
+//! against the tool's schema first. A tool without a valid example is not declared.
 
 use serde_json::{Map, Value, json};
 use toolcrib_core::schema::{Validator, to_serde};
@@ -11,16 +11,16 @@ use toolcrib_x402::{Members, Raw};
 /// The name of the extension.
 pub(crate) const EXTENSION: &str = "bazaar";
 
-/// Largest declaration in bytes. Callers repeat it in a header of 16 KiB, beside everything else.
+/// Largest declaration in bytes. Callers repeat it in a header of 16 KiB, which holds other data too.
 const MAX_BYTES: usize = 4 * 1024;
 
-/// Deepest part of a schema that an example is made for.
+/// Deepest level of a schema for which an example is generated.
 const MAX_DEPTH: usize = 16;
 
-/// Most characters or items that an example has because a schema asks for them.
+/// Most characters or items in an example, whatever the schema requires.
 const MAX_LENGTH: u64 = 64;
 
-/// The declaration of a tool that is called by POST with JSON. `None` when no example fits the tool's schema.
+/// Returns the declaration of a tool that is called by POST with JSON. `None` if no example fits the tool's schema.
 pub(crate) fn declaration(manifest: &ToolManifest) -> Option<(String, Raw)> {
     let inputs = manifest.inputs()?;
     let schema = to_serde(inputs);
@@ -51,13 +51,13 @@ pub(crate) fn declaration(manifest: &ToolManifest) -> Option<(String, Raw)> {
         })
         .to_string()
     };
-    // References are resolved against the document that a schema is the root of, and here it is not.
+    // `$ref`s are resolved against the root of their document, and the schema is not the root here.
     let exact = Some(&schema).filter(|schema| !has_reference(schema)).map(whole).filter(|text| text.len() <= MAX_BYTES);
     let text = exact.unwrap_or_else(|| whole(&json!({"type": "object"})));
     Some((EXTENSION.to_owned(), Raw::parse(&text).filter(|_| text.len() <= MAX_BYTES)?))
 }
 
-/// What a catalogue calls the service, if the manifest's name fits there.
+/// Returns the service's name and description for catalogues, if the manifest's name fits there.
 pub(crate) fn service(manifest: &ToolManifest) -> Members {
     let name = manifest.name();
     let fits = (1..=32).contains(&name.len()) && name.bytes().all(|byte| (b' '..=b'~').contains(&byte));
@@ -75,7 +75,7 @@ fn has_reference(schema: &Value) -> bool {
     }
 }
 
-/// A small value that probably fits a schema. Whoever uses it tries it.
+/// Returns a small value that probably fits a schema. The caller validates it.
 fn example(schema: &Value, depth: usize) -> Option<Value> {
     let depth = depth.checked_sub(1)?;
     let Value::Object(schema) = schema else { return Some(json!({})) };
@@ -132,7 +132,7 @@ mod tests {
         Some(serde_json::from_str(value.as_str()).expect("JSON"))
     }
 
-    /// As facilitators do it.
+    /// Validates a declaration as facilitators do.
     fn is_listed(declared: &Value) -> bool {
         Validator::unchecked(&declared["schema"], &[]).expect("a schema").is_valid(&declared["info"])
     }

@@ -1,4 +1,4 @@
-//! Calling for somebody else: an agent's key signs, and the account that has delegated to it is looked at.
+//! Delegated calls: an agent's key signs, and the access of the account that has delegated to it is checked.
 
 use alloy_primitives::{Address, hex};
 use axum::http::{HeaderMap, StatusCode};
@@ -8,8 +8,8 @@ use toolcrib_x402::header::X_DELEGATE_FOR;
 use super::access::Access;
 use crate::answer::Refusal;
 
-/// The account that the caller wants to be let in for. A gate that does not ask about delegations refuses the header: who sends it
-/// counts on it.
+/// Returns the account whose access the caller wants to use. A gate that does not check delegations refuses the header, because a caller
+/// that sends it relies on it.
 pub(crate) fn read(headers: &HeaderMap, access: Option<&Access>) -> Result<Option<Address>, Refusal> {
     let refused = |code| Refusal::new(StatusCode::BAD_REQUEST, code);
     let mut values = headers.get_all(X_DELEGATE_FOR).iter();

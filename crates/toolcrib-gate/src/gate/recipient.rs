@@ -1,4 +1,4 @@
-//! Whom identity is signed for, where that is not simply the operator.
+//! Recipients (`payTo`) of identity signatures, where that is not simply the operator.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_x402::Raw;
 use toolcrib_x402::recipient::EndpointBinding;
 
-/// Derives the recipient of signatures over nothing. Never used for money.
+/// Derives the recipient of identity signatures. Never used for payments.
 pub trait Recipient: fmt::Debug + Send + Sync {
-    /// The recipient at an endpoint, as the manifest has it in normalised form.
+    /// Returns the recipient for an endpoint, given in the manifest's normalised form.
     fn pay_to(&self, endpoint: &str, tool: ToolRef, operator: Address) -> Address;
 
-    /// What the challenge of version 2 says about it, so that clients can check it before they sign: the name and the value of an
-    /// extension.
+    /// Returns the name and the value of an x402 extension of version 2 that describes the recipient, so that clients can check it before
+    /// they sign.
     fn extension(&self, _endpoint: &str, _tool: ToolRef, _operator: Address) -> Option<(String, Raw)> {
         None
     }
@@ -21,8 +21,8 @@ pub trait Recipient: fmt::Debug + Send + Sync {
 
 /// A recipient that commits to endpoint, tool and operator, as in [`toolcrib_x402::recipient`].
 ///
-/// A signature for it is worth nothing at any other tool, not even one of the same operator. Clients that know nothing of it see an
-/// account like any other; those that compare the recipient with the manifest's creator have to know it.
+/// A signature for it is useless at any other tool, even one of the same operator. Clients that do not know this scheme see an ordinary
+/// account; clients that compare the recipient with the manifest's creator have to know it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EndpointRecipient;
 

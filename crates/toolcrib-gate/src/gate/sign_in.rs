@@ -1,9 +1,9 @@
-//! Callers who sign in with a message (EIP-4361) instead of a transfer of nothing: by the x402 extension `sign-in-with-x`, or in an
-//! `Authorization: SIWE` header as clients of old had it.
+//! Sign-in with a message (EIP-4361) instead of a transfer of value 0: by the x402 extension `sign-in-with-x`, or in an `Authorization:
+//! SIWE` header as older clients send it.
 //!
-//! Domain, resource and chain are those of the settings, whatever a request says about hosts. Nonces of the extension are ours: a part
-//! is random, the rest binds it to the resource and the moment, so that nothing is kept for challenges that nobody answers. Each
-//! message lets its signer in once.
+//! Domain, resource and chain come from the settings, whatever the request says about hosts. The server makes the nonces of the extension:
+//! one part is random, the rest binds it to the resource and the time of issue, so that unanswered challenges take no memory. Each message
+//! signs its signer in once.
 
 use std::fmt;
 
@@ -24,48 +24,48 @@ use zeroize::Zeroizing;
 use super::terms::{Unproven, signed};
 use crate::tool::Caller;
 
-/// What callers are told that they sign.
+/// The statement in the messages that callers sign.
 const STATEMENT: &str = "Sign in to use this tool.";
 
-/// Bytes of a nonce that are random, and bytes that bind it.
+/// Random bytes of a nonce, and bytes that bind it.
 const RANDOM_BYTES: usize = 16;
 
-/// Shortest secret that nonces are made with.
+/// Shortest secret for nonces.
 pub(crate) const MIN_KEY_BYTES: usize = 16;
 
-/// How a gate lets callers sign in, beside the transfer of nothing that every gate takes.
+/// How callers may sign in, besides the transfer of value 0 that every gate accepts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SignInSettings {
     /// The extension is not offered.
     pub(crate) without_x: bool,
-    /// `Authorization: SIWE` is taken.
+    /// `Authorization: SIWE` is accepted.
     pub(crate) siwe: bool,
 }
 
-/// The secret of nonces, shared by all servers that answer for one origin.
+/// The secret for nonces, shared by all servers of one origin.
 pub(crate) struct NonceKey(Zeroizing<[u8; 32]>);
 
 impl NonceKey {
-    /// A key from a secret of the settings.
+    /// Derives a key from a secret of the settings.
     pub(crate) fn of(secret: &[u8]) -> Self {
         Self(Zeroizing::new(keccak256([TAG, secret].concat()).0))
     }
 
-    /// A key that ends with the process.
+    /// Returns a random key, which is lost when the process ends.
     pub(crate) fn random() -> Option<Self> {
         let mut bytes = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *bytes).ok()?;
         Some(Self(bytes))
     }
 
-    /// A nonce for a resource and a moment.
+    /// Makes a nonce for a resource and a time of issue.
     fn nonce(&self, uri: &str, issued_at: UnixTime) -> Option<String> {
         let mut random = [0; RANDOM_BYTES];
         getrandom::fill(&mut random).ok()?;
         Some(hex::encode(random) + &hex::encode(self.binding(random, uri, issued_at)))
     }
 
-    /// Whether a nonce is one of ours, for this resource and moment.
+    /// Whether this server, or one with the same secret, made the nonce for this resource and time of issue.
     fn has_made(&self, nonce: &str, uri: &str, issued_at: UnixTime) -> bool {
         let mut bytes = [0; 2 * RANDOM_BYTES];
         if hex::decode_to_slice(nonce, &mut bytes).is_err() {
@@ -74,7 +74,7 @@ impl NonceKey {
         let (random, binding) = bytes.split_at(RANDOM_BYTES);
         let Ok(random) = random.try_into() else { return false };
         let expected = self.binding(random, uri, issued_at);
-        // Every byte is looked at, so that the time it takes tells nothing.
+        // Constant time: every byte is compared.
         expected.iter().zip(binding).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
     }
 
@@ -98,31 +98,31 @@ impl fmt::Debug for NonceKey {
     }
 }
 
-/// What the key is for. A change of the scheme changes it.
+/// Domain separation of the key. Change it with the scheme.
 const TAG: &[u8] = b"toolcrib.sign-in-nonce.v1";
 
-/// How callers of one tool sign in.
+/// Sign-in for one tool.
 #[derive(Debug)]
 pub(crate) struct SignIn {
     pub(super) settings: SignInSettings,
     pub(super) endpoint: HttpsUrl,
     pub(super) chain: u64,
-    /// Where accounts with code are asked.
+    /// The RPC node that verifies signatures of accounts with code.
     pub(super) node: Option<Chain>,
-    /// For how long a message of the caller's own is good at most, in seconds.
+    /// Longest validity in seconds of a message that the caller wrote.
     pub(super) max_age: i64,
 }
 
-/// A message that came with a request. Nothing of it was checked.
+/// A message that came with a request, not verified yet.
 #[derive(Debug)]
 pub(crate) struct Presented {
     message: Message,
     signature: Signature,
-    /// By the extension, so that the nonce must be ours.
+    /// Sent by the extension, so that this server must have made the nonce.
     is_x: bool,
 }
 
-/// A caller who signed in, and what is used up by it.
+/// A caller who signed in, and the nonce that this uses up.
 #[derive(Debug)]
 pub(crate) struct SignedCaller {
     pub(crate) caller: Caller,
@@ -131,7 +131,7 @@ pub(crate) struct SignedCaller {
 }
 
 impl SignIn {
-    /// The extension of a challenge, where it is offered.
+    /// Returns the extension for a challenge, if it is offered.
     pub(super) fn extension(&self, key: &NonceKey, now: UnixTime) -> Option<(String, Raw)> {
         if self.settings.without_x {
             return None;
@@ -152,7 +152,7 @@ impl SignIn {
         Some(proposal.extension())
     }
 
-    /// Reads the message among the headers. `None` when there is none.
+    /// Reads the message from the headers. `None` if there is none.
     pub(super) fn read(&self, headers: &HeaderMap) -> Option<Result<Presented, Unproven>> {
         if !self.settings.without_x {
             let mut values = headers.get_all(siwx::HEADER).into_iter();
@@ -177,7 +177,7 @@ impl SignIn {
         Some(read.map(|SignedMessage { message, signature }| Presented { message, signature, is_x: false }).map_err(refused))
     }
 
-    /// Checks whom a message is for, when, and who signed. Waits for nobody, unless there is a node to ask.
+    /// Verifies recipient, times and signature of a message. Waits for nothing but the RPC node, if there is one.
     pub(crate) async fn verify(&self, presented: Presented, key: &NonceKey, now: UnixTime) -> Result<SignedCaller, Unproven> {
         let Presented { message, signature, is_x } = presented;
         message.check_audience(&self.endpoint).map_err(refused)?;
@@ -199,7 +199,7 @@ impl SignIn {
             return Err(Unproven::Challenge(Some(code)));
         }
         let caller = Caller { account, version: Version::V2, is_bound: false };
-        // No token has this address, so that no payment has such a key.
+        // No token has this address, so no payment has such a key.
         let nonce = keccak256([fields.domain.as_bytes(), b"\0", fields.nonce.as_bytes()].concat());
         let replay_key = ReplayKey { chain: self.chain, asset: Address::ZERO, from: account, nonce };
         Ok(SignedCaller { caller, key: replay_key, expires_at: ends.plus(SKEW_SECONDS) })

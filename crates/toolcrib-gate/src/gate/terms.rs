@@ -1,8 +1,8 @@
-//! What a caller must sign, and who has signed it: nothing for money, or nothing but a name.
+//! What callers must sign: a transfer of value 0 that identifies them, or a payment. And the verification of what they signed.
 //!
-//! A gate that only asks who calls wants a transfer of nothing; one that asks for money wants the transfer of a price. What is read,
-//! compared and recovered is the same, and needs no chain. Only where the operator has named a node are accounts with code asked
-//! themselves (ERC-1271).
+//! An identity gate asks for a transfer of value 0, a paid gate for the transfer of a price. Both are parsed, compared and recovered in the
+//! same way, without a chain. Accounts with code verify their signatures themselves (ERC-1271), but only if the operator has configured an
+//! RPC node.
 
 use alloy_primitives::{Address, B256, U256};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -31,22 +31,22 @@ use super::{IdentityGate, PaidGate, PredicateGate};
 use crate::answer::{Refusal, Stop};
 use crate::tool::Caller;
 
-/// For how long challenges ask signatures to be good, in seconds. Enough for a person to confirm, and it keeps the store small.
+/// Validity in seconds that challenges ask of identity signatures. It is enough for a person to confirm, and keeps the store small.
 pub const IDENTITY_SECONDS: u64 = 300;
 
-/// For how long challenges ask payments to be good, in seconds: a person who confirms, the handler, and the settlement after it.
+/// Validity in seconds that challenges ask of payments: time for a person to confirm, the handler, and the settlement after it.
 pub const PAYMENT_SECONDS: u64 = 300;
 
-/// Where identity is signed for when the registry's own chain has no USDC that stock clients know.
+/// The chain that identity signatures name if the registry's chain has no USDC that stock clients know.
 const BASE: u64 = 8453;
 
-/// What a gate asks to be signed.
+/// What a gate asks callers to sign.
 #[derive(Debug)]
 pub(crate) struct Terms {
     paywall: Paywall,
     /// One for each offer.
     domains: Vec<Domain>,
-    /// One for each offer: where accounts with code are asked.
+    /// One for each offer: the RPC node that verifies signatures of accounts with code.
     nodes: Vec<Option<Chain>>,
     times: TimePolicy,
     bound_only: bool,
@@ -54,56 +54,56 @@ pub(crate) struct Terms {
     origin: String,
     /// Whether results are kept for payers who come back.
     keeps_results: bool,
-    /// How callers may sign in instead. Never where money is asked for.
+    /// Sign-in as an alternative. Never set for payments.
     sign_in: Option<SignIn>,
 }
 
-/// What a request brings to prove who calls. Nothing of it was checked.
+/// The proof in a request, not verified yet.
 #[derive(Debug)]
 pub(crate) enum Presented {
     Payment(Box<Payment>),
     SignIn(Box<sign_in::Presented>),
 }
 
-/// The request as the signature may commit to it.
+/// The parts of a request to which a signature may commit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'r> {
     pub(crate) method: &'r str,
-    /// Path and query as they came.
+    /// Path and query as received.
     pub(crate) target: &'r str,
     pub(crate) body: &'r [u8],
 }
 
-/// A caller who proved to be somebody, and the signature that is used up by it.
+/// A caller that proved its account, and the signature that this uses up.
 #[derive(Debug)]
 pub(crate) struct Proven {
     pub(crate) caller: Caller,
     pub(crate) payment: Payment,
-    /// Which offer is met.
+    /// The index of the offer that is met.
     pub(crate) offer: usize,
     pub(crate) key: ReplayKey,
     pub(crate) expires_at: UnixTime,
-    /// What shows that this is the caller of before, and nobody who read the payment somewhere.
+    /// Proof that this is the payer, and not another party that has seen the payment.
     pub(crate) possession: Option<Proof>,
-    /// The identifier that the caller gave the operation.
+    /// The payment identifier that the caller chose.
     pub(crate) payment_id: Option<String>,
-    /// The time in which the payment could be taken is over. What it has bought may still be fetched.
+    /// The payment has expired. Its result can still be redeemed.
     pub(crate) is_over: bool,
 }
 
-/// Why nobody is proven.
+/// Why no account is proven.
 #[derive(Debug)]
 pub(crate) enum Unproven {
-    /// Nothing that could be read as a proof: the request is wrong.
+    /// Nothing that could be read as a proof: a bad request.
     Malformed(Refusal),
-    /// Nothing, or no good proof: here is the challenge.
+    /// No proof, or an invalid one: the response is the challenge.
     Challenge(Option<Code>),
-    /// The account's chain did not answer. Why, for the operator.
+    /// The account's chain did not answer; the reason is for the operator.
     Unasked(String),
 }
 
 impl Terms {
-    /// Asks for a signature and no money.
+    /// Asks for an identity signature, for a predicate gate.
     pub(crate) fn free(gate: &PredicateGate, manifest: &ToolManifest) -> Result<Self, Vec<Finding>> {
         let (operator, tool) = (gate.pay_to.unwrap_or_else(|| manifest.creator()), gate.registry.reference(gate.id));
         let (mut pay_to, mut extensions) = (operator, Vec::new());
@@ -125,7 +125,7 @@ impl Terms {
         terms.judged_on(&gate.contract_accounts)?.signing_in(gate.sign_in, manifest)
     }
 
-    /// Asks for a signature and nothing else.
+    /// Asks for an identity signature, for an identity gate.
     pub(crate) fn identity(gate: &IdentityGate, manifest: &ToolManifest) -> Result<Self, Vec<Finding>> {
         let pay_to = gate.pay_to.unwrap_or_else(|| manifest.creator());
         let token = asset::preferred(gate.identity_chain.unwrap_or(BASE));
@@ -136,7 +136,7 @@ impl Terms {
         terms.judged_on(&gate.contract_accounts)?.signing_in(gate.sign_in, manifest)
     }
 
-    /// Asks for the prices of the manifest, all of them.
+    /// Asks for any of the manifest's prices.
     pub(crate) fn paid(gate: &PaidGate, manifest: &ToolManifest) -> Result<Self, Vec<Finding>> {
         let mut findings = Vec::new();
         let mut offers = Vec::new();
@@ -169,7 +169,7 @@ impl Terms {
         Ok(Self { keeps_results: true, ..terms })
     }
 
-    /// Makes the challenge. The URL in it is the manifest's, whatever a request says about hosts.
+    /// Makes the challenge. Its URL is the manifest's, whatever a request says about hosts.
     fn new(
         offers: Vec<Offer>,
         extensions: Members,
@@ -193,7 +193,7 @@ impl Terms {
         Ok(Self { paywall, domains, nodes, times, bound_only, tool, origin, keeps_results: false, sign_in: None })
     }
 
-    /// Takes signatures of accounts with code where there is a node to ask them.
+    /// Accepts signatures of accounts with code on the chains that have an RPC node.
     fn judged_on(mut self, chains: &[Chain]) -> Result<Self, Vec<Finding>> {
         for chain in chains {
             let offers = self.paywall.offers().iter().zip(&mut self.nodes);
@@ -206,10 +206,10 @@ impl Terms {
         Ok(self)
     }
 
-    /// Lets callers sign in with a message, on the chain that identity is signed for.
+    /// Lets callers sign in with a message, on the chain that identity signatures name.
     fn signing_in(mut self, settings: SignInSettings, manifest: &ToolManifest) -> Result<Self, Vec<Finding>> {
         if self.bound_only {
-            // A message commits to no call.
+            // A message cannot commit to a call.
             return if settings.siwe { Err(vec![Finding::new(codes::sign_in::BOUND_ONLY)]) } else { Ok(self) };
         }
         let chain = self.paywall.offers().first().and_then(|offer| offer.network.evm_id());
@@ -223,7 +223,7 @@ impl Terms {
         Ok(self)
     }
 
-    /// The answer 402, with a reason.
+    /// Returns the 402 response, with a reason.
     pub(crate) fn challenge(&self, key: &NonceKey, now: UnixTime, reason: Option<Code>) -> Stop {
         let extension = self.sign_in.as_ref().and_then(|sign_in| sign_in.extension(key, now));
         Stop::challenge(&self.paywall, reason, extension)
@@ -241,7 +241,7 @@ impl Terms {
         self.tool
     }
 
-    /// Reads the payment or the sign-in message among the headers, before a byte of the body. A payment goes first.
+    /// Reads the payment or the sign-in message from the headers, before the body. A payment takes precedence.
     pub(crate) fn read(&self, headers: &HeaderMap) -> Result<Presented, Unproven> {
         let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         if let Some(reading) = read_payment_headers(pairs) {
@@ -252,8 +252,8 @@ impl Terms {
         presented.ok_or(Unproven::Challenge(None))?.map(|presented| Presented::SignIn(Box::new(presented)))
     }
 
-    /// Checks everything about a payment: what it is for, when, for which call, and who signed. Waits for nobody, unless there is a
-    /// node to ask.
+    /// Verifies everything about a payment: recipient, times, the call that it commits to, and the signer. Waits for nothing but the RPC
+    /// node, if there is one.
     pub(crate) async fn verify(
         &self,
         payment: Payment,
@@ -264,26 +264,26 @@ impl Terms {
         let refused = |code: Code| Unproven::Challenge(Some(code));
         let offers = self.paywall.offers();
         let met = match_offers(&payment, offers).map_err(|findings| {
-            // Where there is one offer, it helps more to hear in what the payment differs from it.
+            // With one offer, the difference from it is the more helpful finding.
             let at = usize::from(offers.len() == 1 && findings.len() > 1);
             refused(findings.get(at).map_or(codes::payment::NO_MATCHING_OFFER, |finding| finding.code))
         })?;
         let (binding, mut possession) = self.binding(&payment, headers, asked)?;
         let malformed = |code: Code| Unproven::Malformed(Refusal::new(StatusCode::BAD_REQUEST, code));
-        // Only paid calls have a result to come back for.
+        // Only paid calls have a result to redeem.
         let payment_id = if self.keeps_results { payment_id::read(&payment.extensions).map_err(malformed)? } else { None };
         if let Some(id) = &payment_id {
             possession = possession.or_else(|| Some(Proof::of(&payment_id::secret(id))));
         }
-        // Time and the shape of the signature are the same under every offer.
+        // Times and the shape of the signature are checked alike for every offer.
         let mut faults = met.first().map_or_else(Vec::new, |offer| check_payment(&payment, offer, now, &self.times));
         let is_met = |offer: &Offer| met.contains(&offer);
         if offers.iter().zip(&self.nodes).any(|(offer, node)| node.is_some() && is_met(offer)) {
-            // What a contract takes for a signature is its own affair, 65 bytes long or not, and one that is not deployed yet brings
-            // what deploys it. Accounts without code are held to the shape of theirs below.
+            // Contracts decide themselves what a valid signature is, of 65 bytes or not, and a signature of an undeployed account includes
+            // the call that deploys it. The signature shape of accounts without code is checked below.
             faults.retain(|fault| !ACCOUNT_SHAPE.contains(&fault.code));
         }
-        // Whoever can prove possession may come for a result after the time to pay is over.
+        // A payer that proves possession may redeem a result after the payment has expired.
         let is_over = possession.is_some() && matches!(&faults[..], [only] if only.code == codes::payment::EXPIRED);
         if let Some(fault) = faults.first().filter(|_| !is_over) {
             return Err(refused(fault.code));
@@ -307,7 +307,7 @@ impl Terms {
         Err(refused(fault))
     }
 
-    /// Whether the nonce commits to this call, and what proves possession: the salt of one that does, a retry token otherwise.
+    /// Returns whether the nonce commits to this call, and what proves possession: the salt of a bound nonce, a retry token otherwise.
     fn binding(&self, payment: &Payment, headers: &HeaderMap, asked: Asked<'_>) -> Result<(Binding, Option<Proof>), Unproven> {
         let refused = |code: Code| Unproven::Challenge(Some(code));
         let malformed = |code: Code| Unproven::Malformed(Refusal::new(StatusCode::BAD_REQUEST, code));
@@ -316,8 +316,8 @@ impl Terms {
             (None, _, false) => Binding::Unbound,
             (None, _, true) => return Err(refused(codes::payment::SALT_MISSING)),
             (Some(_), known, _) => {
-                // A gate that was not told which tool it is on the chain believes the caller. The URL and the body are checked in any
-                // case, so this lets nobody take a payment from one tool to another.
+                // A gate that does not know its tool's registration uses the one that the caller names. URL and body are checked in any
+                // case, so a payment for one tool cannot be used at another.
                 let named = reference(headers).map_err(malformed)?;
                 let tool = known.or(named).ok_or_else(|| refused(codes::payment::REFERENCE))?;
                 let target = format!("{}{}", self.origin, asked.target);
@@ -336,7 +336,7 @@ impl Terms {
     }
 }
 
-/// The rules that only signatures of accounts without code must keep.
+/// The rules that apply only to signatures of accounts without code.
 const ACCOUNT_SHAPE: [Code; 4] = [
     codes::chain::SIGNATURE_V,
     codes::chain::SIGNATURE_HIGH_S,
@@ -344,7 +344,7 @@ const ACCOUNT_SHAPE: [Code; 4] = [
     codes::chain::SIGNATURE_UNDEPLOYED,
 ];
 
-/// Whether an account has signed: by recovery, or, where there is a node, as the account itself says if it has code.
+/// Whether an account has signed: by recovery or, if there is an RPC node and the account has code, by ERC-1271.
 pub(super) async fn signed(
     node: Option<&Chain>,
     account: Address,
@@ -363,13 +363,13 @@ pub(super) async fn signed(
     }
 }
 
-/// The retry token among the headers.
+/// Reads the retry token from the headers.
 fn token(headers: &HeaderMap) -> Result<Option<B256>, Code> {
-    // Spelt like a salt.
+    // It has the format of a salt.
     nonce::read_salt(values(headers, header::X_TOOL_RETRY_TOKEN)).map_err(|_| codes::payment::RETRY_TOKEN)
 }
 
-/// The tool that the caller means.
+/// Reads the tool that the caller names.
 fn reference(headers: &HeaderMap) -> Result<Option<ToolRef>, Code> {
     let mut values = values(headers, header::X_TOOL_REFERENCE);
     let Some(value) = values.next() else { return Ok(None) };
@@ -384,7 +384,7 @@ fn values<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h [u
     headers.get_all(name).into_iter().map(HeaderValue::as_bytes)
 }
 
-/// An entry of the manifest as an offer.
+/// Converts a price of the manifest into an offer.
 fn offered(price: &Price) -> Result<Offer, Code> {
     if price.amount.is_zero() {
         return Err(codes::gate::FREE_PRICE);
@@ -398,7 +398,7 @@ fn offered(price: &Price) -> Result<Offer, Code> {
     Offer::exact(token, price.amount, recipient, PAYMENT_SECONDS).ok_or(codes::gate::PRICE_NOT_SERVED)
 }
 
-/// USDC of a chain where stock clients of both versions can sign for it, and Base's otherwise.
+/// Returns USDC of a chain where stock clients of both versions can sign for it, or else Base's.
 fn usual(chain: u64) -> Option<Token> {
     let is_stock = ChainId::parse(&format!("eip155:{chain}"))
         .is_ok_and(|chain| network::by_chain(&chain).is_some_and(|network| network.is_stock));
@@ -409,7 +409,7 @@ fn domain(token: &Token) -> Domain {
     Domain::new(token.name, token.version, U256::from(token.chain), token.address)
 }
 
-/// A payment that cannot be read: 400, with the first thing that is wrong. What stood there is not repeated; it is a credential.
+/// A payment that cannot be parsed: status 400 with the first finding. Its text is not repeated, because it is a credential.
 fn malformed(findings: &[Finding]) -> Refusal {
     match findings.first() {
         Some(finding) => Refusal::new(StatusCode::BAD_REQUEST, finding.code).message(finding.message.clone()),

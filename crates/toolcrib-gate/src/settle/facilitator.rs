@@ -1,8 +1,8 @@
-//! Settling through a facilitator: a service that checks payments and sends their transfers.
+//! Settlement through a facilitator: a service that verifies payments and sends their transfers.
 //!
-//! What it answers is judged by [`toolcrib_x402`]; here is what it is asked, how long that may take, and what a connection that
-//! breaks means. A facilitator is believed, unless there are nodes: then what it says has to be on the chain, and [`credit`] says which
-//! transfers count.
+//! [`toolcrib_x402`] judges its responses; this module has the requests, their timeouts, and the handling of broken connections. A
+//! facilitator is trusted unless RPC nodes are configured: then what it says has to be on the chain, and [`credit`] defines which transfers
+//! count.
 
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -37,45 +37,45 @@ mod answer;
 mod credit;
 mod signers;
 
-/// Longest wait for `/verify`. It takes a few reads of a chain; the caller waits for it before anything has begun.
+/// Timeout of `/verify`. It takes a few reads of a chain; the caller waits for it before anything has started.
 pub const VERIFY_TIME: Duration = Duration::from_secs(10);
 
-/// Longest wait for `/settle`. Facilitators answer when the transfer is mined, which takes several blocks on a busy chain; giving up
-/// earlier only makes outcomes unknown that would have been known.
+/// Timeout of `/settle`. Facilitators respond when the transfer is mined, which takes several blocks on a busy chain. A shorter timeout
+/// only turns known outcomes into unknown ones.
 pub const SETTLE_TIME: Duration = Duration::from_secs(60);
 
-/// Longest wait for `/supported`, a fixed list.
+/// Timeout of `/supported`, which returns a fixed list.
 pub const SUPPORTED_TIME: Duration = Duration::from_secs(10);
 
-/// Pause before the one repetition of a settlement that is on its way: a block of most chains.
+/// Pause before the one retry of a pending settlement: a block of most chains.
 pub const PENDING_PAUSE: Duration = Duration::from_secs(3);
 
-/// Requests to settle a payment, at most, while the facilitator says that its transaction was not taken.
+/// Most requests to settle a payment while the facilitator says that its transaction was not accepted.
 const TAKEN_TRIES: u8 = 4;
 
-/// For how long it is asked again. Such an answer comes at once; who has waited longer has waited for something else.
+/// Time limit of these retries. Such responses come at once; a call that took longer waited for something else.
 const TAKEN_TIME: Duration = Duration::from_secs(20);
 
-/// Longest wait for our node to have the transfer, once the facilitator has answered: nodes lag by a few blocks, and a transaction that
-/// the facilitator did not see mined may be in the next one.
+/// Longest wait until this server's RPC node has the transfer, after the facilitator's response: nodes lag by a few blocks, and a
+/// transaction that the facilitator did not see mined may be in the next one.
 pub const CONFIRM_TIME: Duration = Duration::from_secs(15);
 
-/// Requests under way to one facilitator. Each is a few KiB; the gate limits its calls before.
+/// Concurrent requests to one facilitator. Each takes a few KiB; the gate has already limited its calls.
 const CONCURRENCY: Concurrency = Concurrency { total: 512, host: 512 };
 
-/// What a facilitator is asked.
+/// An endpoint of a facilitator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FacilitatorCall {
-    /// Whether a payment would settle.
+    /// Checks whether a payment would settle.
     Verify,
-    /// To settle one.
+    /// Settles a payment.
     Settle,
-    /// What it settles.
+    /// Lists what the facilitator settles.
     Supported,
 }
 
 impl FacilitatorCall {
-    /// The last part of the path.
+    /// Returns the last segment of the path.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Verify => "verify",
@@ -84,7 +84,7 @@ impl FacilitatorCall {
         }
     }
 
-    /// The HTTP method.
+    /// Returns the HTTP method.
     pub const fn method(self) -> &'static str {
         match self {
             Self::Verify | Self::Settle => "POST",
@@ -96,11 +96,11 @@ impl FacilitatorCall {
 type Made = Result<Headers, Box<dyn StdError + Send + Sync>>;
 type Authorize = Arc<dyn Fn(FacilitatorCall) -> Pin<Box<dyn Future<Output = Made> + Send>> + Send + Sync>;
 
-/// A facilitator, by its URL. Cheap to clone.
+/// A facilitator, identified by its URL. Cheap to clone.
 #[derive(Clone)]
 pub struct Facilitator {
     url: ConfiguredUrl,
-    /// Below the URL, in the order of [`FacilitatorCall`].
+    /// The URLs of its endpoints, in the order of [`FacilitatorCall`].
     urls: [ConfiguredUrl; 3],
     door: Configured,
     headers: Headers,
@@ -118,14 +118,15 @@ pub struct Facilitator {
 }
 
 impl Facilitator {
-    /// The facilitator at a URL **from settings**, such as `https://x402.org/facilitator`: see [`ConfiguredUrl::from_setting`].
+    /// Creates a client for the facilitator at a URL **from settings**, such as `https://x402.org/facilitator`: see
+    /// [`ConfiguredUrl::from_setting`].
     pub fn from_setting(url: &str) -> Result<Self, toolcrib_fetch::Error> {
         let url = ConfiguredUrl::from_setting(url)?;
         let client = Configured::builder(SystemClock).concurrency(CONCURRENCY).keep_alive(KeepAlive::matching(CONCURRENCY));
         Ok(Self::new(url, client.build()?))
     }
 
-    /// The facilitator at a URL, reached through a door of one's own: with another authority, or another way to connect.
+    /// Creates a client that uses this HTTP client, with another certificate authority or another way to connect.
     pub fn new(url: ConfiguredUrl, door: Configured) -> Self {
         let urls =
             [FacilitatorCall::Verify, FacilitatorCall::Settle, FacilitatorCall::Supported].map(|call| url.join(call.name()));
@@ -148,16 +149,15 @@ impl Facilitator {
         }
     }
 
-    /// Sends these headers with every request, such as an API key. They are shown nowhere.
+    /// Sends these headers with every request, such as an API key. They are never logged.
     #[must_use]
     pub fn headers(mut self, headers: Headers) -> Self {
         self.headers = headers;
         self
     }
 
-    /// Makes headers for each request, such as a token that is good for one. They come instead of those of
-    /// [`headers`](Self::headers), and count towards the time of the request. When they cannot be made, nothing is sent; why is not
-    /// told, since it may hold what it failed on.
+    /// Makes headers for each request, such as a single-use token. They replace those of [`headers`](Self::headers), and their time counts
+    /// towards the request's timeout. If they cannot be made, nothing is sent; the reason is not logged, since it may contain a secret.
     #[must_use]
     pub fn authorize<F, R>(mut self, headers: F) -> Self
     where
@@ -168,9 +168,9 @@ impl Facilitator {
         self
     }
 
-    /// Believes a settlement only when it is on the chain: in the transaction that the facilitator names, with the token's logs of
-    /// the use and of the transfer. Also makes outcomes that it leaves unknown resolvable. Networks without a node here are settled
-    /// on the facilitator's word.
+    /// Trusts a settlement only when it is on the chain: in the transaction that the facilitator names, with the token's logs of the
+    /// authorization and of the transfer. Also lets unknown outcomes be resolved. On networks without a node here, the facilitator's
+    /// response is trusted.
     #[must_use]
     pub fn confirm_with(mut self, chains: impl IntoIterator<Item = Chain>) -> Self {
         self.chains = chains.into_iter().collect();
@@ -179,43 +179,43 @@ impl Facilitator {
 
     /// Declares that no server with another store is paid to the recipients of these payments.
     ///
-    /// A payment then counts as paid when its transfer was made since it was taken, whoever sent the transaction: also when the
-    /// facilitator refused, or announces no signers. Where another server takes the same payment after all, both serve it.
+    /// A payment then counts as paid if its transfer was made after it was reserved, no matter which account sent the transaction: also if
+    /// the facilitator refused, or announces no signers. If another server accepts the same payment after all, both serve it.
     #[must_use]
     pub const fn sole_recipient(mut self) -> Self {
         self.is_sole_recipient = true;
         self
     }
 
-    /// Another longest wait for `/verify` than [`VERIFY_TIME`].
+    /// Sets the timeout of `/verify`, instead of [`VERIFY_TIME`].
     #[must_use]
     pub const fn verify_time(mut self, time: Duration) -> Self {
         self.verify_time = time;
         self
     }
 
-    /// Another longest wait for `/settle` than [`SETTLE_TIME`].
+    /// Sets the timeout of `/settle`, instead of [`SETTLE_TIME`].
     #[must_use]
     pub const fn settle_time(mut self, time: Duration) -> Self {
         self.settle_time = time;
         self
     }
 
-    /// Another longest wait for `/supported` than [`SUPPORTED_TIME`].
+    /// Sets the timeout of `/supported`, instead of [`SUPPORTED_TIME`].
     #[must_use]
     pub const fn supported_time(mut self, time: Duration) -> Self {
         self.supported_time = time;
         self
     }
 
-    /// Another pause before a settlement that is on its way is asked for again than [`PENDING_PAUSE`].
+    /// Sets the pause before the retry of a pending settlement, instead of [`PENDING_PAUSE`].
     #[must_use]
     pub const fn pending_pause(mut self, pause: Duration) -> Self {
         self.pending_pause = pause;
         self
     }
 
-    /// Another longest wait for our own node to have the transfer than [`CONFIRM_TIME`].
+    /// Sets the longest wait until this server's node has the transfer, instead of [`CONFIRM_TIME`].
     #[must_use]
     pub const fn confirm_time(mut self, time: Duration) -> Self {
         self.confirm_time = time;
@@ -250,8 +250,8 @@ impl Facilitator {
         let limits = limits(until.saturating_sub(begun.elapsed()));
         let url = &self.urls[call as usize];
         let exchange = match (call, body) {
-            // A check changes nothing. A settlement is sent once: a facilitator that has acted on the first request answers the second
-            // with a used nonce, which would look as if another server had been paid.
+            // A check changes nothing and may be repeated. A settlement is sent once: a facilitator that has acted on the first request
+            // answers the second with a used nonce, as if another server had been paid.
             (FacilitatorCall::Verify, Some(body)) => self.door.post_repeatable(url, &headers, body.as_bytes(), limits).await,
             (_, Some(body)) => self.door.post(url, &headers, body.as_bytes(), limits).await,
             (_, None) => self.door.get(url, &headers, limits).await,
@@ -263,7 +263,7 @@ impl Facilitator {
         let answer = self.ask(FacilitatorCall::Settle, Some(body)).await;
         let outcome = settle_outcome(answer.as_facilitator_answer(), due.payment, due.offer);
         let detail = match &outcome {
-            // Success needs no detail.
+            // A success needs no detail.
             SettleOutcome::Settled(response) if response.transaction_hash().is_some() => String::new(),
             SettleOutcome::Unknown { findings, .. } => answer.detail(findings),
             _ => answer.detail(&[]),
@@ -271,19 +271,19 @@ impl Facilitator {
         (outcome, detail)
     }
 
-    /// Asks until the facilitator's transaction is taken by its node.
+    /// Retries until the facilitator's node accepts its transaction.
     ///
-    /// A facilitator that does not count its own transactions gives two settlements at a time the same number, and the node takes one
-    /// of them. The other has moved nothing, so asking again is as good as asking for the first time, as long as our own node sees
-    /// that the nonce is unused. Should the first transaction be for the same payment, sent for another gate, the second one fails on
-    /// the chain and is not credited.
+    /// A facilitator that does not track its own transaction nonces gives two concurrent settlements the same one, and the node accepts one
+    /// of them. The other has moved nothing, so a retry is as good as a first request, as long as this server's node sees that the
+    /// payment's nonce is unused. If the first transaction is for the same payment, sent for another gate, the second one fails on the
+    /// chain and is not credited.
     async fn ask_until_taken(&self, due: Due<'_>, body: &str) -> (SettleOutcome, String) {
         let (mut round, mut not_taken) = (0, None);
         let until = Instant::now() + TAKEN_TIME.min(self.settle_time);
         loop {
             round += 1;
             let answered = self.ask_to_settle(due, body).await;
-            // What was not taken before may have been sent all the same, so that nothing is certain from here on.
+            // A transaction that was not accepted before may have been sent all the same, so nothing is certain from here on.
             if let Some(not_taken) = not_taken.take()
                 && matches!(answered.0, SettleOutcome::Refused(_) | SettleOutcome::NotAttempted)
             {
@@ -293,7 +293,7 @@ impl Facilitator {
             if is_over || !matches!(answered.0, SettleOutcome::NotTaken(_)) {
                 return answered;
             }
-            // Payments that were in each other's way wait for different times: nonces are random.
+            // Concurrent payments wait for different times: nonces are random.
             let share = u32::from(due.payment.authorization.nonce[usize::from(round)]);
             let pause = self.pending_pause / 4 + self.pending_pause * share / 256;
             if self.is_used_until(due, Instant::now() + pause).await != Some(false) {
@@ -303,7 +303,7 @@ impl Facilitator {
         }
     }
 
-    /// What is said of a settlement that succeeded, as far as our own nodes see it.
+    /// Returns the outcome of a settlement that succeeded, as far as this server's nodes confirm it.
     async fn confirm(
         &self,
         due: Due<'_>,
@@ -315,8 +315,8 @@ impl Facilitator {
         let Some(trail) = self.trail(due) else { return Outcome::Settled { transaction } };
         let unknown = |transaction, detail| Outcome::Unknown { transaction, detail };
         let network = &due.offer.network;
-        // After a crash a transfer of an announced signer is found on the chain, and every other one only by what was recorded. A
-        // record that fails leaves that to the receipt, which is stored next.
+        // After a crash, only transfers of announced signers are found on the chain; any other is found by what was recorded. If recording
+        // fails, the receipt, which is stored next, is the record.
         let mut is_recorded = self.is_sole_recipient;
         if !is_recorded && self.signers.is_empty_on(network) {
             is_recorded = journal.record_sent(transaction).await.is_ok();
@@ -336,7 +336,7 @@ impl Facilitator {
                 Ok(TransactionProof::Failed) => {
                     return unknown(Some(transaction), format!("the facilitator names {transaction}, which failed"));
                 }
-                // Nothing to look at there: the payment is found by its nonce, if it is anywhere.
+                // There is nothing to check there: the payment is found by its nonce, if it is on the chain at all.
                 Ok(TransactionProof::Other) => {
                     return unknown(None, format!("the facilitator names {transaction}, which does not hold the transfer"));
                 }
@@ -351,8 +351,7 @@ impl Facilitator {
         }
     }
 
-    /// Asks once more for a settlement that is under way. Its transaction may be mined at any time, so of all answers only success
-    /// is an end that can be told from here.
+    /// Asks once more for a pending settlement. Its transaction may be mined at any time, so success is the only final outcome here.
     async fn ask_again(&self, due: Due<'_>, body: &str, pending: &SettleResponse) -> (SettleOutcome, String) {
         sleep(self.pending_pause).await;
         let (outcome, detail) = self.ask_to_settle(due, body).await;
@@ -366,14 +365,14 @@ impl Facilitator {
             | SettleOutcome::NotTaken(_)
             | SettleOutcome::NotAttempted => None,
         };
-        // A facilitator that has forgotten the first transaction sends a second one, which fails if the first was mined.
+        // A facilitator that has lost the first transaction sends a second one, which fails if the first was mined.
         let transaction = named(pending.transaction_hash()).or(second);
         (SettleOutcome::Unknown { transaction, findings: Vec::new() }, format!("pending, and then {detail}"))
     }
 
-    /// Waits until the nonce is used, and gives what the node said last about it; `None` without a node, or if it never answered.
-    /// Facilitators give up waiting before slow chains mine what they have sent, and a payer who hears that the outcome is unknown may
-    /// not come back for what it has paid for.
+    /// Waits until the nonce is used, and returns the node's last answer about it; `None` without a node, or if it never answered.
+    /// Facilitators stop waiting before slow chains mine what they have sent, and a payer that gets an unknown outcome may not come back
+    /// for what it has paid for.
     async fn is_used_until(&self, due: Due<'_>, until: Instant) -> Option<bool> {
         let trail = self.trail(due)?;
         let mut is_used = None;
@@ -409,7 +408,7 @@ impl Facilitator {
             let finding = finding.expected(format!("x402 {version}, {}, {network}", offer.scheme)).got(self.url.origin());
             (!supported.settles(version, offer)).then_some(finding)
         };
-        // Clients of version 1 are the fewer, and those of version 2 read the other half of the same challenge.
+        // Version 1 has fewer clients, and clients of version 2 read the other half of the same challenge.
         let two = missing(Version::V2, Severity::Error);
         let one = missing(Version::V1, if two.is_some() { Severity::Error } else { Severity::Warning });
         two.into_iter().chain(one).collect()
@@ -460,18 +459,18 @@ impl Settle for Facilitator {
         };
         let answer = self.ask(FacilitatorCall::Verify, Some(&body)).await;
         match verify_outcome(answer.as_facilitator_answer(), due.payment) {
-            // Facilitators need not look at the nonce before they settle. Whoever comes with a payment that is on the chain already has
-            // read it there, or has had something for it elsewhere.
+            // Facilitators need not check the nonce before they settle. A caller with a payment that is already on the chain has read it
+            // there, or has used it elsewhere.
             VerifyOutcome::Valid => match self.trail(due) {
                 Some(trail) => match trail.unused_in().await {
                     Ok(Some(block)) => {
                         self.skews.seen(trail.chain, block);
-                        // A node that is behind shows a nonce unused that is used in a block which another node has.
+                        // A lagging node shows a nonce as unused that is used in a block which another node has.
                         let newest = self.heads.newest(trail.chain, block.number);
                         Verdict::Good { from_block: Some(newest) }
                     }
                     Ok(None) => Verdict::Used,
-                    // Without a block to begin with, a transfer of before could be taken for this settlement's. Nothing has run yet.
+                    // Without a first block, an earlier transfer could count as this settlement. Nothing has run yet.
                     Err(error) => {
                         Verdict::Unclear { detail: format!("the node does not say whether the nonce is used: {error}") }
                     }
@@ -479,7 +478,7 @@ impl Settle for Facilitator {
                 None => Verdict::Good { from_block: None },
             },
             VerifyOutcome::NonceUsed(_) => Verdict::Used,
-            // A transfer that was made already cannot be made, and facilitators have several words for that.
+            // A transfer that was already made fails, and facilitators have several codes for that.
             VerifyOutcome::Invalid(_) if self.is_used(due).await == Some(true) => Verdict::Used,
             VerifyOutcome::Invalid(response) => Verdict::Bad { reason: word(response.reason.as_deref(), "payment_not_valid") },
             VerifyOutcome::Unavailable(findings) => Verdict::Unclear { detail: answer.detail(&findings) },
@@ -495,7 +494,7 @@ impl Settle for Facilitator {
             (SettleOutcome::Pending(pending), _) => self.ask_again(due, &body, &pending).await,
             answered => answered,
         };
-        // The facilitator has had its say. From here on only our own node is asked.
+        // The facilitator's response is known. From here on only this server's node is asked.
         let until = Instant::now() + self.confirm_time;
         let unknown = |transaction, detail| Outcome::Unknown { transaction, detail };
         let outcome = match outcome {
@@ -513,7 +512,7 @@ impl Settle for Facilitator {
                     Some(false) | None => Outcome::Refused { reason },
                 }
             }
-            // Another transaction settles the payment, as our node will show if it does not yet.
+            // Another transaction settles the payment, as this server's node will show if it does not yet.
             SettleOutcome::NonceUsed(_) | SettleOutcome::NotTaken(_) => {
                 unknown(Some(NONE_SENT), format!("{detail}, for a used nonce"))
             }
@@ -538,27 +537,27 @@ impl Settle for Facilitator {
     }
 }
 
-/// Neither headers nor what makes them are shown, and of the URL only the origin.
+/// Shows neither the headers nor what makes them, and only the origin of the URL.
 impl fmt::Debug for Facilitator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Facilitator").field("url", &self.url).field("chains", &self.chains.len()).finish_non_exhaustive()
     }
 }
 
-/// A transaction that a facilitator named. Some write zeros where they have none.
+/// Returns a transaction that a facilitator named. Some write zeros if they have none.
 fn named(transaction: Option<B256>) -> Option<B256> {
     transaction.filter(|hash| !hash.is_zero())
 }
 
-/// Time between two questions to a node about one payment.
+/// Returns the time between two requests to a node about one payment.
 fn pause(chain: &Chain) -> Duration {
     if chain.is_loopback() { Duration::from_millis(50) } else { Duration::from_secs(1) }
 }
 
-/// The body for `/verify` and `/settle`, or why there never will be one.
+/// Returns the body for `/verify` and `/settle`, or why the payment cannot have one.
 fn request(due: Due<'_>) -> Result<Cow<'_, str>, &'static str> {
     let Due { payment, offer, resource, extensions, request } = due;
-    // A transfer of nothing proves who calls; sending it in would only use it up.
+    // A transfer of value 0 identifies the caller; settling it would only use it up.
     if payment.authorization.value.is_zero() {
         return Err("zero_value");
     }
@@ -566,7 +565,7 @@ fn request(due: Due<'_>) -> Result<Cow<'_, str>, &'static str> {
     request.map(Cow::Borrowed).or_else(write).ok_or("unsupported_network")
 }
 
-/// Silence is what a facilitator does while it waits for a block, so the whole bounds it and nothing shorter.
+/// A facilitator is silent while it waits for a block, so only the total time is limited.
 fn limits(total: Duration) -> Limits {
     let mut limits = Limits::default();
     (limits.total, limits.idle, limits.wait, limits.body) = (total, total, total, MAX_FACILITATOR_BYTES);

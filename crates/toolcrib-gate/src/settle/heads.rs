@@ -1,7 +1,7 @@
-//! The newest blocks that were seen of each chain.
+//! The newest block seen on each chain.
 //!
-//! Nodes behind one address, and those that are asked when the first one fails, are not equally far. A block that one of them has shown
-//! is there, whatever the next one says, and a transfer in it was made before a payment that is taken now.
+//! Nodes behind one URL, and fallback nodes, are not equally up to date. A block that one of them has shown exists, whatever the next one
+//! says, and a transfer in it was made before a payment that is reserved now.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +13,8 @@ use toolcrib_chain::rpc::Chain;
 /// For how long a block counts that no other node has shown.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// The most blocks that a node may be behind another one: those of [`REMEMBERED`] on a chain with four blocks a second, and some more.
-/// A head further ahead is taken for a mistake, or one wrong answer would make every payment of a minute older than its reservation.
+/// Most blocks that a node may lag behind another one: those of [`REMEMBERED`] on a chain with four blocks a second, and some more. A head
+/// further ahead counts as an error; otherwise one wrong response would make every payment of the next minute older than its reservation.
 const MAX_LEAD: u64 = 300;
 
 /// The newest block of each chain, and when it was seen. Clones share it.
@@ -22,9 +22,9 @@ const MAX_LEAD: u64 = 300;
 pub(super) struct Heads(Arc<Mutex<BTreeMap<u64, (u64, Instant)>>>);
 
 impl Heads {
-    /// Notes the newest block of a node, and returns the newest one of all that were asked a moment ago.
+    /// Records a node's newest block, and returns the newest one of all nodes that were asked recently.
     pub(super) fn newest(&self, chain: &Chain, number: u64) -> u64 {
-        // A local chain is one node, and can begin anew.
+        // A local chain has one node, and can restart from block 0.
         if chain.network().is_local { number } else { self.newest_of(chain.chain_id(), number) }
     }
 

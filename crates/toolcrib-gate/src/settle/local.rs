@@ -1,10 +1,9 @@
-//! Settling with a key of one's own: the gate's operator sends the transfers and pays their gas.
+//! Settlement with the operator's key, which sends the transfers and pays their gas.
 //!
 //! The key sends `transferWithAuthorization` to a token of the built-in table for a recipient of the settings, and, only to factories of
-//! the settings, what deploys a payer's wallet; both with caps on gas and fee. Whatever else a payment asks for is refused before
-//! anything is sent. Whoever signed the
-//! payment cannot be charged twice by it, since the token takes a nonce once; what is guarded here is the operator's gas, and that no
-//! outcome is called certain that is not.
+//! the settings, the call that deploys a payer's wallet; both with limits on gas and fee. Any other payment is refused before anything is
+//! sent. The payer cannot be charged twice, since the token accepts a nonce once. What this module protects is the operator's gas, and that
+//! no uncertain outcome is called certain.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,31 +39,32 @@ pub use self::deployment::MAX_DEPLOYMENT_GAS;
 use self::reason::{Reason, reason};
 use self::under_way::UnderWay;
 
-/// Most gas of one settlement. USDC takes about 85,000 for an account without code and 20,000 to 80,000 more for one with; a contract
-/// that judges signatures at length pays for it elsewhere.
+/// Gas limit of one settlement. USDC takes about 85,000 for an account without code and 20,000 to 80,000 more for one with; a contract with
+/// a costlier signature check pays for it elsewhere.
 pub const MAX_SETTLEMENT_GAS: u64 = 200_000;
 
 /// Most wei of one settlement: a hundredth of the chain's currency. Two hundred thousand gas at 50 gwei.
 pub const MAX_SETTLEMENT_FEE_WEI: u128 = 10_000_000_000_000_000;
 
-/// Longest wait for a transaction to be mined: five blocks of Ethereum, thirty of most others. Later it may still be, and is looked up.
+/// Longest wait for a transaction to be mined: five blocks of Ethereum, thirty of most others. It may still be mined later, and is looked
+/// up then.
 pub const RECEIPT_TIME: Duration = Duration::from_secs(60);
 
-/// How often a transaction is made anew because somebody else has taken its number. The key should be used here alone.
+/// Attempts to send a transaction again because another sender has used its nonce. The key should be used only here.
 const BROADCAST_ATTEMPTS: u32 = 4;
 
-/// How long our own count of transactions is believed before the node's. Nodes behind one address lag behind each other by some
-/// seconds; what none of them has counted by then was lost, to a full pool or a replaced block, and its number is free again.
+/// How long the local transaction nonce is trusted instead of the node's. Nodes behind one URL lag behind each other by some seconds; a
+/// transaction that none of them has counted by then was lost, to a full mempool or a replaced block, and its nonce is free again.
 const NUMBER_TIME: Duration = Duration::from_secs(30);
 
-/// How often, and after which pause, a payment is looked at again that begins in the very second it was made in: the newest block is
-/// older than that on every chain.
+/// Attempts to simulate a payment that becomes valid in the very second in which it was made: the newest block is older than that on every
+/// chain.
 const NOT_YET_ATTEMPTS: u32 = 4;
 const NOT_YET_PAUSE: Duration = Duration::from_secs(2);
 
-/// Settlement with a key of one's own.
+/// Settlement with the operator's key.
 ///
-/// One process, or one key for each: the numbers of its transactions are kept here.
+/// Use it in one process, or use one key for each process: the transaction nonces are kept in memory.
 #[derive(Debug)]
 pub struct LocalSettlement {
     wallet: Arc<dyn Wallet>,
@@ -78,14 +78,14 @@ pub struct LocalSettlement {
     skews: Skews,
 }
 
-/// A chain, and the number of the key's next transaction on it, if nothing has put it in doubt since the last one.
+/// A chain, and the key's next transaction nonce on it, if nothing has put it in doubt since the last one.
 #[derive(Debug)]
 struct Lane {
     chain: Chain,
     next: Mutex<Option<Numbered>>,
 }
 
-/// A number, and when the one before it was sent.
+/// A transaction nonce, and when the transaction before it was sent.
 #[derive(Clone, Copy, Debug)]
 struct Numbered {
     next: u64,
@@ -93,7 +93,7 @@ struct Numbered {
 }
 
 impl LocalSettlement {
-    /// Settles with `wallet` on `chains`, for no recipient yet.
+    /// Settles with `wallet` on `chains`. It has no recipients yet.
     pub fn new(wallet: Arc<dyn Wallet>, chains: impl IntoIterator<Item = Chain>) -> Self {
         let lanes = chains.into_iter().map(|chain| Lane { chain, next: Mutex::default() }).collect();
         Self {
@@ -109,37 +109,37 @@ impl LocalSettlement {
         }
     }
 
-    /// Settles payments to these accounts too: those of the manifests' prices. Payments to any other are refused.
+    /// Adds recipients: those of the manifests' prices. Payments to any other are refused.
     #[must_use]
     pub fn recipients(mut self, accounts: impl IntoIterator<Item = Address>) -> Self {
         self.recipients.extend(accounts);
         self
     }
 
-    /// Deploys the wallets of payers that are not deployed yet (ERC-6492) through these factories, before their payments settle. The key
-    /// pays for that too, and calls the factory with what the payer says, so name factories that do nothing but deploy. Payments of
-    /// wallets of any other factory are refused with `eip6492_factory_not_allowed`.
+    /// Deploys wallets of payers that are not deployed yet (ERC-6492) through these factories, before their payments settle. The key pays
+    /// for that too, and calls the factory with the payer's calldata, so name only factories that do nothing but deploy. Payments from
+    /// wallets of other factories are refused with `eip6492_factory_not_allowed`.
     #[must_use]
     pub fn wallet_factories(mut self, factories: impl IntoIterator<Item = Address>) -> Self {
         self.factories.extend(factories);
         self
     }
 
-    /// Another cap on gas than [`MAX_SETTLEMENT_GAS`]. Chains with a machine of their own count differently.
+    /// Sets the gas limit, instead of [`MAX_SETTLEMENT_GAS`]. Some chains meter gas differently.
     #[must_use]
     pub const fn max_gas(mut self, gas: u64) -> Self {
         self.max_gas = gas;
         self
     }
 
-    /// Another cap on what one settlement may cost than [`MAX_SETTLEMENT_FEE_WEI`].
+    /// Sets the most wei of one settlement, instead of [`MAX_SETTLEMENT_FEE_WEI`].
     #[must_use]
     pub const fn max_fee(mut self, wei: U256) -> Self {
         self.max_fee = wei;
         self
     }
 
-    /// Another longest wait for a transaction to be mined than [`RECEIPT_TIME`].
+    /// Sets the longest wait for a transaction to be mined, instead of [`RECEIPT_TIME`].
     #[must_use]
     pub const fn receipt_time(mut self, time: Duration) -> Self {
         self.receipt_time = time;
@@ -151,7 +151,7 @@ impl LocalSettlement {
         self.lanes.iter().find(|lane| lane.chain.chain_id() == id)
     }
 
-    /// Whether a payment would settle now; the call that settles it, and the one before it that deploys the payer's wallet.
+    /// Checks whether a payment would settle now. Returns the call that settles it, and the call that deploys the payer's wallet first.
     async fn admit(&self, lane: &Lane, due: Due<'_>) -> Result<(Call, Option<Call>), Stop> {
         let token = self.allowed(due)?;
         let chain = &lane.chain;
@@ -174,7 +174,7 @@ impl LocalSettlement {
                 CallOutcome::TooLarge => return Err(Stop::Never("transfer_refused")),
             };
             match self.why(lane, token, due.payment, &Revert::decode(&data)).await {
-                // The token looks at the time first. Whoever could not pay in any case is not waited for.
+                // The token checks the time first. Without enough balance there is nothing to wait for.
                 Stop::NotYet if attempt == 1 && self.is_poor(lane, token, due.payment).await? => {
                     return Err(Stop::Never("insufficient_funds"));
                 }
@@ -185,7 +185,7 @@ impl LocalSettlement {
         Err(Stop::NotYet)
     }
 
-    /// What can be refused without asking anybody.
+    /// Applies the rules that need no request to a node.
     fn allowed(&self, due: Due<'_>) -> Result<&'static asset::Token, Stop> {
         let Due { payment, offer, .. } = due;
         let Authorization { to, value, .. } = payment.authorization;
@@ -205,7 +205,7 @@ impl LocalSettlement {
         pinned(offer).ok_or(Stop::Never("asset_not_allowed"))
     }
 
-    /// Whether the payer has less than the payment. An answer that cannot be read says nothing.
+    /// Whether the payer's balance is below the payment. An unreadable response counts as no.
     async fn is_poor(&self, lane: &Lane, token: &asset::Token, payment: &Payment) -> Result<bool, Error> {
         let Authorization { from: account, value, .. } = payment.authorization;
         let data = balanceOfCall { account }.abi_encode().into();
@@ -214,7 +214,7 @@ impl LocalSettlement {
             if bytes.len() == 32 && U256::from_be_slice(&bytes) < value.get()))
     }
 
-    /// Why a token refuses a transfer. That the nonce is used is asked for whatever it says, since it says only the first reason.
+    /// Returns why a token refuses a transfer. Always checks whether the nonce is used, since the token names only its first reason.
     async fn why(&self, lane: &Lane, token: &asset::Token, payment: &Payment, revert: &Revert) -> Stop {
         let trail = Trail { chain: &lane.chain, token: token.address, authorization: &payment.authorization };
         match trail.is_used().await {
@@ -223,7 +223,7 @@ impl LocalSettlement {
             Err(error) => return error.into(),
         }
         match reason(revert) {
-            // Not in the newest block, but in the one that the node is making: a transaction is under way.
+            // Unused in the newest block, but used in the pending one: a transaction is under way.
             Reason::Used => Stop::Used,
             Reason::NotYet => Stop::NotYet,
             Reason::Paused => Stop::Later("the token is paused".to_owned()),
@@ -236,7 +236,7 @@ impl LocalSettlement {
         }
     }
 
-    /// Decides gas and fees, under the caps.
+    /// Decides gas and fees, within the limits.
     async fn prepare(&self, lane: &Lane, token: &asset::Token, payment: &Payment, call: &Call) -> Result<Prepared, Stop> {
         let prepared = match lane.chain.prepare(self.wallet.address(), call).await {
             Ok(prepared) => prepared,
@@ -252,15 +252,15 @@ impl LocalSettlement {
         Ok(prepared)
     }
 
-    /// Numbers, signs, records and sends, one transaction of the key at a time.
-    /// What does not settle a payment is not recorded.
+    /// Sets the nonce, signs, records and sends, one transaction of the key at a time. Transactions that settle no payment are not
+    /// recorded.
     async fn send(&self, lane: &Lane, mut prepared: Prepared, settles: Option<(&Payment, &dyn Journal)>) -> Result<Signed, Stop> {
         let chain = &lane.chain;
         let mut next = lane.next.lock().await;
         let mut last = None;
         for _ in 0..BROADCAST_ATTEMPTS {
-            // Taken out until the transaction is sent: whoever fails here, or is dropped, leaves the number in doubt, and the next one
-            // asks the node.
+            // Taken out until the transaction is sent: if this call fails or is dropped, the nonce is in doubt, and the next call asks the
+            // node.
             let number = match next.take() {
                 Some(numbered) if numbered.at.elapsed() < NUMBER_TIME => numbered.next,
                 _ => chain.provider().get_transaction_count(prepared.from).pending().await.map_err(Error::from_rpc)?,
@@ -271,7 +271,7 @@ impl LocalSettlement {
                 if !self.under_way.note(chain, payment, &signed) {
                     return Err(Stop::Later("too many settlements have an end that is not known".to_owned()));
                 }
-                // What is not on record could not be told from another server's settlement after a crash.
+                // A transaction that is not recorded could not be told from another server's settlement after a crash.
                 if let Err(detail) = journal.record_sent(signed.hash).await {
                     self.under_way.forget(chain, payment);
                     return Err(Stop::Later(detail));
@@ -282,7 +282,7 @@ impl LocalSettlement {
                     *next = Some(Numbered { next: prepared.nonce.saturating_add(1), at: Instant::now() });
                     return Ok(signed);
                 }
-                // Somebody else uses the key, or the node had not counted the last one yet.
+                // Another process uses the key, or the node had not counted the last transaction yet.
                 Err(error @ (Error::NonceTooLow { .. } | Error::Underpriced { .. } | Error::NoFunds { .. })) => {
                     if let Some((payment, _)) = settles {
                         self.under_way.forget(chain, payment);
@@ -293,7 +293,7 @@ impl LocalSettlement {
                         break;
                     }
                 }
-                // The node may have taken it and failed to say so.
+                // The node may have accepted it and failed to say so.
                 Err(_) => return Ok(signed),
             }
             sleep(BROADCAST_PAUSE).await;
@@ -301,7 +301,7 @@ impl LocalSettlement {
         Err(Stop::Later(last.map_or_else(String::new, |error| error.to_string())))
     }
 
-    /// Waits for a receipt, over failures of the node that pass.
+    /// Waits for a receipt, and retries temporary failures of the node.
     async fn wait(&self, chain: &Chain, signed: &Signed) -> Result<TransactionReceipt, Error> {
         let until = Instant::now() + self.receipt_time;
         loop {
@@ -318,7 +318,7 @@ impl LocalSettlement {
         let chain = &lane.chain;
         let earlier = self.under_way.find(chain, due.payment);
         if let Some(signed) = &earlier {
-            // The same transaction again, in case it was lost. Whatever the node says to that, what became of it is seen below.
+            // Sends the same transaction again, in case it was lost. The result is ignored, because the outcome is read below.
             let _ = chain.broadcast(signed).await;
             if let Some(outcome) = self.end_of(lane, due, token, signed).await {
                 return Ok(outcome);
@@ -334,7 +334,7 @@ impl LocalSettlement {
         };
         let signed = match (sent.await, earlier) {
             (Ok(signed), _) => signed,
-            // Once something was sent for a payment, no reason against sending it again is certain.
+            // Once something was sent for a payment, a refusal is not certain any more.
             (Err(Stop::Never(reason)), Some(earlier)) => return Ok(unknown(&earlier, reason)),
             (Err(Stop::NotYet), Some(earlier)) => return Ok(unknown(&earlier, NOT_YET)),
             (Err(Stop::Later(detail)), Some(earlier)) => return Ok(unknown(&earlier, &detail)),
@@ -345,7 +345,7 @@ impl LocalSettlement {
         Ok(outcome.unwrap_or_else(|| unknown(&signed, "another transaction has its number")))
     }
 
-    /// Waits for the end of a transaction that was sent. `None` when another one has its number, so that it will not be mined.
+    /// Waits for the outcome of a transaction that was sent. `None` if another transaction has its nonce, so that it will not be mined.
     async fn end_of(&self, lane: &Lane, due: Due<'_>, token: &asset::Token, signed: &Signed) -> Option<Outcome> {
         let trail = Trail { chain: &lane.chain, token: token.address, authorization: &due.payment.authorization };
         let error = match self.wait(&lane.chain, signed).await {
@@ -357,13 +357,13 @@ impl LocalSettlement {
             }
             Err(error) => error,
         };
-        // Whatever went wrong, the number of the next transaction has to be asked for: this one may never be mined.
+        // After any failure, the next nonce has to be read from the node: this transaction may never be mined.
         *lane.next.lock().await = None;
         if matches!(error, Error::Failed { .. } | Error::Replaced { .. }) {
             self.under_way.forget(&lane.chain, due.payment);
         }
         match error {
-            // Mined, and nothing moved. What follows depends on whether something else has used the nonce.
+            // Mined, and nothing moved. The outcome depends on whether something else has used the payment's nonce.
             Error::Failed { .. } => Some(match self.admit(lane, due).await {
                 Ok(_) => Outcome::Refused { reason: "transfer_reverted".to_owned() },
                 Err(Stop::Never(word)) => Outcome::Refused { reason: word.to_owned() },
@@ -455,7 +455,7 @@ impl Settle for LocalSettlement {
             Err(Stop::Never(word)) => Outcome::Refused { reason: word.to_owned() },
             Err(Stop::NotYet) => Outcome::NotAttempted { detail: NOT_YET.to_owned() },
             Err(Stop::Later(detail)) => Outcome::NotAttempted { detail },
-            // Nothing was sent for it here, so whatever used the nonce was not this settlement.
+            // Nothing was sent for it here, so another settlement used the nonce.
             Err(Stop::Used) => Outcome::Replayed,
         }
     }
@@ -490,13 +490,13 @@ fn unknown(signed: &Signed, detail: &str) -> Outcome {
 /// Why a payment is not settled now. Nothing was sent.
 #[derive(Debug)]
 enum Stop {
-    /// And never will be, for this reason.
+    /// It never will be, for this reason.
     Never(&'static str),
     /// The nonce is used.
     Used,
     /// It is not valid yet.
     NotYet,
-    /// Something is in the way that has nothing to do with the payment.
+    /// A problem that is unrelated to the payment.
     Later(String),
 }
 
@@ -517,13 +517,13 @@ impl From<Stop> for Verdict {
     }
 }
 
-/// The transfer as the token wants it: r, s and v from an account without code; anything from one with code, which the token asks by
-/// ERC-1271 and not by recovery, even where there is a key (EIP-7702).
+/// Encodes the transfer for the token: r, s and v for an account without code; any bytes for one with code, which the token verifies by
+/// ERC-1271 and not by recovery, even if the account has a key (EIP-7702).
 fn calldata(payment: &Payment, has_code: bool) -> Result<Bytes, Stop> {
     let Authorization { from, to, value, valid_after, valid_before, nonce } = payment.authorization;
     let (value, valid_after, valid_before) = (value.get(), U256::from(valid_after), U256::from(valid_before));
     let signature = payment.signature.canonical();
-    // What is wrapped around the signature of a wallet (ERC-6492) means nothing to a token.
+    // The token does not understand the ERC-6492 wrapper of a wallet's signature.
     let signature = match erc6492::unwrap(signature.as_bytes()) {
         Ok(Some(wrapped)) => wrapped.signature,
         Ok(None) => signature.as_bytes(),
@@ -557,7 +557,7 @@ fn domain(token: &asset::Token) -> Domain {
     Domain::new(token.name, token.version, U256::from(token.chain), token.address)
 }
 
-/// A chain that does not answer is told as a warning; one that answers something else is an error.
+/// Returns a warning for a chain that does not answer, and an error for any other problem.
 fn trouble(error: &Error) -> Finding {
     let severity = if matches!(error, Error::DomainMismatch { .. }) { Severity::Error } else { Severity::Warning };
     Finding::new(error.code()).severity(severity).message(error.to_string())
@@ -567,10 +567,10 @@ fn no_node(due: Due<'_>) -> String {
     format!("there is no node for {}", due.offer.network.as_str())
 }
 
-/// Revert reasons are a sentence.
+/// Longest revert reason; a usual one is a sentence.
 const MAX_REVERT_BYTES: usize = 1_024;
 
-/// Pause before a transaction is numbered anew, or a node asked again that failed: less than a block of any chain.
+/// Pause before a transaction is sent with a new nonce, or a failed request is retried: less than a block of any chain.
 const BROADCAST_PAUSE: Duration = Duration::from_millis(200);
 
 const NOT_YET: &str = "the payment is not valid yet in the newest block";

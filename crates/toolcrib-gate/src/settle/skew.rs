@@ -1,6 +1,6 @@
-//! How far the machine's clock is from those of the chains.
+//! The skew between the system clock and the chains' clocks.
 //!
-//! Payments are taken and expire by our clock, and settle by the chain's: a clock that is wrong refuses good payments, or takes
+//! Payments are accepted and expire by the system clock, and settle by the chain's. A wrong clock refuses valid payments, or accepts
 //! payments that cannot settle any more.
 
 use std::collections::BTreeMap;
@@ -14,15 +14,15 @@ use toolcrib_core::finding::Finding;
 
 use crate::SystemClock;
 
-/// Seconds that the clocks may be apart before operators are told. A block of a chain that moves is at most about 15 s old.
+/// Clock skew in seconds above which operators are warned. The newest block of a live chain is at most about 15 s old.
 pub const MAX_SKEW_SECONDS: i64 = 30;
 
-/// What was seen of each chain last. Clones share it.
+/// The last clock skew of each chain. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Skews(Arc<Mutex<BTreeMap<u64, i64>>>);
 
 impl Skews {
-    /// Compares the clock with a block that was the newest a moment ago.
+    /// Compares the system clock with a block that was the newest a moment ago.
     pub(super) fn seen(&self, chain: &Chain, block: Block) -> i64 {
         let time = i64::try_from(block.time).unwrap_or(i64::MAX);
         let ahead = SystemClock.now().seconds().saturating_sub(time);
@@ -30,12 +30,12 @@ impl Skews {
         ahead
     }
 
-    /// Chains, and the seconds that our clock is ahead of their newest block.
+    /// Returns chains, and the seconds that the system clock is ahead of their newest block.
     pub(super) fn all(&self) -> Vec<(u64, i64)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(chain, ahead)| (*chain, *ahead)).collect()
     }
 
-    /// Asks a chain for the time. Local development chains make blocks when something happens, so theirs says nothing.
+    /// Asks a chain for its time. Local development chains are skipped: they make blocks only for transactions, so their time says nothing.
     pub(super) async fn check(&self, chain: &Chain) -> Option<Finding> {
         let ahead = self.seen(chain, newest_block(chain).await.ok()?);
         if chain.network().is_local || ahead.abs() <= MAX_SKEW_SECONDS {

@@ -1,4 +1,4 @@
-//! Accounts that are contracts: they are asked themselves where the operator has named a node, and nowhere else.
+//! Accounts with code: they verify their signatures themselves if the operator has configured a node, and only then.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::world::{
     stranger, transact_as,
 };
 
-/// A contract that takes everything for its signature: it answers with the selector of ERC-1271, whatever it is asked.
+/// A contract that accepts every signature: it answers every call with the selector of ERC-1271.
 const YES: [u8; 16] = hex!("631626ba7e60e01b60005260206000f3");
 
 /// The chain of the tests, where something is signed for as well.
@@ -85,7 +85,7 @@ async fn a_contract_says_itself_whether_it_has_signed() {
     let signed = of(wallet);
     let refused = |code: &str| (402, code.to_owned());
     assert_eq!(pay(at, "/plain", signed, by(stranger(), &signed)).await.verdict(), refused("chain.signature_wrong_signer"));
-    // Another key than the owner's, and one that is nobody's.
+    // Another key than the owner's, and a random one.
     assert_eq!(pay(at, "/asking", signed, by(holder(), &signed)).await.verdict(), refused("chain.contract_signature"));
     let nobody = Signature::new(vec![7; 100]).expect("long enough");
     assert_eq!(pay(at, "/asking", signed, nobody.clone()).await.verdict(), refused("chain.contract_signature"));
@@ -195,7 +195,7 @@ async fn the_money_of_a_contract_moves() {
     let settle = LocalSettlement::new(Arc::new(LocalWallet::development(5).expect("an account")), [chain.clone()]);
     let gate = Gate::paid(settle.recipients([creator()])).contract_accounts(vec![chain]);
     let at = serve(tools(&store).tool(priced("paid", &asset(31_337, token), gate, &runs))).await;
-    // Its owner's key signs; nobody else's does.
+    // Only its owner's key signs.
     let signed = of_the_price(of(wallet));
     assert_eq!(pay(at, "/paid", signed, by(holder(), &signed)).await.verdict().1, "chain.contract_signature");
     assert_eq!((balance(wallet), runs.count()), (U256::from(PRICE), 0));

@@ -1,4 +1,4 @@
-//! Callers whose wallet is not deployed yet (ERC-6492), with real wallets of a real factory, on our chain and on anvil.
+//! Callers whose wallet is not deployed yet (ERC-6492), with real wallets of a real factory, on the development chain and on anvil.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -299,7 +299,7 @@ async fn the_money_of_a_wallet_moves_once_its_factory_is_allowed() {
     }
 }
 
-/// Whoever settles elsewhere gets the signature as it came.
+/// A settlement elsewhere gets the signature unchanged.
 #[tokio::test]
 async fn others_settle_with_the_wrapped_signature() {
     let stage = Stage::each().await.remove(0);

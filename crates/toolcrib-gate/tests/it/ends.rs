@@ -1,4 +1,4 @@
-//! Callers that go away, bodies that never end, servers that are told to stop.
+//! Callers that disconnect, bodies that never end, servers that shut down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

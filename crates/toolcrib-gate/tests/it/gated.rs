@@ -1,4 +1,4 @@
-//! Tools for holders of a token: who proves what, and what it costs whom.
+//! Tools for holders of a token: the proof that callers need, and the resources that a call uses.
 
 use std::sync::Arc;
 

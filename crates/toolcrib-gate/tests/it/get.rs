@@ -1,4 +1,4 @@
-//! Tools that are called with GET, and what caches may keep of it.
+//! Tools that are called with GET, and what caches may store of them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

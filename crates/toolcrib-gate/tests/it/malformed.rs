@@ -1,4 +1,4 @@
-//! Payment headers that nobody sends in good faith: refused, whatever they are, and never an accident of ours.
+//! Malformed payment headers: always refused, and never an internal error.
 
 use alloy_primitives::B256;
 use proptest::prelude::*;

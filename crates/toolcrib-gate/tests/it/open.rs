@@ -25,7 +25,7 @@ async fn an_open_tool_answers_without_a_challenge() {
     assert_eq!(answer.header("content-type"), Some("application/json"));
     assert_eq!(answer.header("cache-control"), Some("no-store"));
     assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
-    // Nobody asked for a payment, so nobody looks at one.
+    // An open tool asks for no payment, and reads none.
     let answer = post(at, "/word-count", &[("X-PAYMENT", "!")], &json!({"text": ""})).await;
     assert_eq!((answer.status, runs.count()), (200, 2));
 }

@@ -1,6 +1,6 @@
 //! Tools that cost money: every way in which a settlement can end, and what the caller, the store and the operator see of it.
 //!
-//! Whoever settles is a script here, because every outcome is wanted; on a chain it is settled in `settle`.
+//! A script replaces the settlement, because every outcome is needed; on a chain it is tested in `settle`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -363,7 +363,7 @@ async fn the_result_is_for_whoever_proves_to_have_paid() {
     shop.later(3_600);
     let late = shop.send(Version::V1, &payment, &proof, &two_words()).await;
     assert!(matches!(late.status, 402 | 409), "an hour is over, whether or not it is forgotten already: {late:?}");
-    // The salt stripped, as whoever reads the chain would have it.
+    // Without the salt, as a reader of the chain has it.
     let answer = shop.send(Version::V1, &payment, &[], &two_words()).await;
     assert_eq!(answer.verdict(), (402, "payment.salt_missing".to_owned()));
     assert_eq!((shop.runs.count(), shop.script.settles()), (1, 1));
@@ -409,7 +409,7 @@ async fn an_unknown_end_is_found_out_later_and_the_payer_gets_the_result() {
     // Nobody knows yet; strangers never learn.
     assert_eq!(shop.send(Version::V2, &payment, &with_token, &two_words()).await.verdict().1, "settlement.unknown");
     assert_eq!(shop.send(Version::V2, &payment, &[], &two_words()).await.verdict().1, "settlement.unknown");
-    // The chain knows: whoever comes back gets the result at once.
+    // The chain knows: the payer's retry gets the result at once.
     shop.script.find(Found::Settled { transaction: TRANSACTION });
     let again = shop.send(Version::V2, &payment, &with_token, &two_words()).await;
     assert_eq!((again.status, again.json()["words"].as_u64()), (200, Some(2)));

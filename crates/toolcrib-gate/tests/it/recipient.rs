@@ -1,4 +1,4 @@
-//! Recipients that are bound to an endpoint: what the challenge says of them, and where their signatures are good.
+//! Recipients that are bound to an endpoint: what the challenge says about them, and where their signatures are valid.
 
 use alloy_primitives::Address;
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::world::{
     ORIGIN, Runs, World, authorization, base_domain, counting, creator, fresh, header, holder, post, serve, sign,
 };
 
-/// Somebody else's way to derive a recipient.
+/// Another scheme of deriving a recipient.
 #[derive(Debug)]
 struct Fixed(Address);
 

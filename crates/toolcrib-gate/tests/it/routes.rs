@@ -1,4 +1,4 @@
-//! Paths that look like a tool's: none of them is a way around its gate. And what caches may keep.
+//! Paths that look like a tool's: none bypasses its gate. And what caches may store.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,4 +1,4 @@
-//! Settlement on real chains: our own and, where there is one, anvil. Each test that needs a chain runs on both.
+//! Settlement on real chains: the development chain and, if it is installed, anvil. Each test that needs a chain runs on both.
 
 mod bazaar;
 mod chain_lookup;

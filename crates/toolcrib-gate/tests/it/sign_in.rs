@@ -68,7 +68,7 @@ async fn a_message_lets_its_signer_in_once() {
     let served = call(at, "/word-count", &answer).await;
     assert_eq!((served.status, &served.json()["caller"]), (200, &of(holder())), "{served:?}");
     assert_eq!(served.header("cache-control"), Some("private, no-store"));
-    // Whoever has read it on its way comes too late.
+    // A party that has intercepted it comes too late.
     assert_eq!(call(at, "/word-count", &answer).await.verdict(), refused("sign_in.replayed"));
     // The challenge may be answered by another account: the nonce is not a secret.
     let other = signed(stranger(), offered.message(stranger().address(), BASE).expect("sound"));

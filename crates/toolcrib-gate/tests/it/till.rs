@@ -1,4 +1,4 @@
-//! A paid tool whose till does what it is told, for tests that are about something else than settling.
+//! A paid tool with scripted settlement, for tests of other things than settling.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

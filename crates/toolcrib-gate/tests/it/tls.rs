@@ -1,4 +1,4 @@
-//! TLS: who is served, who is turned away, and that nobody has to wait for somebody else's handshake.
+//! TLS: accepted and refused clients, and that no client has to wait for another one's handshake.
 
 use std::io;
 use std::net::SocketAddr;

@@ -10,10 +10,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::framing::Framing;
 
-/// A byte that no head and no chunk may have. In the place of the offending byte it makes hyper answer 400 and close.
+/// A byte that is invalid in every head and chunk. Written over the offending byte, it makes hyper respond 400 and close.
 const REFUSED: u8 = 0;
 
-/// Whether a connection speaks another protocol than HTTP from now on, such as WebSocket.
+/// Whether a connection has switched to another protocol than HTTP, such as WebSocket.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Upgraded(Arc<AtomicBool>);
 
@@ -27,7 +27,7 @@ impl Upgraded {
     }
 }
 
-/// A stream of requests that are framed strictly. What comes after a violation is not read.
+/// A stream of requests with checked framing. Bytes after a violation are not read.
 pub(crate) struct Framed<S> {
     stream: S,
     framing: Framing,

@@ -1,5 +1,5 @@
-//! The layers between hyper and a socket, from the bottom to the top: [`Stalling`] (writes that no one reads), TLS if there is any,
-//! [`Watched`] (how a connection ends), [`Framed`] (the framing of requests).
+//! The layers between hyper and a socket, from the bottom to the top: [`Stalling`] (a timeout for writes), TLS if there is any, [`Watched`]
+//! (how a connection ends), [`Framed`] (the framing of requests).
 
 mod framed;
 mod stalling;

@@ -1,4 +1,4 @@
-//! Writes that end when the peer does not read.
+//! A timeout for writes to a peer that does not read.
 
 use std::io;
 use std::pin::Pin;
@@ -10,13 +10,13 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::registry::Place;
 
-/// A socket whose writes fail when none has made progress for a while. Reads, and streams without anything to write, may be idle.
+/// A socket whose writes fail if they make no progress for a while. Reads, and streams without anything to write, may be idle.
 ///
-/// It also holds the connection's place: whatever becomes of the connection, the place is free when the socket is closed.
+/// It also holds the connection's slot, so that the slot is free when the socket is closed, whatever happens to the connection.
 pub(crate) struct Stalling<S> {
     stream: S,
     limit: Duration,
-    /// Runs while a write waits. Kept for the next one, so that a slow stream does not allocate for every write.
+    /// Runs while a write waits. Reused, so that a slow stream does not allocate for every write.
     timer: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
     place: Place,
@@ -27,7 +27,7 @@ impl<S> Stalling<S> {
         Self { stream, limit, timer: None, is_waiting: false, place }
     }
 
-    /// Lets a result through, or fails if it has been pending for too long.
+    /// Returns a result, or fails if it has been pending for too long.
     fn within<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if result.is_ready() {
             if std::mem::take(&mut self.is_waiting) {

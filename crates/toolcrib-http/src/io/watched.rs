@@ -1,7 +1,7 @@
 //! How a connection ends: closed by the peer, which has read what was sent, or broken.
 //!
-//! hyper takes both for an end, so the stream below it is watched. A peer that asked for the connection to be closed after the answer
-//! gets a moment to close its side: the answer has arrived then, and is not cut off by a reset.
+//! hyper does not tell the two apart, so the stream below it is watched. A peer that asked to close the connection after the response gets
+//! a moment to close its side: the response has arrived then, and is not lost to a reset.
 
 use std::io;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use tokio::time::{Sleep, sleep};
 /// How long a peer has to close its side.
 const LINGER_TIME: Duration = Duration::from_secs(2);
 
-/// Bytes that are read from a peer that still sends.
+/// Most bytes that are read from a peer that still sends.
 const LINGER_BYTES: usize = 64 * 1024;
 
-/// Whether the peer has closed the connection in order.
+/// Whether the peer has closed the connection cleanly.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closed(Arc<AtomicBool>);
 
@@ -33,7 +33,7 @@ impl Closed {
 pub(crate) struct Watched<S> {
     stream: S,
     closed: Closed,
-    /// A stream that was reset reads as ended after that.
+    /// Set after a reset, because such a stream then reads as ended.
     is_broken: bool,
     lingering: Option<(Pin<Box<Sleep>>, usize)>,
 }
@@ -51,7 +51,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buffer));
         let is_end = match &read {
             Ok(()) => buffer.filled().len() == before && buffer.remaining() > 0,
-            // TLS says so of peers that end the connection below it.
+            // rustls reports this if a peer closes the connection without a TLS closure alert.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => true,
             Err(_) => {
                 self.is_broken = true;
@@ -86,7 +86,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    /// Ends our side, and waits for the peer to end its own.
+    /// Closes this side, and waits for the peer to close its own.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.lingering.is_none() {
             ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;

@@ -1,4 +1,4 @@
-//! How many connections there are, and how they end.
+//! Limits of connections, and how connections end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ async fn a_network_above_its_share_loses_idle_connections_and_others_are_served(
     let mut idle = Vec::new();
     for _ in 0..10 {
         let mut stream = connect_from(2, at).await;
-        // Each is accepted before the next comes.
+        // Each is accepted before the next connects.
         stream.write_all(GET.as_bytes()).await.expect("sent");
         read_until(&mut stream, "here").await;
         idle.push(stream);
@@ -33,7 +33,7 @@ async fn a_network_above_its_share_loses_idle_connections_and_others_are_served(
         }
     }
     assert_eq!(open, [6, 7, 8, 9], "the oldest went first");
-    // Half a head is idle too; a stream that is open is not.
+    // A connection with half a head is idle too; one with an open stream is not.
     let mut streams = Vec::new();
     for _ in 0..4 {
         let mut stream = connect_from(2, at).await;
@@ -148,7 +148,7 @@ async fn an_answer_is_delivered_when_the_next_request_comes_or_the_connection_is
         }
     };
     until(3).await;
-    // A connection that breaks shows nothing.
+    // A connection that breaks proves nothing.
     let mut broken = TcpStream::connect(at).await.expect("it listens");
     broken.write_all(GET.as_bytes()).await.expect("sent");
     broken.read_exact(&mut [0; 12]).await.expect("an answer");

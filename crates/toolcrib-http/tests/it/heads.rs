@@ -1,4 +1,4 @@
-//! Heads that two readers could understand differently.
+//! Heads that two parsers could interpret differently.
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -59,7 +59,7 @@ async fn a_bad_head_after_good_requests_ends_the_connection_alone() {
     let body = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n\n";
     let answer = exchange(at, &format!("{GET}{body}GET / HTTP/1.1\nHost: a\n\n{GET}")).await;
     assert_eq!(statuses(&answer), ["200", "200", "400"], "{answer}");
-    // The same on a connection that is kept.
+    // The same on a connection that is kept alive.
     let mut stream = TcpStream::connect(at).await.expect("the server listens");
     stream.write_all(GET.as_bytes()).await.expect("sent");
     read_until(&mut stream, "here").await;

@@ -1,4 +1,4 @@
-//! The server over real sockets, with clients that are slow, silent, greedy or careless.
+//! The server over real sockets, with clients that are slow, silent, greedy or faulty.
 
 mod connections;
 mod heads;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use toolcrib_http::{Limits, Server};
 
-/// Longer than anything here takes, also on a busy machine.
+/// Longer than any step here, also on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 /// A request without a body.
@@ -50,7 +50,7 @@ async fn start_with(
     (SocketAddr::from(([127, 0, 0, 1], port)), serving)
 }
 
-/// Connects from one of the many addresses that a machine has for itself.
+/// Connects from another loopback address.
 async fn connect_from(last: u8, to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, last)), 0)).expect("an address of this machine");
@@ -70,7 +70,7 @@ async fn read_all(stream: &mut TcpStream) -> String {
     String::from_utf8(answer).expect("text")
 }
 
-/// Reads until the text has come.
+/// Reads until the text has arrived.
 async fn read_until(stream: &mut TcpStream, text: &str) -> String {
     let mut answer = String::new();
     let mut buffer = [0; 1024];
@@ -82,7 +82,7 @@ async fn read_until(stream: &mut TcpStream, text: &str) -> String {
     answer
 }
 
-/// Whether the server closes the connection soon, without an answer.
+/// Whether the server closes the connection soon, without a response.
 async fn is_closed(stream: &mut TcpStream) -> bool {
     let read = tokio::time::timeout(Duration::from_secs(2), stream.read(&mut [0; 16])).await;
     matches!(read, Ok(Ok(0) | Err(_)))

@@ -1,4 +1,4 @@
-//! Clients that take their time. Where nothing but time has to pass, the clock is paused and jumps.
+//! Slow clients. If a test only waits, the clock is paused and jumps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,7 +45,7 @@ async fn a_peer_that_never_reads_is_disconnected() {
     let at = start(limits).await;
     let mut stream = TcpStream::connect(at).await.expect("it listens");
     stream.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
-    // The server gives up while nothing is read; what the kernel holds can still be read, and is not everything.
+    // The server times out while nothing is read; what the kernel has buffered can still be read, and is not everything.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let mut read = 0;
     let mut buffer = vec![0; 1 << 16];
@@ -75,7 +75,7 @@ async fn a_peer_that_reads_slowly_gets_everything_and_an_idle_stream_stays() {
             0 => break,
             count => read += count,
         }
-        // Longer in all than the limit, and shorter each time.
+        // Longer than the limit in total, but each pause is shorter.
         if pauses < 20 && read > (pauses + 1) << 20 {
             pauses += 1;
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -1,8 +1,8 @@
-//! Many rows in few statements.
+//! Bulk writes: many rows in few statements.
 //!
-//! PostgreSQL copies rows that cannot collide (`COPY`, which fills whole pages at once) and takes those that can as arrays (`UNNEST`);
-//! SQLite takes many rows of `VALUES`. Either way a row costs a few microseconds and no round trip, and all of it is part of the caller's
-//! transaction.
+//! On PostgreSQL, rows that cannot conflict are copied (`COPY`, which fills whole pages at once) and others are sent as arrays (`UNNEST`);
+//! on SQLite, a statement has many rows of `VALUES`. Either way a row costs a few microseconds and no round trip, and everything is part of
+//! the caller's transaction.
 
 use std::fmt::Write as _;
 
@@ -11,11 +11,11 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use super::{Cells, Inner, Row, Transaction, Value, bind_one, bind_sqlite, wrap};
 use crate::Error;
 
-/// Most rows of one statement on SQLite, which takes 32,766 values: enough for statements to cost nothing against rows, few enough for
+/// Most rows of one statement on SQLite, which accepts 32,766 values: enough that the cost of statements does not matter, few enough for
 /// tables of a hundred columns.
 pub const MAX_BULK_ROWS: usize = 256;
 
-/// Most rows of one statement on PostgreSQL, so that a message stays far below the server's limit of a gibibyte.
+/// Most rows of one statement on PostgreSQL, so that a message is far below the server's limit of a gibibyte.
 const MAX_ARRAY_ROWS: usize = 16_384;
 
 /// `INSERT INTO table (columns) … conflict`.
@@ -25,26 +25,26 @@ pub struct Bulk {
     pub table: &'static str,
     /// Its columns, in the order of the values.
     pub columns: &'static [&'static str],
-    /// What follows the rows, such as `ON CONFLICT (…) DO NOTHING`. On PostgreSQL one statement may not touch a row twice.
+    /// The clause after the rows, such as `ON CONFLICT (…) DO NOTHING`. On PostgreSQL one statement may not touch a row twice.
     pub conflict: &'static str,
 }
 
 /// One column of many rows. All columns of a statement have the same length.
 #[derive(Clone, Copy, Debug)]
 pub enum Column<'a> {
-    /// Whole numbers.
+    /// Integers.
     Integers(&'a [i64]),
-    /// Whole numbers, some of them missing.
+    /// Nullable integers.
     OptionalIntegers(&'a [Option<i64>]),
     /// Texts.
     Texts(&'a [&'a str]),
-    /// Texts, some of them missing.
+    /// Nullable texts.
     OptionalTexts(&'a [Option<&'a str>]),
     /// Bytes.
     Bytes(&'a [&'a [u8]]),
-    /// Bytes, some of them missing.
+    /// Nullable bytes.
     OptionalBytes(&'a [Option<&'a [u8]>]),
-    /// Yes or no.
+    /// Booleans.
     Booleans(&'a [bool]),
 }
 
@@ -61,7 +61,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The value in a row that exists.
+    /// Returns the value in an existing row.
     fn value(&self, row: usize) -> Value<'a> {
         match self {
             Self::Integers(values) => Value::Integer(values[row]),
@@ -74,7 +74,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The type of an array of it on PostgreSQL.
+    /// Returns its array type on PostgreSQL.
     const fn array(&self) -> &'static str {
         match self {
             Self::Integers(_) | Self::OptionalIntegers(_) => "bigint[]",
@@ -96,7 +96,7 @@ pub(super) async fn insert(transaction: &mut Transaction, bulk: &Bulk, columns: 
             let part = |start: usize| {
                 (start < rows).then(|| {
                     let end = rows.min(start + MAX_BULK_ROWS);
-                    // A remainder of each length would fill the cache of prepared statements.
+                    // A statement for each remainder would fill the cache of prepared statements.
                     let is_whole = end - start == MAX_BULK_ROWS;
                     let mut query = sqlx::query(AssertSqlSafe(rows_of_values(bulk, end - start)));
                     for row in start..end {
@@ -109,7 +109,7 @@ pub(super) async fn insert(transaction: &mut Transaction, bulk: &Bulk, columns: 
             let mut start = 0;
             while let Some(query) = next {
                 start += MAX_BULK_ROWS;
-                // The statement runs on a thread of its own: meanwhile the next is made ready on this one.
+                // The statement runs on another thread: meanwhile this one prepares the next.
                 let (done, after) = tokio::join!(query.execute(&mut **transaction), async { part(start) });
                 touched += done?.rows_affected();
                 next = after;
@@ -161,15 +161,15 @@ pub(super) fn bind_columns<'q>(query: super::PostgresQuery<'q>, columns: &[Colum
     })
 }
 
-/// Rows from which on they are copied. Fewer are not worth a second round trip; and since the driver leaves Nagle's algorithm on, the end of
-/// a copy may wait for the server to acknowledge what came before it, which takes 40 ms over TCP.
+/// Fewest rows that are copied. Fewer do not justify a second round trip; and since the driver does not disable Nagle's algorithm, the end
+/// of a copy may wait for the server to acknowledge what came before it, which takes 40 ms over TCP.
 const COPY_ROWS: usize = 500;
 
-/// How a stream of rows in PostgreSQL's own form begins: its name, no flags, and nothing further.
+/// Header of the binary COPY format: signature, no flags, no extension.
 const COPY_START: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
-/// How it ends: a row of -1 values.
+/// Trailer of the binary COPY format: a row of -1 values.
 const COPY_END: [u8; 2] = (-1_i16).to_be_bytes();
-/// Bytes after which what was written so far is sent.
+/// Bytes after which the buffer is sent.
 const COPY_PART: usize = 256 << 10;
 
 async fn copy(connection: &mut PgConnection, bulk: &Bulk, columns: &[Column<'_>], rows: usize) -> Result<u64, Error> {
@@ -211,7 +211,7 @@ async fn copy(connection: &mut PgConnection, bulk: &Bulk, columns: &[Column<'_>]
     Ok(stream.finish().await?)
 }
 
-/// Keys of one statement of [`Transaction::fetch_among`] on SQLite. One length alone, so that there is one statement.
+/// Keys of one statement of [`Transaction::fetch_among`] on SQLite. The number is fixed, so that there is one prepared statement.
 const KEYS_AT_ONCE: usize = 64;
 
 pub(super) async fn fetch_among(
@@ -243,25 +243,25 @@ pub(super) async fn fetch_among(
             Ok(found)
         }
         Inner::Postgres(transaction) => {
-            // Key by key: given `= ANY`, a server that has not counted a table yet reads all of it.
+            // Key by key: for `= ANY`, a server without statistics of a table reads all of it.
             let sql = format!(
                 "SELECT found.* FROM UNNEST(${first}::bytea[]) AS wanted (key) CROSS JOIN LATERAL ({sql} = wanted.key OFFSET 0) AS found"
             );
-            // Planned each time: a plan that was made and kept while a table was empty reads all of it when it is full.
+            // Planned each time: a plan that was cached while a table was empty reads all of it when it is full.
             let query = super::bind_postgres(AssertSqlSafe(sql), values).bind(keys).persistent(false);
             Ok(wrap(query.fetch_all(&mut **transaction).await?, Cells::Postgres))
         }
     }
 }
 
-/// A statement of SQLite's that takes as many keys each time, so that it is prepared once: the last key stands in for those missing.
+/// Returns a SQLite statement with a fixed number of keys, so that it is prepared once: the last key is repeated as padding.
 fn one_of<'v>(sql: &str, values: &[Value<'v>], keys: &[&'v [u8]]) -> (String, Vec<Value<'v>>) {
     let first = values.len() + 1;
     let mut list = String::with_capacity(6 * KEYS_AT_ONCE);
     let mut values = values.to_vec();
     for place in 0..KEYS_AT_ONCE {
         let comma = if place == 0 { "" } else { ", " };
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = write!(list, "{comma}${}", first + place);
         values.push(Value::Bytes(keys[place.min(keys.len() - 1)]));
     }
@@ -286,7 +286,7 @@ fn arrays(bulk: &Bulk, columns: &[Column<'_>]) -> String {
     let mut sql = format!("INSERT INTO {} ({}) SELECT * FROM UNNEST(", bulk.table, bulk.columns.join(", "));
     for (index, column) in columns.iter().enumerate() {
         let comma = if index == 0 { "" } else { ", " };
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = write!(sql, "{comma}${}::{}", index + 1, column.array());
     }
     sql.push_str(") ");

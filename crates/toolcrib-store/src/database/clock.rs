@@ -1,9 +1,9 @@
-//! The clock of the database: one time for all processes that share it, whatever their own clocks say.
+//! The clock of the database: one time for all processes that share it, whatever their own clocks show.
 
 use super::{Database, PerEngine};
 use crate::Error;
 
-/// Seconds since 1970. SQLite has no server: its clock is that of the machine that its file is on.
+/// Seconds since 1970. SQLite has no server: its clock is that of the machine with its file.
 const NOW: PerEngine = PerEngine {
     sqlite: "SELECT CAST(strftime('%s', 'now') AS INTEGER)",
     postgres: "SELECT CAST(FLOOR(EXTRACT(EPOCH FROM clock_timestamp())) AS BIGINT)",

@@ -1,9 +1,8 @@
 //! Building indexes of tables that are in use.
 //!
-//! `CREATE INDEX` locks a table against writing for as long as it takes, which is minutes for many rows. On PostgreSQL an index of a table
-//! with many rows is therefore built concurrently, which no transaction can contain: the migration is recorded when all its indexes are
-//! there. A process that dies in between leaves an invalid index, which the next one replaces. SQLite has one writer and builds within a
-//! transaction.
+//! `CREATE INDEX` blocks writes to a table while it runs, which takes minutes for many rows. On PostgreSQL an index of a table with many
+//! rows is therefore built concurrently, which is impossible in a transaction: the migration is recorded when all its indexes exist. A
+//! process that dies before leaves an invalid index, which the next one replaces. SQLite has a single writer and builds in a transaction.
 
 use alloy_primitives::keccak256;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
@@ -13,8 +12,8 @@ use super::server::Server;
 use super::{Database, Migration, Module, Pools, Value, bind_postgres};
 use crate::Error;
 
-/// Rows up to which an index is built within the transaction of the migration: that takes milliseconds, and concurrent building waits for
-/// every transaction that is open.
+/// Most rows of a table whose index is built in the migration's transaction: that takes milliseconds, and a concurrent build waits for
+/// every open transaction.
 const FEW_ROWS: i64 = 10_000;
 
 /// A statement of a migration that only builds indexes.
@@ -22,12 +21,12 @@ const FEW_ROWS: i64 = 10_000;
 struct Statement<'s> {
     index: &'s str,
     table: &'s str,
-    /// What follows the name: `ON table (columns)`.
+    /// The definition after the name: `ON table (columns)`.
     definition: &'s str,
     is_unique: bool,
 }
 
-/// The statements of a migration. An error when one of them does something else.
+/// Parses the statements of a migration. An error if one of them does something else.
 fn statements(sql: &'static str) -> Result<Vec<Statement<'static>>, Error> {
     let wrong = || Error::Database { detail: format!("not only indexes are built by: {sql}") };
     let mut found = Vec::new();
@@ -45,7 +44,7 @@ fn statements(sql: &'static str) -> Result<Vec<Statement<'static>>, Error> {
 }
 
 impl Database {
-    /// Applies migrations that only build indexes, without keeping writers waiting. `false` when another process is at it.
+    /// Applies migrations that only build indexes, without blocking writers. Returns `false` if another process is building them.
     pub async fn build_indexes(&self, modules: &[Module<'_>]) -> Result<bool, Error> {
         let Pools::Postgres(server) = &self.pools else {
             self.migrate_all(modules).await?;
@@ -79,8 +78,8 @@ impl Database {
         Ok(false)
     }
 
-    /// Builds the indexes of one migration, and records it. The row of the module is held meanwhile, by a transaction that keeps no snapshot
-    /// and so is not waited for.
+    /// Builds the indexes of one migration, and records it. Meanwhile it locks the module's row, in a transaction without a snapshot, so
+    /// that the concurrent build does not wait for it.
     async fn build(&self, server: &Server, module: &'static str, migration: &Migration) -> Result<bool, Error> {
         hold_row(self, module).await?;
         let mut holding = server.pool.begin().await?;
@@ -112,7 +111,7 @@ async fn build_one(connection: &mut PgConnection, statement: &Statement<'_>) -> 
         Some(true) => return Ok(()),
         Some(false) => {
             tracing::warn!(index, "incomplete index found, rebuilding");
-            // Names are ours, and statements take none as values.
+            // Names are constants, and these statements accept no parameters.
             let drop = format!("DROP INDEX CONCURRENTLY IF EXISTS {index}");
             connection.execute(AssertSqlSafe(drop)).await?;
         }

@@ -1,7 +1,7 @@
-//! A connection to PostgreSQL that one task has to itself, for statements over many rows at once.
+//! A PostgreSQL connection for one task, for statements over many rows.
 //!
-//! The pool asks the server whether a connection is alive each time one is given back, which doubles the round trips of short statements.
-//! A task that sends one statement after the other needs no pool.
+//! The pool checks whether a connection is alive each time it is returned, which doubles the round trips of short statements. A task that
+//! sends one statement after the other needs no pool.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use tokio::time::Instant;
 use super::{Cells, Column, Database, Pools, Row, Value, wrap};
 use crate::Error;
 
-/// A connection that was idle for longer is tried before use.
+/// A connection that was idle for longer is tested before use.
 const TRUSTED_IDLE: Duration = Duration::from_secs(2);
 
-/// Rows are found by their keys, whatever the server believes about the size of a table: a plan that was made and kept while it was
-/// empty reads all of it when it is full. Compiling a plan would take longer than running it.
+/// Rows are found by their keys, whatever the server estimates about the size of a table: a plan that was cached while it was empty reads
+/// all of it when it is full. JIT compilation would take longer than the query.
 const SESSION: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 
-/// The connection, opened when it is needed.
+/// The connection, opened on first use.
 pub(crate) struct Lane {
     pool: PgPool,
     connection: Option<(PgConnection, Instant)>,
 }
 
 impl Lane {
-    /// A connection to this database, if it is PostgreSQL. Comes on top of those of the pool.
+    /// Creates a connection to this database, if it is PostgreSQL. It does not count against the pool.
     pub(crate) fn of(database: &Database) -> Option<Self> {
         match &database.pools {
             Pools::Postgres(server) => Some(Self { pool: server.pool.clone(), connection: None }),
@@ -35,7 +35,7 @@ impl Lane {
         }
     }
 
-    /// Runs a statement that takes columns as arrays, then single values, and gives rows.
+    /// Runs a statement with columns as arrays, then single values, and returns rows.
     pub(crate) async fn fetch(
         &mut self,
         sql: &'static str,
@@ -45,7 +45,7 @@ impl Lane {
         let mut connection = self.connection().await?;
         let query = super::bulk::bind_columns(sqlx::query(sql), columns);
         let query = values.iter().fold(query, |query, value| super::bind_postgres_one(query, *value));
-        // A connection on which something failed is not used again.
+        // A connection is not reused after an error.
         let rows = query.fetch_all(&mut connection).await?;
         self.connection = Some((connection, Instant::now()));
         Ok(wrap(rows, Cells::Postgres))

@@ -1,12 +1,12 @@
 //! SQLite on the calling thread.
 //!
-//! sqlx runs every statement on a thread of its own and waits for it, which takes longer than a short statement. A thread that does
-//! nothing but write has a connection here and calls SQLite itself. Everything is inside a transaction that its user opens and ends, the
-//! group; what [`Database::begin`](super::Database::begin) begins is a part of it. No future of this connection ever waits.
+//! sqlx runs every statement on a thread of its own and waits for it, which takes longer than a short statement. The writer thread has a
+//! connection here and calls SQLite directly. Every statement is inside a transaction that its user opens and ends, the group; what
+//! [`Database::begin`](super::Database::begin) starts is a part of it. No future of this connection ever waits.
 //!
-//! A savepoint costs two statements, and a copy of every page that is changed in it. Parts are seldom
-//! undone, so only a group of one change has savepoints. In a larger one, undoing a part that has changed something ends the group, and its
-//! user makes the changes one by one.
+//! A savepoint costs two statements, and a copy of every page that is changed in it. Parts are rarely rolled back, so only a group of one
+//! change has savepoints. In a larger group, rolling back a part that has changed something ends the group, and its user makes the changes
+//! one by one.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -22,23 +22,23 @@ use super::row::Cells;
 use super::{Row, Value, sqlite};
 use crate::Error;
 
-/// Prepared statements that are kept. The replay store has about thirty.
+/// Most prepared statements in the cache. The replay store has about thirty.
 const STATEMENTS: usize = 64;
 
 /// A connection of one thread.
 pub(super) struct Local {
     connection: Mutex<Connection>,
-    /// The log that commits go to, and the way to the disk for what is in it.
+    /// The path of the write-ahead log, and the file handle that syncs it.
     log_path: PathBuf,
     log: OnceLock<File>,
-    /// Whether parts of the group are undone by themselves.
+    /// Whether parts of the group can be rolled back alone.
     has_savepoints: AtomicBool,
-    /// Whether a part was undone that could not be undone by itself.
+    /// Whether a part was rolled back that could not be rolled back alone.
     is_broken: AtomicBool,
 }
 
 impl Local {
-    /// Opens a file that was made and set up before: WAL is a property of the file, the rest of each connection.
+    /// Opens a file that was created and set up before: WAL is a property of the file, the rest of each connection.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(|error| fault(&error))?;
@@ -46,7 +46,7 @@ impl Local {
         let set_up = || {
             connection.busy_timeout(sqlite::BUSY_TIMEOUT)?;
             connection.pragma_update(None, "foreign_keys", true)?;
-            // Commits go to the log and do not wait for the disk: that is what `sync` is for.
+            // Commits go to the log without waiting for the disk: `sync` does that.
             connection.pragma_update(None, "synchronous", "NORMAL")?;
             connection.pragma_update(None, "cache_size", sqlite::WRITER_CACHE)?;
             connection.pragma_update(None, "wal_autocheckpoint", sqlite::CHECKPOINT_PAGES)
@@ -63,15 +63,14 @@ impl Local {
         })
     }
 
-    /// Begins the transaction that all changes until [`commit_group`](Self::commit_group) are part of. Waits for other writers of the
-    /// file.
+    /// Begins the transaction of all changes until [`commit_group`](Self::commit_group). Waits for other writers of the file.
     pub(super) fn begin_group(&self, has_savepoints: bool) -> Result<(), Error> {
         self.has_savepoints.store(has_savepoints, Ordering::Relaxed);
         self.is_broken.store(false, Ordering::Relaxed);
         self.run("BEGIN IMMEDIATE")
     }
 
-    /// Ends the transaction; when this returns, every connection sees it. After an error nothing of it is there.
+    /// Commits the transaction; when this returns, every connection sees it. After an error nothing of it is stored.
     pub(super) fn commit_group(&self) -> Result<(), Error> {
         if !self.is_sound() {
             return Err(Error::Database { detail: "the transaction was rolled back".to_owned() });
@@ -83,10 +82,10 @@ impl Local {
         committed
     }
 
-    /// Waits until everything that was committed is on the disk.
+    /// Waits until everything that was committed is on disk.
     ///
-    /// `PRAGMA synchronous = FULL` does the same within each commit. Apart from it, those who do not need the disk need not wait for it.
-    /// The log stays the same file while this connection is open: only the last one to close deletes it.
+    /// `PRAGMA synchronous = FULL` does the same within each commit. With a separate sync, changes that need not be durable do not wait for
+    /// the disk. The log stays the same file while this connection is open: only the last one to close deletes it.
     pub(super) fn sync(&self) -> Result<(), Error> {
         let synced = match self.log.get() {
             Some(log) => log.sync_data(),
@@ -96,13 +95,13 @@ impl Local {
         synced.map_err(|error| Error::Lost { detail: format!("the write-ahead log of the database cannot be synced: {error}") })
     }
 
-    /// Puts a file in the place of the log that no system syncs.
+    /// Replaces the log by a file that no system syncs.
     #[cfg(all(test, unix))]
     pub(super) fn break_log(&self) {
         self.log.set(File::open("/dev/null").expect("a file")).expect("nothing was synced before");
     }
 
-    /// Whether the transaction is there and whole. SQLite ends it by itself when the disk is full or fails.
+    /// Whether the transaction exists and is complete. SQLite ends it by itself when the disk is full or fails.
     pub(super) fn is_sound(&self) -> bool {
         !self.is_broken.load(Ordering::Relaxed) && self.is_in_group()
     }
@@ -111,7 +110,7 @@ impl Local {
         !self.lock().is_autocommit()
     }
 
-    /// Undoes the transaction, if there is one.
+    /// Rolls back the transaction, if there is one.
     pub(super) fn roll_back_group(&self) {
         if self.is_in_group() {
             // A connection that cannot roll back fails at its next transaction.
@@ -119,7 +118,7 @@ impl Local {
         }
     }
 
-    /// Runs a changing statement. Gives the number of rows it touched.
+    /// Runs a changing statement. Returns the number of affected rows.
     pub(super) fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<u64, Error> {
         let connection = self.lock();
         let run = || {
@@ -129,7 +128,7 @@ impl Local {
         run().map(|rows| rows as u64).map_err(|error| passing_no_more(fault(&error)))
     }
 
-    /// Runs a statement that gives rows.
+    /// Runs a statement that returns rows.
     pub(super) fn fetch(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         let connection = self.lock();
         let run = || {
@@ -165,11 +164,11 @@ impl fmt::Debug for Local {
     }
 }
 
-/// A part of the group that is kept or undone by itself. Dropped without [`release`](Self::release), it is undone.
+/// A part of the group that is kept or rolled back alone. Dropped without [`release`](Self::release), it is rolled back.
 #[derive(Debug)]
 pub(super) struct Savepoint {
     pub(super) connection: Arc<Local>,
-    /// Rows that the connection had changed before, where there is no savepoint.
+    /// The number of rows that the connection had changed before, if there is no savepoint.
     changes: Option<u64>,
     is_open: bool,
 }
@@ -205,7 +204,7 @@ impl Savepoint {
             }
             return Ok(());
         }
-        // Rolling back leaves the savepoint in place.
+        // Rolling back keeps the savepoint.
         self.connection.run("ROLLBACK TO change").map_err(passing_no_more)?;
         self.connection.run("RELEASE change").map_err(passing_no_more)
     }
@@ -214,13 +213,13 @@ impl Savepoint {
 impl Drop for Savepoint {
     fn drop(&mut self) {
         if self.is_open {
-            // What cannot be undone is found when the transaction ends.
+            // A failed rollback is detected when the transaction ends.
             let _ = self.roll_back();
         }
     }
 }
 
-/// A statement with its values. SQLite numbers `$N` in the order in which they occur, so each is bound by its name.
+/// Prepares a statement with its values. SQLite numbers `$N` in the order of their occurrence, so each is bound by its name.
 fn prepare<'c>(connection: &'c Connection, sql: &str, values: &[Value<'_>]) -> rusqlite::Result<CachedStatement<'c>> {
     let mut statement = connection.prepare_cached(sql)?;
     for at in 1..=statement.parameter_count() {
@@ -254,7 +253,7 @@ fn fault(error: &rusqlite::Error) -> Error {
     }
 }
 
-/// Inside a transaction that has the file to itself nothing passes by waiting, and the thread must not wait.
+/// Makes a busy error permanent: inside a transaction that has the file to itself waiting does not help, and the thread must not wait.
 fn passing_no_more(error: Error) -> Error {
     match error {
         Error::Busy { detail } => Error::Database { detail },
@@ -262,7 +261,7 @@ fn passing_no_more(error: Error) -> Error {
     }
 }
 
-/// What stands between the names of columns. It cannot occur in the text of a statement, and so in no name.
+/// The separator between column names. It cannot occur in the text of a statement, and so in no name.
 pub(super) const NAMES_SEPARATOR: &str = "\0";
 
 const WRONG: Error = Error::Corrupt { what: "column" };

@@ -1,17 +1,17 @@
-//! Where a database is, as an operator writes it in the settings.
+//! The location of a database, as an operator writes it in the settings.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// Connections to PostgreSQL that a process opens at most, unless told otherwise.
+/// Default limit of connections to PostgreSQL for one process.
 ///
 /// A server allows a hundred by default, and several replicas share it. Commits that wait for the disk share a sync, so more connections
 /// than cores make sense.
 const CONNECTIONS: u32 = 16;
 
-/// Where a database is. The password of a URL is neither printed nor part of `Debug`.
+/// The location of a database. The password of a URL is neither printed nor part of `Debug`.
 #[derive(Clone)]
 pub struct Location(Kind);
 
@@ -28,17 +28,17 @@ impl Location {
         matches!(self.0, Kind::Postgres { .. })
     }
 
-    /// Whether it is gone with this process.
+    /// Whether it is lost when this process ends.
     pub const fn is_memory(&self) -> bool {
         matches!(self.0, Kind::Memory)
     }
 
-    /// SQLite in the memory of this process: gone with it.
+    /// SQLite in the memory of this process, lost when it ends.
     pub const fn memory() -> Self {
         Self(Kind::Memory)
     }
 
-    /// SQLite in a file. Beside it lie two more with `-wal` and `-shm` at the end of their names. Not for network drives.
+    /// SQLite in a file. Two more files are created next to it, with `-wal` and `-shm` appended. Not for network drives.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self(Kind::File(path.into()))
     }
@@ -52,7 +52,7 @@ impl Location {
         Ok(Self(Kind::Postgres { url, connections: CONNECTIONS }))
     }
 
-    /// Reads a setting: `memory`, `sqlite:PATH`, or a PostgreSQL URL.
+    /// Parses a setting: `memory`, `sqlite:PATH`, or a PostgreSQL URL.
     pub fn parse(setting: &str) -> Result<Self, Error> {
         match setting.split_once(':') {
             None if setting == "memory" => Ok(Self::memory()),
@@ -62,7 +62,7 @@ impl Location {
         }
     }
 
-    /// Lets a process open this many connections to PostgreSQL, at least one. SQLite does not care.
+    /// Sets the most connections to PostgreSQL, at least one. SQLite ignores it.
     #[must_use]
     pub fn connections(mut self, most: u32) -> Self {
         if let Kind::Postgres { connections, .. } = &mut self.0 {
@@ -71,11 +71,11 @@ impl Location {
         self
     }
 
-    /// Whether it holds a password, and so must not be an argument, which every user of the machine can see.
+    /// Whether it contains a password, and so must not be a command-line argument, which every user of the machine can see.
     pub fn has_password(&self) -> bool {
         let Kind::Postgres { url, .. } = &self.0 else { return false };
         let rest = url.split_once("://").map_or("", |(_, rest)| rest);
-        // A password may contain any unescaped character: whatever is before the last at sign counts.
+        // A password may contain any unescaped character: everything before the last `@` counts.
         rest.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')) || url.contains("password=")
     }
 
@@ -83,7 +83,7 @@ impl Location {
         &self.0
     }
 
-    /// The file, if it is one.
+    /// Returns the file, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
             Kind::File(path) => Some(path),
@@ -93,7 +93,7 @@ impl Location {
 }
 
 impl fmt::Display for Location {
-    /// Of a URL only host and database are shown. Anything odd is left out rather than taken for one of them.
+    /// Of a URL only host and database are shown. Anything unexpected is omitted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Memory => f.write_str("memory"),
@@ -101,10 +101,10 @@ impl fmt::Display for Location {
             Kind::Postgres { url, .. } => {
                 let rest = url.split_once("://").map_or("", |(_, rest)| rest);
                 let rest = rest.split(['?', '#']).next().unwrap_or_default();
-                // A password may contain a slash or an at sign that nobody escaped: what follows the last at sign is safe.
+                // A password may contain an unescaped slash or `@`: the part after the last `@` is safe.
                 let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
                 let plain = |c: char| c.is_ascii_alphanumeric() || "-._:/[]".contains(c);
-                // Without an at sign there should be no password; `host:port` has digits after the colon, `user:password` may not.
+                // Without an `@` there should be no password; `host:port` has digits after the colon, `user:password` may not.
                 let odd = !url.contains('@') && rest.split('/').next().is_some_and(|host| host.contains(':') && !port(host));
                 if odd || !rest.chars().all(plain) { f.write_str("postgres://…") } else { write!(f, "postgres://{rest}") }
             }

@@ -1,21 +1,21 @@
-//! Migrations: forward only, each user of the store its own.
+//! Migrations: forward only, separate for each user of the store.
 //!
-//! The table `toolcrib_migration` says which were applied, by module and number. A database that is ahead of the program is fine:
-//! migrations only add, so that old replicas go on while new ones start. What was applied may not be edited afterwards; the hash of
-//! its text is kept.
+//! The table `toolcrib_migration` records the applied ones, by module and number. A database that is ahead of the program is allowed:
+//! migrations only add, so that old replicas continue while new ones start. An applied migration may not be edited; the hash of its text is
+//! kept.
 
 use alloy_primitives::{B256, keccak256};
 
 use super::{Database, Engine, FromRow, Row, Value, again};
 use crate::{Error, row, sql};
 
-/// One step of a module's tables, in SQL that both engines take. `BYTES` stands for the type that each calls otherwise.
+/// One step of a module's tables, in SQL for both engines. `BYTES` is replaced by the type that each engine names differently.
 ///
-/// Write `BIGINT`, `TEXT`, `BYTES` and `BOOLEAN`, and nothing that takes away: no `DROP`, `RENAME`, `DELETE` or `TRUNCATE`, but for
-/// `DROP INDEX`, which makes an older program slower and no more. A new column of an old table needs a default, since older programs do
-/// not mention it. A table that is written much and whose rows are short may end with `WITHOUT ROWID`, which PostgreSQL does not get to
-/// see: SQLite then keeps it in its key, and not in a second tree beside. `NUMBERED` is a primary key that counts up by itself: numbers are
-/// given in the order of the inserts and not of the commits, and some are missing.
+/// Write `BIGINT`, `TEXT`, `BYTES` and `BOOLEAN`, and nothing that removes: no `DROP`, `RENAME`, `DELETE` or `TRUNCATE`, except `DROP
+/// INDEX`, which only makes an older program slower. A new column of an old table needs a default, since older programs do not set it. A
+/// table with many writes and short rows may end with `WITHOUT ROWID`, which is removed for PostgreSQL: SQLite then stores the rows in the
+/// primary key's tree instead of a second one. `NUMBERED` is an auto-incremented primary key: numbers follow the order of the inserts and
+/// not of the commits, and may have gaps.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
     /// Its number, counted from 1 in each module.
@@ -24,11 +24,11 @@ pub struct Migration {
     pub sql: &'static str,
 }
 
-/// Words that take away what an older program still uses.
+/// Keywords that remove what an older program still uses.
 const TAKING: [&str; 4] = ["DROP", "RENAME", "DELETE", "TRUNCATE"];
 
 row! {
-    /// A migration that was applied.
+    /// An applied migration.
     struct Applied<'r> {
         module: &'r str,
         version: i64,
@@ -39,13 +39,13 @@ row! {
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS toolcrib_migration (
     module TEXT NOT NULL, version BIGINT NOT NULL, hash BYTES NOT NULL, PRIMARY KEY (module, version))";
 
-/// Version 0 is the row that whoever migrates this module holds meanwhile.
+/// Version 0 is the row that a process locks while it migrates this module.
 const HOLD: &str = "INSERT INTO toolcrib_migration (module, version, hash) VALUES ($1, 0, $2)
     ON CONFLICT (module, version) DO UPDATE SET hash = excluded.hash";
 pub(super) const APPLIED: &str = sql!("SELECT ", Applied::COLUMNS, " FROM toolcrib_migration WHERE version > 0");
 pub(super) const RECORD: &str = "INSERT INTO toolcrib_migration (module, version, hash) VALUES ($1, $2, $3)";
 
-/// The same row for those who go on without it when another holds it.
+/// Locks the same row for a process that continues without it if another has locked it.
 pub(super) const HOLD_NOW: &str =
     "SELECT version FROM toolcrib_migration WHERE module = $1 AND version = 0 FOR UPDATE SKIP LOCKED";
 const HOLD_ROW: &str =
@@ -54,14 +54,14 @@ const HOLD_ROW: &str =
 /// A module's name, and its migrations in order.
 pub type Module<'m> = (&'static str, &'m [Migration]);
 
-/// Sees that there is a row to hold.
+/// Makes sure that the row to lock exists.
 pub(super) async fn hold_row(database: &Database, module: &'static str) -> Result<(), Error> {
     database.execute(HOLD_ROW, &[Value::Text(module), Value::Bytes(&[])]).await.map(drop)
 }
 
 pub(super) async fn migrate(database: &Database, modules: &[Module<'_>]) -> Result<(), Error> {
     prepare(database, modules).await?;
-    // Most programs start on a database that is ready: they wait for nobody.
+    // Most programs start on an up-to-date database and need no lock.
     if missing(modules, &database.fetch(APPLIED, &[]).await?)?.is_empty() {
         return Ok(());
     }
@@ -74,7 +74,7 @@ pub(super) async fn migrate(database: &Database, modules: &[Module<'_>]) -> Resu
     }
 }
 
-/// Refuses what takes something away, and makes the table of migrations.
+/// Refuses migrations that remove something, and creates the table of migrations.
 pub(super) async fn prepare(database: &Database, modules: &[Module<'_>]) -> Result<(), Error> {
     for (module, migration) in all(modules) {
         if let Some(word) = taking(migration.sql) {
@@ -83,7 +83,7 @@ pub(super) async fn prepare(database: &Database, modules: &[Module<'_>]) -> Resu
     }
     let mut attempt = 0;
     while let Err(error) = table(database).await {
-        // Two that make the same table at once: PostgreSQL tells the later one that a type of that name exists.
+        // If two processes create the same table at once, PostgreSQL tells the later one that a type of that name exists.
         let collided = Error::Busy { detail: String::new() };
         let passing = if matches!(error, Error::Database { .. }) { &collided } else { &error };
         if !again(passing, &mut attempt).await {
@@ -97,7 +97,7 @@ fn all<'m>(modules: &[Module<'m>]) -> impl Iterator<Item = (&'static str, &'m Mi
     modules.iter().flat_map(|(module, migrations)| migrations.iter().map(|migration| (*module, migration)))
 }
 
-/// Those that were not applied, in order. An error when one that was has another text by now.
+/// Returns the missing migrations, in order. An error if an applied one has another text by now.
 pub(super) fn missing<'m>(modules: &[Module<'m>], applied: &[Row]) -> Result<Vec<(&'static str, &'m Migration)>, Error> {
     let mut missing = Vec::new();
     for (module, migration) in all(modules) {
@@ -118,7 +118,7 @@ pub(super) fn missing<'m>(modules: &[Module<'m>], applied: &[Row]) -> Result<Vec
     Ok(missing)
 }
 
-/// The first word that takes something away. `ON DELETE` is a rule of a new table.
+/// Returns the first keyword that removes something. `ON DELETE` is a rule of a new table.
 fn taking(sql: &str) -> Option<&'static str> {
     let is = |word: Option<&&str>, other: &str| word.is_some_and(|word| word.eq_ignore_ascii_case(other));
     let words: Vec<_> = sql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
@@ -141,7 +141,7 @@ async fn apply(database: &Database, modules: &[Module<'_>]) -> Result<(), Error>
         // An index over many rows takes longer than a request may.
         transaction.execute("SET LOCAL statement_timeout = 0", &[]).await?;
     }
-    // In one order everywhere: two that migrate wait for each other instead of stopping each other.
+    // In a fixed order, so that two processes that migrate wait for each other instead of deadlocking.
     let mut names: Vec<&str> = modules.iter().map(|(module, _)| *module).collect();
     names.sort_unstable();
     for module in names {

@@ -1,10 +1,10 @@
 //! One database, two engines.
 //!
-//! The same SQL text with `$N` placeholders runs on both typed drivers, so this file is the only place that knows that there are two:
-//! a statement takes [`Value`]s, which are integers, text, bytes and booleans, and gives [`Row`]s. `sqlite.rs` and
-//! `postgres.rs` open, and `row.rs` makes structs of rows by the names of their columns.
+//! The same SQL text with `$N` placeholders runs on both typed drivers, so only this file handles both: a statement takes [`Value`]s, which
+//! are integers, text, bytes and booleans, and returns [`Row`]s. `sqlite.rs` and `postgres.rs` open databases, and `row.rs` makes structs
+//! of rows by the names of their columns.
 //!
-//! There is no query builder here, and no lock but those that a transaction holds: what waits, polls, and a lease is a row.
+//! There is no query builder, and the only locks are those of transactions: a waiting task polls, and a lease is a row.
 
 use std::fmt;
 use std::time::Duration;
@@ -36,9 +36,9 @@ use row::Cells;
 pub use row::{Cell, Fields, FromCell, FromRow, Records, Row, join, length, list};
 pub(crate) use writer::{Writer, run_now};
 
-/// How often a statement or transaction that others got in the way of is tried.
+/// Attempts of a statement or transaction that conflicts with others.
 ///
-/// Each wait is twice the one before, from two milliseconds: about a quarter of a second in all, beside the drivers' own time limits.
+/// Each wait is twice the one before, from two milliseconds: about a quarter of a second in all, besides the drivers' own timeouts.
 pub(crate) const ATTEMPTS: u32 = 8;
 
 /// A pool of connections to one database. Clones share it.
@@ -46,33 +46,33 @@ pub(crate) const ATTEMPTS: u32 = 8;
 pub struct Database {
     pools: Pools,
     name: std::sync::Arc<str>,
-    /// Where it is, if it is a file.
+    /// The path, if it is a file.
     file: Option<std::sync::Arc<std::path::Path>>,
 }
 
 #[derive(Clone)]
 enum Pools {
-    /// SQLite has one writer at a time, so a process keeps one connection for it and others for reading.
+    /// SQLite has one writer at a time, so a process keeps one connection for writing and others for reading.
     Sqlite {
         write: SqlitePool,
         read: SqlitePool,
     },
     Postgres(std::sync::Arc<server::Server>),
-    /// The connection of a thread that only writes.
+    /// The connection of the writer thread.
     Local(std::sync::Arc<local::Local>),
 }
 
-/// Which engine a database runs on. Only the few statements that the two spell differently ask.
+/// The engine of a database. Only the few statements that differ between the two need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Engine {
     /// SQLite, in a file or in memory.
     Sqlite,
-    /// PostgreSQL, or what speaks like it.
+    /// PostgreSQL, or a database with its protocol.
     Postgres,
 }
 
-/// A statement that the two engines spell differently.
+/// A statement that differs between the engines.
 #[derive(Clone, Copy, Debug)]
 pub struct PerEngine {
     /// For SQLite.
@@ -82,7 +82,7 @@ pub struct PerEngine {
 }
 
 impl Database {
-    /// Opens a database, and makes it if it is a file that does not exist.
+    /// Opens a database, and creates the file if it does not exist.
     pub async fn open(location: &Location) -> Result<Self, Error> {
         let name: std::sync::Arc<str> = location.to_string().into();
         let opened = match location.kind() {
@@ -97,7 +97,7 @@ impl Database {
         }
     }
 
-    /// The engine.
+    /// Returns the engine.
     pub const fn engine(&self) -> Engine {
         match self.pools {
             Pools::Sqlite { .. } | Pools::Local(_) => Engine::Sqlite,
@@ -105,7 +105,7 @@ impl Database {
         }
     }
 
-    /// The statement for this engine.
+    /// Returns the statement for this engine.
     pub const fn pick(&self, statement: PerEngine) -> &'static str {
         match self.pools {
             Pools::Sqlite { .. } | Pools::Local(_) => statement.sqlite,
@@ -113,17 +113,17 @@ impl Database {
         }
     }
 
-    /// Applies those of a module's migrations that this database has not seen. Several processes may do so at once.
+    /// Applies those of a module's migrations that this database lacks. Several processes may do so at once.
     pub async fn migrate(&self, module: &'static str, migrations: &[Migration]) -> Result<(), Error> {
         self.migrate_all(&[(module, migrations)]).await
     }
 
-    /// Does so for several modules: all of them or none, in the order in which they are given.
+    /// Applies migrations of several modules: all of them or none, in the given order.
     pub async fn migrate_all(&self, modules: &[Module<'_>]) -> Result<(), Error> {
         migrate::migrate(self, modules).await
     }
 
-    /// Begins a transaction that writes. On SQLite it waits for the other writers here, not at its first change.
+    /// Begins a write transaction. On SQLite it waits for other writers here, not at its first change.
     pub async fn begin(&self) -> Result<Transaction, Error> {
         Ok(Transaction(match &self.pools {
             Pools::Sqlite { write, .. } => Inner::Sqlite(write.begin_with("BEGIN IMMEDIATE").await?),
@@ -132,7 +132,7 @@ impl Database {
         }))
     }
 
-    /// Begins a transaction that only reads, and sees all tables as they were at its first statement. Nobody waits for it.
+    /// Begins a read-only transaction, which sees all tables as of its first statement. It blocks no other transaction.
     pub async fn begin_reading(&self) -> Result<Transaction, Error> {
         Ok(Transaction(match &self.pools {
             Pools::Sqlite { read, .. } => Inner::Sqlite(read.begin_with("BEGIN").await?),
@@ -144,7 +144,7 @@ impl Database {
         }))
     }
 
-    /// Runs one changing statement by itself. Gives the number of rows it touched.
+    /// Runs one changing statement by itself. Returns the number of affected rows.
     pub async fn execute(&self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, Error> {
         Ok(match &self.pools {
             Pools::Sqlite { write, .. } => bind_sqlite(sql, values).execute(write).await?.rows_affected(),
@@ -164,10 +164,10 @@ impl Database {
         })
     }
 
-    /// Reads rows with a statement that was put together at run time, outside any transaction.
+    /// Reads rows with a statement that was composed at run time, outside any transaction.
     ///
-    /// `sql` must be made of constants alone: what comes from outside goes into `values`. Statements are kept prepared by their text, so
-    /// there should be few different ones.
+    /// `sql` must consist only of constants: input goes into `values`. Prepared statements are cached by their text, so there should be few
+    /// different ones.
     pub async fn fetch_made(&self, sql: String, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         Ok(match &self.pools {
             Pools::Sqlite { read, .. } => wrap(bind_sqlite(AssertSqlSafe(sql), values).fetch_all(read).await?, Cells::Sqlite),
@@ -193,7 +193,7 @@ impl Database {
         })
     }
 
-    /// Closes all connections, after what is under way is done.
+    /// Closes all connections, after running statements are done.
     pub async fn close(&self) {
         match &self.pools {
             Pools::Sqlite { write, read } => {
@@ -213,26 +213,26 @@ impl fmt::Debug for Database {
     }
 }
 
-/// What a statement takes in. There are no other types: they are what both engines agree on.
+/// A parameter of a statement. There are no other types: these are the ones that both engines share.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// A whole number.
+    /// An integer.
     Integer(i64),
     /// Text.
     Text(&'a str),
     /// Bytes.
     Bytes(&'a [u8]),
-    /// Bytes, or nothing. PostgreSQL wants to know what the nothing is one of.
+    /// Nullable bytes. PostgreSQL needs a typed NULL.
     OptionalBytes(Option<&'a [u8]>),
-    /// A whole number, or nothing.
+    /// A nullable integer.
     OptionalInteger(Option<i64>),
-    /// Text, or nothing.
+    /// Nullable text.
     OptionalText(Option<&'a str>),
-    /// Yes or no.
+    /// A boolean.
     Boolean(bool),
 }
 
-/// A transaction. Dropped without [`commit`](Self::commit), it never was.
+/// A transaction. Dropped without [`commit`](Self::commit), it is rolled back.
 #[derive(Debug)]
 pub struct Transaction(Inner);
 
@@ -244,7 +244,7 @@ enum Inner {
 }
 
 impl Transaction {
-    /// The engine.
+    /// Returns the engine.
     pub const fn engine(&self) -> Engine {
         match self.0 {
             Inner::Sqlite(_) | Inner::Local(_) => Engine::Sqlite,
@@ -252,7 +252,7 @@ impl Transaction {
         }
     }
 
-    /// Runs a changing statement. Gives the number of rows it touched.
+    /// Runs a changing statement. Returns the number of affected rows.
     pub async fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, Error> {
         Ok(match &mut self.0 {
             Inner::Sqlite(transaction) => bind_sqlite(sql, values).execute(&mut **transaction).await?.rows_affected(),
@@ -261,7 +261,7 @@ impl Transaction {
         })
     }
 
-    /// Runs a statement that gives rows.
+    /// Runs a statement that returns rows.
     pub async fn fetch(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         Ok(match &mut self.0 {
             Inner::Sqlite(transaction) => wrap(bind_sqlite(sql, values).fetch_all(&mut **transaction).await?, Cells::Sqlite),
@@ -272,9 +272,9 @@ impl Transaction {
         })
     }
 
-    /// Runs a statement that gives rows and was put together at run time, of constants alone.
+    /// Runs a statement that returns rows and was composed at run time, only of constants.
     ///
-    /// PostgreSQL plans it each time: a plan that was made and kept while a table was empty reads all of it when it is full.
+    /// PostgreSQL plans it each time: a plan that was cached while a table was empty reads all of it when it is full.
     pub async fn fetch_made(&mut self, sql: String, values: &[Value<'_>]) -> Result<Vec<Row>, Error> {
         Ok(match &mut self.0 {
             Inner::Sqlite(transaction) => {
@@ -288,18 +288,18 @@ impl Transaction {
         })
     }
 
-    /// Writes many rows with few statements. See [`Bulk`]. Gives the number of rows it touched.
+    /// Writes many rows with few statements. See [`Bulk`]. Returns the number of affected rows.
     pub async fn insert_many(&mut self, bulk: &Bulk, columns: &[Column<'_>]) -> Result<u64, Error> {
         bulk::insert(self, bulk, columns).await
     }
 
-    /// Reads the rows whose last named column is one of `keys`, each of which is there once: `sql` ends with that column, and keys are put
-    /// behind it. It selects columns with different names.
+    /// Reads the rows whose last named column is one of `keys`, which are unique: `sql` ends with that column, and the keys are appended.
+    /// The selected columns have different names.
     pub async fn fetch_among(&mut self, sql: &'static str, values: &[Value<'_>], keys: &[&[u8]]) -> Result<Vec<Row>, Error> {
         bulk::fetch_among(self, sql, values, keys).await
     }
 
-    /// Runs a statement that gives at most one row.
+    /// Runs a statement that returns at most one row.
     pub async fn fetch_optional(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<Row>, Error> {
         Ok(match &mut self.0 {
             Inner::Sqlite(transaction) => {
@@ -312,7 +312,7 @@ impl Transaction {
         })
     }
 
-    /// Runs a statement of PostgreSQL's that takes columns as arrays. SQLite has no arrays, and says so.
+    /// Runs a PostgreSQL statement with columns as arrays. An error on SQLite, which has no arrays.
     pub async fn fetch_columns(&mut self, sql: &'static str, columns: &[Column<'_>]) -> Result<Vec<Row>, Error> {
         match &mut self.0 {
             Inner::Postgres(transaction) => {
@@ -323,7 +323,7 @@ impl Transaction {
         }
     }
 
-    /// Runs several statements that take nothing in: migrations.
+    /// Runs several statements without parameters: migrations.
     async fn run(&mut self, sql: String) -> Result<(), Error> {
         let sql = sqlx::raw_sql(AssertSqlSafe(sql));
         match &mut self.0 {
@@ -334,7 +334,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Makes it so.
+    /// Commits the transaction.
     pub async fn commit(self) -> Result<(), Error> {
         match self.0 {
             Inner::Sqlite(transaction) => transaction.commit().await?,
@@ -344,7 +344,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Undoes all of it.
+    /// Rolls the transaction back.
     pub async fn rollback(self) -> Result<(), Error> {
         match self.0 {
             Inner::Sqlite(transaction) => transaction.rollback().await?,
@@ -355,7 +355,7 @@ impl Transaction {
     }
 }
 
-/// Waits before the next attempt when `error` is one that passes. `false` when it is not, or there were enough.
+/// Waits before the next attempt if `error` is temporary. Returns `false` if it is not, or after the last attempt.
 pub(crate) async fn again(error: &Error, attempt: &mut u32) -> bool {
     *attempt += 1;
     if !matches!(error, Error::Busy { .. }) || *attempt >= ATTEMPTS {

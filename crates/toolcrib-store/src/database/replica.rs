@@ -1,15 +1,15 @@
 //! Read replicas: databases that follow another one, and are only read.
 //!
-//! A replica is opened without being asked, since one that is down must not keep a program from starting. Its connections are read-only
-//! from our side as well: a replica that an operator promotes between two checks still gets no write.
+//! A replica is opened without connecting to it, since one that is down must not prevent the start. Its connections are read-only on the
+//! client side as well: a replica that an operator promotes between two checks still gets no write.
 
 use super::{Database, Location, Module, Pools, location, migrate, postgres};
 use crate::Error;
 
-/// Whether the server follows another one. One that was promoted does not.
+/// Whether the server follows another one. A promoted one does not.
 const FOLLOWS: &str = "SELECT pg_is_in_recovery()";
 
-/// A replica that follows a server from before the first migration has no such table.
+/// A replica that is still behind the first migration has no such table.
 const HAS_MIGRATIONS: &str = "SELECT to_regclass('toolcrib_migration') IS NOT NULL";
 
 impl Database {
@@ -25,7 +25,7 @@ impl Database {
         })
     }
 
-    /// What the database is called in logs: never with a password.
+    /// Returns the name of the database for logs, without a password.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -38,7 +38,7 @@ impl Database {
         self.fetch_optional(FOLLOWS, &[]).await?.ok_or(Error::Corrupt { what: "state of recovery" })?.scalar()
     }
 
-    /// The first of these migrations that the database has not seen, without applying it.
+    /// Returns the first of these migrations that the database lacks, without applying it.
     pub async fn missing_migration(&self, modules: &[Module<'_>]) -> Result<Option<(&'static str, i64)>, Error> {
         if matches!(self.pools, Pools::Postgres(_)) {
             let row = self.fetch_optional(HAS_MIGRATIONS, &[]).await?.ok_or(Error::Corrupt { what: "catalogue" })?;

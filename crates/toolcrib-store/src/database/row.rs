@@ -1,7 +1,7 @@
 //! Rows, and structs made of them by the names of their columns.
 //!
-//! [`row!`](crate::row) declares a struct together with the columns that a statement selects for it, and [`sql!`](crate::sql) puts this list
-//! into the statement, so that the two cannot differ. Names are looked up once for all rows of a result, not for each row.
+//! [`row!`](crate::row) declares a struct together with the columns that a statement selects for it, and [`sql!`](crate::sql) puts this
+//! list into the statement, so that the two cannot differ. Names are looked up once for all rows of a result, not for each row.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -109,7 +109,7 @@ pub trait FromRow<'r>: Sized {
 #[derive(Debug)]
 pub struct Records<'r, R> {
     rows: std::slice::Iter<'r, Row>,
-    /// Where the columns are, once there was a row.
+    /// The positions of the columns, known from the first row on.
     places: Option<Places>,
     record: PhantomData<fn() -> R>,
 }
@@ -134,12 +134,12 @@ impl<'r, R: FromRow<'r>> Iterator for Records<'r, R> {
     }
 }
 
-/// Where the columns of a struct are in a result.
+/// The positions of a struct's columns in a result.
 #[derive(Debug)]
 enum Places {
-    /// One after the other from this one on, as [`sql!`](crate::sql) selects them.
+    /// Consecutive from this one on, as [`sql!`](crate::sql) selects them.
     From(usize),
-    /// Each somewhere.
+    /// Arbitrary positions.
     Each(Box<[usize]>),
 }
 
@@ -158,7 +158,7 @@ impl Places {
     }
 }
 
-/// The values of a row that a struct is made of, one after the other.
+/// The values of a row for a struct, in order.
 pub struct Fields<'r, 'p> {
     row: &'r Row,
     places: &'p Places,
@@ -195,7 +195,7 @@ pub struct Cell<'r> {
 }
 
 impl Cell<'_> {
-    /// The error for a value that is not what this program writes into the column.
+    /// Returns the error for a value that this program never writes into the column.
     pub const fn unexpected(&self, expected: &'static str) -> Error {
         Error::Column { column: self.column, expected }
     }
@@ -222,9 +222,9 @@ impl fmt::Debug for Cell<'_> {
     }
 }
 
-/// A type that a value of a row is read as. `Option` of one takes NULL, and nothing else does.
+/// A type that a value can be converted into. Only an `Option` accepts NULL.
 pub trait FromCell<'r>: Sized {
-    /// Reads the value, or says what the column should hold.
+    /// Converts the value, or returns what the column should contain.
     fn from_cell(cell: Cell<'r>) -> Result<Self, Error>;
 }
 
@@ -352,7 +352,7 @@ macro_rules! row {
     (@column ($($table:literal, $dot:literal)?) $field:ident) => { concat!($($table, $dot,)? stringify!($field)) };
 }
 
-/// Joins constant texts into the text of a statement: `sql!("SELECT ", Total::COLUMNS, " FROM total")`.
+/// Joins constant texts into a statement: `sql!("SELECT ", Total::COLUMNS, " FROM total")`.
 #[macro_export]
 macro_rules! sql {
     ($($part:expr),+ $(,)?) => {{
@@ -367,7 +367,7 @@ macro_rules! sql {
     }};
 }
 
-/// The length of all parts, for [`sql!`](crate::sql).
+/// Returns the length of all parts, for [`sql!`](crate::sql).
 #[doc(hidden)]
 pub const fn length(parts: &[&str]) -> usize {
     let (mut length, mut part) = (0, 0);
@@ -378,7 +378,7 @@ pub const fn length(parts: &[&str]) -> usize {
     length
 }
 
-/// The bytes of all parts, for [`sql!`](crate::sql).
+/// Returns the bytes of all parts, for [`sql!`](crate::sql).
 #[doc(hidden)]
 pub const fn join<const LENGTH: usize>(parts: &[&str]) -> [u8; LENGTH] {
     let mut joined = [0; LENGTH];
@@ -393,7 +393,7 @@ pub const fn join<const LENGTH: usize>(parts: &[&str]) -> [u8; LENGTH] {
     joined
 }
 
-/// A list without the comma before its first element, for [`row!`](crate::row).
+/// Returns a list without the comma before its first element, for [`row!`](crate::row).
 #[doc(hidden)]
 pub const fn list(elements: &'static str) -> &'static str {
     elements.split_at(2).1

@@ -1,8 +1,8 @@
-//! Whether the PostgreSQL server answers.
+//! Availability of the PostgreSQL server.
 //!
-//! A pool goes on trying to connect for its whole timeout, which is right while a server is busy and wrong while it is gone: every caller
-//! would wait for seconds, one after the other. So a call that takes longer than usual has the server probed. While it is away, calls fail
-//! at once, and those under way are given up; the probe goes on until the server is back.
+//! A pool retries to connect for its whole timeout, which is right while a server is busy and wrong while it is down: every caller would
+//! wait for seconds, one after the other. So a call that takes longer than usual starts a probe. While the server is down, calls fail at
+//! once, and running ones are aborted; the probe continues until the server is back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,20 +15,20 @@ use tokio::time::timeout;
 
 use crate::Error;
 
-/// A call that takes longer has the server probed. Statements of requests take a few milliseconds.
+/// A call that takes longer starts a probe. Statements of requests take a few milliseconds.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How long a probe waits for the server. A new connection takes some ten milliseconds.
+/// Timeout of a probe. A new connection takes some ten milliseconds.
 const PROBE_TIME: Duration = Duration::from_secs(2);
 
-/// Probes in a row that must run out of time before the server counts as away: a machine under load may be slow once. One that refuses
-/// connections is away at once.
+/// Consecutive probes that must time out before the server counts as down: a machine under load may be slow once. A server that refuses
+/// connections counts as down at once.
 const SLOW_PROBES: u32 = 2;
 
-/// Time between two probes while the server is away.
+/// Time between two probes while the server is down.
 const PROBE_EVERY: Duration = Duration::from_millis(250);
 
-/// Time after a probe that found the server before the next one: one that is merely slow must not be made slower by new connections.
+/// Pause after a successful probe: a slow server must not be slowed down by new connections.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The pool of a server, and whether the server answers.
@@ -44,12 +44,12 @@ impl Server {
         Arc::new(Self { pool, options, away: watch::Sender::new(false), is_probed: AtomicBool::new(false) })
     }
 
-    /// A connection beside the pool, for work that takes long.
+    /// Opens a connection outside the pool, for long-running work.
     pub(super) async fn connect(&self) -> Result<PgConnection, Error> {
         Ok(self.options.connect().await?)
     }
 
-    /// Waits for a call that uses the pool, as long as the server answers.
+    /// Runs a call that uses the pool, as long as the server is up.
     pub(super) async fn run<T>(self: &Arc<Self>, call: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, Error> {
         if *self.away.borrow() {
             return Err(away());
@@ -74,17 +74,17 @@ impl Server {
         }
     }
 
-    /// Connects until the server answers.
+    /// Connects until the server responds.
     async fn probe(&self) {
         let mut slow = 0;
         while !self.pool.is_closed() {
             match timeout(PROBE_TIME, self.options.connect()).await {
                 Ok(Ok(connection)) => {
-                    // It answered; how it takes the farewell does not matter.
+                    // It responded; errors while closing do not matter.
                     let _ = connection.close().await;
                     return self.set(false);
                 }
-                // It says that there are too many connections, or the like. While it starts up or shuts down (57P) it is of no use.
+                // It refuses, such as for too many connections, so it is up. While it starts up or shuts down (57P) it counts as down.
                 Ok(Err(sqlx::Error::Database(error))) if !error.code().is_some_and(|code| code.starts_with("57P")) => {
                     return self.set(false);
                 }

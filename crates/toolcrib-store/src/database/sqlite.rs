@@ -1,4 +1,4 @@
-//! Opening SQLite: WAL, every commit on the disk, one writer.
+//! Opening SQLite: WAL, every commit synced to disk, one writer.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,21 +9,20 @@ use sqlx::{ConnectOptions as _, Connection as _};
 use super::{Pools, again};
 use crate::Error;
 
-/// How long a statement waits for another process's transaction. Ours are a few statements each; what holds longer is stuck.
+/// How long a statement waits for another process's transaction. Toolcrib's have a few statements each; one that takes longer is stuck.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a task waits for a connection of the pool, beyond [`BUSY_TIMEOUT`] of whoever holds it.
+/// How long a task waits for a connection of the pool, longer than the [`BUSY_TIMEOUT`] of the task that uses it.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connections for reading. Each has a thread of its own, and reads are short.
 const READERS: u32 = 4;
 
-/// What the connection that writes keeps of the file, in KiB after a minus sign: SQLite's own two megabytes are too little for the indexes
-/// of some hundred thousand rows, whose keys come in no order, and then every row is read from the file again. It is only used as far as
-/// it is needed.
+/// Page cache of the writer connection, in KiB after a minus sign. SQLite's default of two megabytes is too small for the indexes of some
+/// hundred thousand rows with random keys, so that every row would be read from the file again. Memory is used only as needed.
 pub(super) const WRITER_CACHE: &str = "-65536";
 
-/// Pages that gather in the log before they are moved into the file: 64 MiB. A page that changes often is moved once.
+/// Pages in the log before a checkpoint: 64 MiB. A page that changes often is moved once.
 pub(super) const CHECKPOINT_PAGES: &str = "16384";
 
 /// A database in memory has one connection, since each connection would have a database of its own.
@@ -43,12 +42,12 @@ pub(super) async fn memory() -> Result<Pools, Error> {
 
 pub(super) async fn file(path: &Path) -> Result<Pools, Error> {
     keep_private(path).map_err(|error| Error::Database { detail: error.to_string() })?;
-    // FULL: a commit that was acknowledged survives a power failure, which money needs.
+    // FULL: a commit that was acknowledged survives a power failure, which payments need.
     let options = base().filename(path).journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Full);
     let writing = options.clone().pragma("cache_size", WRITER_CACHE).pragma("wal_autocheckpoint", CHECKPOINT_PAGES);
     let mut attempt = 0;
     let write = loop {
-        // Turning WAL on needs the file for itself, and does not wait for it: two processes may begin at the same moment.
+        // Turning WAL on needs exclusive access to the file, and does not wait for it: two processes may start at the same time.
         match pool(1).connect_with(writing.clone()).await.map_err(Error::from) {
             Ok(pool) => break pool,
             Err(error) if again(&error, &mut attempt).await => {}
@@ -73,15 +72,15 @@ fn pool(connections: u32) -> SqlitePoolOptions {
                 if !connection.is_in_transaction() {
                     return Ok(true);
                 }
-                // The roll back of a transaction that was dropped may still be under way, and a ping comes after it. When a disk is full
-                // SQLite rolls back by itself and refuses to do so again, which the driver takes for a transaction that goes on for ever.
+                // The rollback of a dropped transaction may still be running, and a ping comes after it. When a disk is full SQLite rolls
+                // back by itself and refuses to do so again, which the driver takes for a transaction that never ends.
                 connection.ping().await?;
                 Ok(!connection.is_in_transaction())
             })
         })
 }
 
-/// Results of paid calls stand in the file: it is made for its owner alone. SQLite gives its companions the same rights.
+/// The file contains results of paid calls, so only its owner may read it. SQLite gives its other files the same permissions.
 fn keep_private(path: &Path) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);

@@ -1,11 +1,10 @@
-//! One thread that makes all changes of a SQLite file: group commit.
+//! Group commit: one thread that makes all changes of a SQLite file.
 //!
-//! A commit waits for the disk, and everything else about a short change costs little beside that. So changes that come while the disk
-//! is busy wait for each other: the next transaction takes all of them, and they share its commit. A change is not acknowledged before that
-//! commit is on the disk, but for changes whose loss in a power failure would be harmless: their callers hear of them as soon as every
-//! connection sees them, and they are on the disk with the next commit that waits for it. When one of the changes has to be undone, or
-//! the transaction as a whole fails, the changes are made one by one, so that one that the disk has no room for does not take the others
-//! with it.
+//! A commit waits for the disk, and everything else about a short change is cheap compared with that. So changes that arrive while the disk
+//! is busy are grouped: the next transaction contains all of them, and they share its commit. A change is acknowledged only when that
+//! commit is on disk, except for changes whose loss in a power failure is harmless: they are acknowledged as soon as every connection sees
+//! them, and are on disk with the next commit that is synced. If one of the changes has to be rolled back, or the transaction as a whole
+//! fails, the changes are made one by one, so that one change for which the disk has no room does not make the others fail.
 
 use std::fmt;
 use std::future::Future;
@@ -21,24 +20,24 @@ use super::local::Local;
 use super::{Database, Pools};
 use crate::Error;
 
-/// Changes that wait for the thread at most; who comes later waits before.
+/// Most changes in the thread's queue; further callers wait.
 const QUEUE: usize = 1_024;
 
-/// Changes of one transaction at most, so that the first of them does not wait long for the last.
+/// Most changes of one transaction, so that the first of them does not wait long for the last.
 const MAX_GROUP: usize = 256;
 
-/// How often the beginning of a transaction is tried while other processes write. Each attempt waits for the busy timeout.
+/// Attempts to begin a transaction while other processes write. Each attempt waits for the busy timeout.
 const ATTEMPTS: u32 = 2;
 
-/// The way to the thread. Clones share it; it ends with the last of them.
+/// A handle of the thread. Clones share it; the thread ends with the last of them.
 #[derive(Clone)]
 pub(crate) struct Writer<S> {
     queue: mpsc::Sender<Box<dyn Job<S>>>,
 }
 
 impl<S: Send + 'static> Writer<S> {
-    /// Starts the thread that writes to this database, if that is a file. `store` is what changes are made with: it gets a database
-    /// whose every statement runs at once, on the thread, within the transaction.
+    /// Starts the thread that writes to this database, if that is a file. `store` makes the value that changes are made with: it gets a
+    /// database whose statements run at once, on the thread, within the transaction.
     pub(crate) fn start(database: &Database, store: impl FnOnce(Database) -> S) -> Result<Option<Self>, Error> {
         let Some(path) = &database.file else { return Ok(None) };
         let path: &Path = path;
@@ -54,7 +53,7 @@ impl<S: Send + 'static> Writer<S> {
         Ok(Some(Self { queue }))
     }
 
-    /// Makes a change, and returns when it is on the disk. `change` may be called again when the transaction fails.
+    /// Makes a change, and returns when it is on disk. `change` may be called again if the transaction fails.
     pub(crate) async fn change<T: Send + 'static>(
         &self,
         change: impl FnMut(&S) -> Result<T, Error> + Send + 'static,
@@ -62,7 +61,7 @@ impl<S: Send + 'static> Writer<S> {
         self.make(Durability::Now, change).await
     }
 
-    /// Makes a change, and returns when every connection sees it. It is on the disk with the next [`change`](Self::change) at the latest.
+    /// Makes a change, and returns when every connection sees it. It is on disk with the next [`change`](Self::change) at the latest.
     pub(crate) async fn change_soon<T: Send + 'static>(
         &self,
         change: impl FnMut(&S) -> Result<T, Error> + Send + 'static,
@@ -88,23 +87,23 @@ impl<S> fmt::Debug for Writer<S> {
     }
 }
 
-/// When a change has to be on the disk.
+/// When a change has to be on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Durability {
-    /// Before its caller hears of it.
+    /// Before its caller gets the result.
     Now,
-    /// With the next one that has to be.
+    /// With the next change that has to be.
     WithTheNext,
 }
 
-/// A change with its answer.
+/// A change with its result.
 trait Job<S>: Send {
     fn durability(&self) -> Durability;
 
     /// Makes the change within the transaction.
     fn make(&mut self, store: &S);
 
-    /// Tells who waits, after the transaction.
+    /// Sends the result to the caller, after the transaction.
     fn tell(self: Box<Self>, committed: Result<(), Error>);
 }
 
@@ -121,7 +120,7 @@ impl<S, T: Send, F: FnMut(&S) -> Result<T, Error> + Send> Job<S> for Work<T, F> 
     }
 
     fn make(&mut self, store: &S) {
-        // Nobody waits any more, and nothing was done: it never was.
+        // The caller is gone, and nothing was done yet.
         if self.made.is_none() && self.reply.is_closed() {
             return;
         }
@@ -134,7 +133,7 @@ impl<S, T: Send, F: FnMut(&S) -> Result<T, Error> + Send> Job<S> for Work<T, F> 
             (Ok(()), Some(made)) => made,
             (Ok(()), None) => return,
         };
-        // Who has gone away meanwhile does not hear of it.
+        // Fails if the caller is gone.
         let _ = self.reply.send(answer);
     }
 }
@@ -165,8 +164,8 @@ fn receive<S>(group: &mut Vec<Box<dyn Job<S>>>, changes: &mut mpsc::Receiver<Box
     }
 }
 
-/// Makes changes in one transaction, or each in its own if that fails, and tells who waits. `false` when the disk has not taken what was
-/// committed: what of it is there after a power failure is not known, so nothing may be acknowledged any more.
+/// Makes changes in one transaction, or each in its own if that fails, and sends the results. Returns `false` if a sync failed: it is
+/// unknown what survives a power failure, so nothing may be acknowledged any more.
 fn finish<S>(connection: &Local, store: &S, group: &mut Vec<Box<dyn Job<S>>>) -> bool {
     if group.is_empty() {
         return true;
@@ -177,7 +176,7 @@ fn finish<S>(connection: &Local, store: &S, group: &mut Vec<Box<dyn Job<S>>>) ->
             group.drain(..).for_each(|job| job.tell(Err(repeated(&error))));
             true
         }
-        // No change gets through while another process has the file.
+        // No change can be made while another process has locked the file.
         Err(error @ Error::Busy { .. }) => {
             group.drain(..).for_each(|job| job.tell(Err(repeated(&error))));
             true
@@ -192,7 +191,7 @@ fn finish<S>(connection: &Local, store: &S, group: &mut Vec<Box<dyn Job<S>>>) ->
     }
 }
 
-/// Tells who waits that their changes are committed: some at once, the others when they are on the disk.
+/// Sends results of committed changes: some at once, the others when they are on disk.
 fn tell<S>(connection: &Local, group: &mut Vec<Box<dyn Job<S>>>) -> bool {
     let (now, soon): (Vec<_>, Vec<_>) = group.drain(..).partition(|job| job.durability() == Durability::Now);
     soon.into_iter().for_each(|job| job.tell(Ok(())));
@@ -206,28 +205,28 @@ fn tell<S>(connection: &Local, group: &mut Vec<Box<dyn Job<S>>>) -> bool {
     synced.is_ok()
 }
 
-/// How long the thread waits for more changes before it commits those that it has.
+/// How long the thread waits for more changes before it commits.
 ///
-/// Callers whose change was just committed come back with their next one, a little later than the thread is ready. Without a wait they
-/// would always meet a commit that has begun, and wait for two. So the thread waits for as many as there were, for a part of the time
-/// that a commit takes, and stops doing so while they do not come.
+/// Callers whose change was just committed send their next one a little after the thread is ready. Without a wait they would always just
+/// miss a commit, and wait for two. So the thread waits for as many callers as before, for a part of the time that a commit takes, and
+/// stops doing so while they do not come.
 #[derive(Debug, Default)]
 struct Pace {
     commit: Duration,
-    /// Callers that were there at the last commit: those in it, and those behind it.
+    /// Callers at the last commit: those in it, and those queued behind it.
     callers: usize,
-    /// Groups to go before another wait, and how many there are after a wait that was in vain.
+    /// Groups until the next wait, and how many there are after a wait without success.
     pause: u32,
     longer: u32,
 }
 
 impl Pace {
-    /// A longer wait than this is noticed by callers.
+    /// Callers would notice a longer wait.
     const LONGEST: Duration = Duration::from_millis(2);
-    /// How often the thread looks.
+    /// Poll interval of the thread.
     const STEP: Duration = Duration::from_micros(100);
 
-    /// Whether to wait, with so many there.
+    /// Whether to wait, with this number of callers.
     fn is_due(&mut self, there: usize) -> bool {
         if there >= self.callers.min(MAX_GROUP) {
             return false;
@@ -243,13 +242,13 @@ impl Pace {
         while Instant::now() < until && there() < expected {
             std::thread::sleep(Self::STEP);
         }
-        // Half of them is worth it.
+        // Half of them justify the wait.
         self.longer = if there() * 2 >= expected { 0 } else { (self.longer * 2).clamp(4, 64) };
         self.pause = self.longer;
     }
 
     fn committed(&mut self, took: Duration, callers: usize) {
-        // One commit that took long says little about the next.
+        // A single slow commit says little about the next.
         self.commit = (self.commit * 7 + took) / 8;
         self.callers = callers;
     }
@@ -265,7 +264,7 @@ fn transaction<S>(connection: &Local, store: &S, jobs: &mut [Box<dyn Job<S>>]) -
     }
     for job in jobs {
         job.make(store);
-        // What came now would be outside any transaction and stay when it is made again, or be made for nothing.
+        // A change made now would be outside any transaction: it would remain when it is made again, or be made in vain.
         if !connection.is_sound() {
             break;
         }
@@ -277,7 +276,7 @@ fn transaction<S>(connection: &Local, store: &S, jobs: &mut [Box<dyn Job<S>>]) -
     committed
 }
 
-/// The same error for another one who waits.
+/// Copies an error for the other waiting callers.
 fn repeated(error: &Error) -> Error {
     match error {
         Error::Busy { detail } => Error::Busy { detail: detail.clone() },
@@ -287,7 +286,7 @@ fn repeated(error: &Error) -> Error {
     }
 }
 
-/// The answer of a future that waits for nothing, as none does that uses the database of a writing thread.
+/// Returns the result of a future that never waits, as none does that uses the database of a writer thread.
 pub(crate) fn run_now<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,

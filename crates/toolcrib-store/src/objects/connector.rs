@@ -1,7 +1,7 @@
-//! HTTP to a service that speaks S3, by the client that RPC nodes are asked with.
+//! HTTP for S3 services, with the same client as for RPC nodes.
 //!
-//! `object_store` has a connector for reqwest of its own. It turns on HTTP/2 and streams for every user of reqwest in the program, and asks
-//! for certificates in ways of its own.
+//! `object_store` has its own reqwest connector. It enables HTTP/2 and streams for every user of reqwest in the program, and configures
+//! certificates differently.
 
 use std::sync::Once;
 use std::time::Duration;
@@ -15,30 +15,30 @@ use object_store::client::{
 
 use super::Error;
 
-/// How long a connection may take.
+/// Timeout of connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long nothing may come of an answer. Services answer within a second; a part of an upload takes its time. There is no limit to a whole
-/// request, since objects may be large; readers of small ones have a limit of their own.
+/// Timeout between two reads of a response. Services respond within a second; a part of an upload takes longer. There is no timeout for a
+/// whole request, since objects may be large; readers of small ones have a timeout of their own.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Requests by reqwest.
+/// A connector that uses reqwest.
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
     client: reqwest::Client,
 }
 
 impl Connector {
-    /// A client that trusts these authorities beside those of the system.
+    /// Creates a client that trusts these certificate authorities besides the system's.
     pub(super) fn new(authorities: Option<&[u8]>) -> Result<Self, Error> {
         static PROVIDER: Once = Once::new();
-        // Another crate may have installed its own already; either will do.
+        // Another crate may have installed its own provider already; either works.
         PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
         let unusable = |reason| move |_| Error::Location { reason };
         let mut builder = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(READ_TIMEOUT)
-            // A signature is for one host. A service that sends us elsewhere is not the one that was configured.
+            // A signature is for one host. A redirect leads to a service that was not configured.
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("toolcrib/", env!("CARGO_PKG_VERSION")));
         if let Some(pem) = authorities {
@@ -62,7 +62,7 @@ impl HttpService for Connector {
         let url = reqwest::Url::parse(&parts.uri.to_string()).map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
         let mut request = reqwest::Request::new(parts.method, url);
         *request.headers_mut() = parts.headers;
-        // Parts are a few megabytes, and lie in memory anyway.
+        // Parts have a few megabytes, and are in memory anyway.
         let bytes = body.collect().await?.to_bytes();
         *request.body_mut() = Some(bytes.into());
         let response: http::Response<reqwest::Body> = self.client.execute(request).await.map_err(failed)?.into();
@@ -70,7 +70,7 @@ impl HttpService for Connector {
     }
 }
 
-/// What the retries of the client go by. The URL is left out: the client adds what of it is no secret.
+/// Converts an error, so that the client can decide about retries. The URL is left out: the client adds its public parts.
 fn failed(error: reqwest::Error) -> HttpError {
     let kind = if error.is_connect() {
         HttpErrorKind::Connect

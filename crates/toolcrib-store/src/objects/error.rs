@@ -1,56 +1,56 @@
-//! Why an object store could not do what it was asked to.
+//! Errors of object stores.
 
 use std::error::Error as _;
 use std::io::ErrorKind;
 
 use toolcrib_core::codes::{self, Code};
 
-/// Why an object store could not do what it was asked to.
+/// Why an operation of an object store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The setting names no object store that can be used.
+    /// The setting of the object store is invalid.
     #[error("the object store setting is not usable: {reason}")]
     Location {
-        /// What is wrong with it, without repeating it.
+        /// Why, without repeating it.
         reason: &'static str,
     },
-    /// The store does not answer, or says that it cannot now.
+    /// The store does not respond, or is temporarily unavailable.
     #[error("the object store does not answer: {detail}")]
     Unavailable {
         /// What the client says.
         detail: String,
     },
-    /// The store refuses: wrong credentials, a missing right, or no such bucket.
+    /// The store refuses: wrong credentials, a missing permission, or no such bucket.
     #[error("the object store denies access: {detail}")]
     Refused {
         /// What the client says.
         detail: String,
     },
-    /// The store has no room, or only reads.
+    /// The store is full or read-only.
     #[error("the object store is full or read-only: {detail}")]
     Full {
         /// What the system says.
         detail: String,
     },
-    /// An object is not there.
+    /// An object is missing.
     #[error("the object {key} is missing")]
     Absent {
         /// Its key.
         key: String,
     },
-    /// An object is not what was written.
+    /// An object differs from what was written.
     #[error("the object {key} is damaged: {reason}")]
     Damaged {
         /// Its key.
         key: String,
-        /// How it shows.
+        /// How it differs.
         reason: &'static str,
     },
 }
 
 impl Error {
-    /// The code of the vocabulary.
+    /// Returns the code of the vocabulary.
     pub const fn code(&self) -> Code {
         match self {
             Self::Location { .. } => codes::objects::LOCATION,
@@ -67,7 +67,7 @@ impl Error {
         matches!(self, Self::Unavailable { .. } | Self::Full { .. })
     }
 
-    /// Whether the object is lost: missing, or not what was written.
+    /// Whether the object is lost: missing or damaged.
     pub const fn is_lost(&self) -> bool {
         matches!(self, Self::Absent { .. } | Self::Damaged { .. })
     }
@@ -84,7 +84,7 @@ impl From<object_store::Error> for Error {
             E::PermissionDenied { .. } | E::Unauthenticated { .. } | E::UnknownConfigurationKey { .. } => {
                 Self::Refused { detail }
             }
-            // The bucket, where an object that is missing was told apart before.
+            // The bucket, since a missing object was handled before.
             E::NotFound { .. } => Self::Refused { detail },
             _ => Self::Unavailable { detail },
         }
@@ -98,10 +98,10 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// Longest text of a client that is kept: an answer of a server may be in it.
+/// Longest error text of a client: it may contain a server's response.
 const MAX_DETAIL_CHARS: usize = 300;
 
-/// An error and its causes in a line. The client leaves query and headers out, where signatures are.
+/// Formats an error and its causes in one line. The client leaves out query and headers, which contain signatures.
 fn told(error: &object_store::Error) -> String {
     error.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_DETAIL_CHARS).collect()
 }
@@ -110,7 +110,7 @@ const fn is_full(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem)
 }
 
-/// What the system says about a disk that takes nothing.
+/// Returns the system's message about a full or read-only disk.
 fn full(error: &object_store::Error) -> Option<String> {
     let mut cause = error.source();
     while let Some(error) = cause {

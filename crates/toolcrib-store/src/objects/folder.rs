@@ -1,4 +1,4 @@
-//! What a folder needs beside the crate's own store: replacing by comparison, and sweeping.
+//! Operations on a folder that `object_store` lacks: compare-and-replace, and removing incomplete uploads.
 
 use std::fs::{self, File};
 use std::path::{Path as FilePath, PathBuf};
@@ -12,10 +12,10 @@ use toolcrib_files::AtomicFile;
 
 use super::{Error, Version, hash_of, name_of};
 
-/// The file that is locked while an object is compared and replaced.
+/// The lock file for comparing and replacing an object.
 const LOCK: &str = ".replace.lock";
 
-/// The version of bytes in a folder. Times of files are too coarse to tell two writes apart, so it is their hash.
+/// Returns the version of bytes in a folder: their hash, since timestamps of files are too coarse to tell two writes apart.
 pub(super) fn version(bytes: &[u8]) -> Version {
     Version(UpdateVersion { e_tag: Some(name_of(&hash_of(bytes))), version: None })
 }
@@ -42,7 +42,7 @@ pub(super) async fn replace(folder: Arc<FilePath>, path: Path, read: Option<Vers
     blocking(work).await
 }
 
-/// Removes files of uploads that were cut off: their names have a `#`, which no key has.
+/// Removes files of interrupted uploads: their names contain a `#`, which no key does.
 pub(super) async fn sweep(folder: Arc<FilePath>, older: Duration) -> Result<u64, Error> {
     blocking(move || {
         let (mut folders, mut count): (Vec<PathBuf>, u64) = (vec![folder.to_path_buf()], 0);

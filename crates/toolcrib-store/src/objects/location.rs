@@ -1,14 +1,14 @@
-//! Where objects are kept, as an operator writes it in the settings.
+//! The location of objects, as an operator writes it in the settings.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::Error;
 
-/// The region of services that have none: most of them ignore it, but a signature names one.
+/// The region for services that have none: most of them ignore it, but a signature needs one.
 const DEFAULT_REGION: &str = "us-east-1";
 
-/// Where objects are kept: a folder, or a bucket of any service that speaks S3. It holds no credentials.
+/// The location of objects: a folder, or a bucket of any S3-compatible service. It contains no credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectsLocation(pub(super) Kind);
 
@@ -18,7 +18,7 @@ pub(super) enum Kind {
     S3(Bucket),
 }
 
-/// A bucket, and where in it.
+/// A bucket and a prefix in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bucket {
     pub(super) name: String,
@@ -28,12 +28,13 @@ pub(super) struct Bucket {
 }
 
 impl ObjectsLocation {
-    /// Objects as files in a folder.
+    /// Stores objects as files in a folder.
     pub fn folder(path: impl Into<PathBuf>) -> Self {
         Self(Kind::Folder(path.into()))
     }
 
-    /// Reads a setting: `file:///PATH`, or `s3://BUCKET/PREFIX` with `endpoint` and `region` as optional parameters. Credentials are refused.
+    /// Parses a setting: `file:///PATH`, or `s3://BUCKET/PREFIX` with `endpoint` and `region` as optional parameters. Credentials are
+    /// refused.
     pub fn parse(setting: &str) -> Result<Self, Error> {
         let refuse = |reason| Err(Error::Location { reason });
         let Ok(url) = reqwest::Url::parse(setting) else { return refuse("it is not a URL") };
@@ -77,7 +78,7 @@ impl ObjectsLocation {
         Ok(Self(Kind::S3(bucket)))
     }
 
-    /// The folder, if it is one.
+    /// Returns the folder, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
             Kind::Folder(path) => Some(path),
@@ -87,7 +88,7 @@ impl ObjectsLocation {
 }
 
 impl Bucket {
-    /// What was said in the URL, or else in the environment.
+    /// Returns the region of the URL, or else of the environment.
     pub(super) fn region(&self, variable: impl Fn(&str) -> Option<String>) -> String {
         let said = self.region.clone().or_else(|| variable("AWS_REGION")).or_else(|| variable("AWS_DEFAULT_REGION"));
         said.unwrap_or_else(|| DEFAULT_REGION.to_owned())
@@ -141,7 +142,7 @@ mod tests {
             "s3://bucket/#hidden",
         ] {
             let parsed = ObjectsLocation::parse(setting);
-            // URLs resolve `..` themselves: what is left of it is a prefix like any other.
+            // URL parsing resolves `..`: what is left is an ordinary prefix.
             if setting.contains("..") {
                 assert_eq!(parsed.unwrap().to_string(), "s3://bucket/hidden");
                 continue;

@@ -1,7 +1,7 @@
-//! Objects: bytes under a key, in a folder or in any service that speaks S3.
+//! Objects: bytes under a key, in a folder or in any S3-compatible service.
 //!
-//! The crate `object_store` does the work. This module says how it is set up (certificates, retries, syncing, who may speak plain HTTP), puts a
-//! limit to everything that is read, and has the one operation that folders lack: replacing an object only if it is still the one that was
+//! The crate `object_store` does the work. This module configures it (certificates, retries, syncing, whether plain HTTP is allowed),
+//! limits everything that is read, and adds the one operation that folders lack: replacing an object only if it did not change since it was
 //! read ([`Objects::replace`]).
 
 use std::fmt;
@@ -31,17 +31,17 @@ pub use location::ObjectsLocation;
 use connector::Connector;
 use location::{Bucket, Kind};
 
-/// Bytes of one part of an upload. S3 takes parts from 5 MiB on, and ten thousand of them.
+/// Bytes of one part of an upload. S3 accepts parts from 5 MiB on, and ten thousand of them.
 const PART_BYTES: usize = 8 << 20;
 
-/// Parts that are under way at the same time.
+/// Concurrent parts of an upload.
 const PARTS_AT_ONCE: usize = 4;
 
-/// Retries of a request that met an error of the server or of the network, and how long they go on.
+/// Retries of a request after an error of the server or the network, and their time limit.
 const RETRIES: usize = 3;
 const RETRY_FOR: Duration = Duration::from_secs(20);
 
-/// Environment variables that set up S3, with the names that AWS gave them. `AWS_CA_BUNDLE` names a file of further authorities.
+/// Environment variables that configure S3, with AWS's names. `AWS_CA_BUNDLE` names a file of further certificate authorities.
 pub const S3_VARIABLES: &[&str] = &[
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -59,7 +59,7 @@ pub const S3_VARIABLES: &[&str] = &[
     "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
 ];
 
-/// An object store, or the part of one below a prefix. Cheap to clone.
+/// An object store, or a prefix of one. Cheap to clone.
 #[derive(Clone)]
 pub struct Objects {
     store: Arc<dyn ObjectStore>,
@@ -75,30 +75,30 @@ impl fmt::Debug for Objects {
     }
 }
 
-/// Which of the values that an object had it was when it was read.
+/// The version of an object when it was read (ETag).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version(UpdateVersion);
 
-/// An object of a list.
+/// An object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its key, below the prefix of the store.
     pub key: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
-    /// When it was written, in seconds, by the clock of the store.
+    /// When it was written, in seconds, by the store's clock.
     pub modified: i64,
 }
 
 impl Objects {
-    /// Opens a store. `variable` gives what [`S3_VARIABLES`] say. A folder is made if it is not there; a service is not asked yet.
+    /// Opens a store. `variable` returns the values of [`S3_VARIABLES`]. A missing folder is created; a service is not contacted yet.
     pub fn open(location: &ObjectsLocation, variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let name = location.to_string().into();
         match &location.0 {
             Kind::Folder(folder) => {
                 std::fs::create_dir_all(folder)?;
                 let folder: PathBuf = folder.canonicalize()?;
-                // A row of the database refers to the object once it is written, so it must be on the disk as well.
+                // A row of the database refers to the object once it is written, so the object must be on disk as well.
                 let store = LocalFileSystem::new_with_prefix(&folder)?.with_fsync(true);
                 Ok(Self { store: Arc::new(store), prefix: Path::default(), folder: Some(folder.into()), name })
             }
@@ -111,13 +111,13 @@ impl Objects {
         }
     }
 
-    /// The part of this store below a prefix.
+    /// Returns the part of this store below a prefix.
     #[must_use]
     pub fn below(&self, prefix: &str) -> Self {
         Self { prefix: Path::from(format!("{}/{prefix}", self.prefix)), ..self.clone() }
     }
 
-    /// Where it is, without credentials.
+    /// Returns its location, without credentials.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -126,18 +126,18 @@ impl Objects {
         Path::from(format!("{}/{key}", self.prefix))
     }
 
-    /// Writes an object, whole or not at all. On return it is durable.
+    /// Writes an object atomically. On return it is durable.
     pub async fn put(&self, key: &str, bytes: impl Into<Bytes>) -> Result<(), Error> {
         self.store.put(&self.path(key), PutPayload::from_bytes(bytes.into())).await?;
         Ok(())
     }
 
-    /// Reads an object of at most `most` bytes. `None` when it is not there.
+    /// Reads an object of at most `most` bytes. `None` if it does not exist.
     pub async fn get(&self, key: &str, most: u64) -> Result<Option<Bytes>, Error> {
         Ok(self.read(key, most).await?.map(|(bytes, _)| bytes))
     }
 
-    /// The same, with its version for [`replace`](Self::replace).
+    /// Reads an object with its version for [`replace`](Self::replace).
     pub async fn read(&self, key: &str, most: u64) -> Result<Option<(Bytes, Version)>, Error> {
         let result = match self.store.get_opts(&self.path(key), GetOptions::default()).await {
             Err(error) if is_absent(&error) => return Ok(None),
@@ -166,7 +166,7 @@ impl Objects {
         Ok(Some((bytes.into(), version)))
     }
 
-    /// Writes an object if it is still the one that was read, or if there still is none. `false` when it is another one by now.
+    /// Writes an object if it did not change since it was read, or if it still does not exist. Returns `false` if it has changed.
     pub async fn replace(&self, key: &str, read: Option<&Version>, bytes: impl Into<Bytes>) -> Result<bool, Error> {
         let bytes = bytes.into();
         if let Some(folder) = &self.folder {
@@ -184,7 +184,7 @@ impl Objects {
         }
     }
 
-    /// How many bytes an object has. `None` when it is not there.
+    /// Returns the size of an object in bytes. `None` if it does not exist.
     pub async fn size(&self, key: &str) -> Result<Option<u64>, Error> {
         match self.store.head(&self.path(key)).await {
             Err(error) if is_absent(&error) => Ok(None),
@@ -192,7 +192,7 @@ impl Objects {
         }
     }
 
-    /// Removes an object, if it is there.
+    /// Removes an object, if it exists.
     pub async fn delete(&self, key: &str) -> Result<(), Error> {
         match self.store.delete(&self.path(key)).await {
             Err(error) if is_absent(&error) => Ok(()),
@@ -200,7 +200,7 @@ impl Objects {
         }
     }
 
-    /// All objects below a prefix.
+    /// Lists all objects below a prefix.
     pub fn list(&self, prefix: &str) -> impl Stream<Item = Result<Entry, Error>> + Send + use<> {
         let base = self.prefix.clone();
         self.store.list(Some(&self.path(prefix))).map(move |meta| {
@@ -210,7 +210,7 @@ impl Objects {
         })
     }
 
-    /// Writes a file as an object: in parts if it is large. Until the last part is there, there is no object.
+    /// Uploads a file as an object: in parts if it is large. The object exists only after the last part.
     pub async fn upload(&self, key: &str, file: &FilePath) -> Result<(), Error> {
         use tokio::io::AsyncReadExt as _;
         let mut file = tokio::fs::File::open(file).await?;
@@ -236,14 +236,14 @@ impl Objects {
         match copied.await {
             Ok(()) => writer.finish().await.map(drop).map_err(Error::from),
             Err(error) => {
-                // What was sent is removed where that is possible; services remove the rest by a rule of the bucket.
+                // Uploaded parts are removed if possible; services remove the rest by a lifecycle rule of the bucket.
                 let _ = writer.abort().await;
                 Err(error)
             }
         }
     }
 
-    /// Reads an object into a new file, and checks size and hash. The file is on the disk when this returns.
+    /// Downloads an object into a new file, and checks size and hash. The file is on disk when this returns.
     pub async fn download(&self, key: &str, size: u64, sha256: &[u8; 32], file: &FilePath) -> Result<(), Error> {
         let result = match self.store.get(&self.path(key)).await {
             Err(error) if is_absent(&error) => return Err(Error::Absent { key: key.to_owned() }),
@@ -273,7 +273,7 @@ impl Objects {
         Ok(out.sync_all().await?)
     }
 
-    /// Removes what uploads that were cut off have left in a folder, if it is older than this. Services do so by a rule of the bucket.
+    /// Removes what interrupted uploads have left in a folder, if it is older than this. Services use a lifecycle rule of the bucket.
     pub async fn sweep(&self, older: Duration) -> Result<u64, Error> {
         match &self.folder {
             Some(folder) => folder::sweep(Arc::clone(folder), older).await,
@@ -282,22 +282,22 @@ impl Objects {
     }
 }
 
-/// The name of bytes: their SHA-256 in hexadecimal digits.
+/// Returns the name of bytes: their SHA-256 in hexadecimal digits.
 pub fn name_of(sha256: &[u8; 32]) -> String {
     sha256.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The SHA-256 of bytes.
+/// Returns the SHA-256 of bytes.
 pub fn hash_of(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// Whether the object is missing. A missing bucket looks the same but for the text of the service.
+/// Whether the object is missing. A missing bucket differs only in the text of the service.
 fn is_absent(error: &object_store::Error) -> bool {
     matches!(error, object_store::Error::NotFound { .. }) && !error.to_string().contains("NoSuchBucket")
 }
 
-/// An answer that ended early is asked for again by the client where it can; what is left says that the object is not whole.
+/// The client retries responses that ended early if it can; what remains means that the object is incomplete.
 fn cut(key: &str, error: object_store::Error) -> Error {
     tracing::debug!(key, %error, "reading an object failed before its end");
     error.into()
@@ -311,7 +311,7 @@ fn s3(bucket: &Bucket, variable: impl Fn(&str) -> Option<String>) -> Result<impl
     let mut builder = AmazonS3Builder::new()
         .with_http_connector(Connector::new(authorities.as_deref())?)
         .with_retry(retry)
-        // The service compares what arrives with this.
+        // The service verifies the upload with this.
         .with_checksum_algorithm(Checksum::SHA256)
         .with_bucket_name(&bucket.name)
         .with_region(bucket.region(&variable));
@@ -336,7 +336,7 @@ fn s3(bucket: &Bucket, variable: impl Fn(&str) -> Option<String>) -> Result<impl
             "http" => return Err(unusable("plain http is allowed only for this machine, unless AWS_ALLOW_HTTP is true")),
             _ => return Err(unusable("its endpoint is neither https nor http")),
         }
-        // What was said in the URL comes before the environment.
+        // The URL takes precedence over the environment.
         builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint.trim_end_matches('/'));
     }
     builder.build().map_err(|error| Error::Refused { detail: error.to_string() })

@@ -1,14 +1,14 @@
-//! The usual course of a step on PostgreSQL: steps of concurrent calls in one statement.
+//! The fast path of a step on PostgreSQL: steps of concurrent calls in one statement.
 //!
-//! There are two lanes, each with a connection and a task of its own: one for steps that need not be on the disk at once, reservations and
-//! receipts, and one for the intention to settle, which must be there before money moves. A lane takes all steps that wait and makes them with one statement, which is one
-//! round trip and one commit; the next ones gather meanwhile. One lane for each makes the groups as large as
-//! they can be. Each step is made whole or not at all. Not at all means that something is not as usual: the payment is known, another
-//! holds it, or the store is nearly full. Then [`sql`](super::sql) takes the step by itself, in a transaction, and says why. Locks are
-//! taken in the same order as there: payments before rooms.
+//! There are two lanes, each with a connection and a task of its own: one for steps that need not be durable at once, reservations and
+//! receipts, and one for the intention to settle, which must be durable before money moves. A lane takes all waiting steps and makes them
+//! with one statement, which is one round trip and one commit; meanwhile the next ones queue up. One lane for each kind makes the groups as
+//! large as possible. Each step is made completely or not at all. If it is not made, the case is not the usual one: the payment is known,
+//! another process has leased it, or the store is nearly full. Then [`sql`](super::sql) makes the step alone, in a transaction, and returns
+//! why. Locks are acquired in the same order as there: payments before rooms.
 //!
-//! Each lane counts in a room of its own, so that no two wait for each other's commit. Only the sum of all rooms means anything: what
-//! one counts, another may take away.
+//! Each lane counts in a room of its own, so that no two wait for each other's commit. Only the sum of all rooms has a meaning: what one
+//! adds, another may subtract.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -31,19 +31,19 @@ mod statements;
 
 use statements::{BEGIN, BEGIN_LARGE, RESERVE, RESERVE_AND_SETTLE, SETTLE};
 
-/// Steps of one statement at most. Sixteen replicas that reserve as many at the same moment stay within the margin of the limit.
+/// Most steps of one statement. Sixteen replicas that reserve as many at the same time stay within the margin of the limit.
 const MOST: usize = (sql::MARGIN / 16) as usize;
 
-/// How often a lane lets other tasks run before it sends what it has, at most. It stops as soon as a round brings nothing.
+/// How often at most a lane yields to other tasks before it sends what it has. It stops as soon as no step was added.
 const GATHER_ROUNDS: usize = 8;
 
-/// How long a step that no caller waits for waits for others. Other processes may miss it for that long.
+/// How long a step without a waiting caller waits for others. Other processes may not see it for that long.
 const LATEST: Duration = Duration::from_millis(5);
 
-/// Steps that wait in a lane at most; who comes later waits before.
+/// Most steps in a lane's queue; further callers wait.
 const QUEUE: usize = 1_024;
 
-/// The lanes of a store. Clones share them; they end with the last.
+/// The lanes of a store. Clones share them; they end with the last one.
 #[derive(Clone)]
 pub(super) struct Batches {
     /// Steps whose commit does not wait for the disk.
@@ -53,7 +53,7 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// The lanes to this database, if it is PostgreSQL.
+    /// Starts the lanes for this database, if it is PostgreSQL.
     pub(super) fn start(database: &Database, limits: Limits) -> Option<Self> {
         Some(Self { soon: start(database, limits)?, begin: start(database, limits)?, limits })
     }
@@ -80,7 +80,7 @@ impl Batches {
         Ok(make(&self.soon, Soon::Reserve(step)).await?.then_some(ticket))
     }
 
-    /// Begins the settlement of a call that gave a result which fits. Gives whether it did; every other has to go the longer way.
+    /// Begins the settlement of a call whose result fits. Returns whether it did; otherwise the caller has to use the slow path.
     pub(super) async fn begin(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<bool, Error> {
         settlement.check()?;
         let Some(result) = settlement.result.filter(|result| result.fits(&self.limits)) else { return Ok(false) };
@@ -95,12 +95,12 @@ impl Batches {
         make(&self.begin, step).await
     }
 
-    /// Writes down that a payment was settled that was being settled. Gives whether it did.
+    /// Records the settlement of a payment that is `settling`. Returns whether it did.
     pub(super) async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<bool, Error> {
         make(&self.soon, Soon::Settle(Settling::new(key, receipt, now, false)?)).await
     }
 
-    /// The same for a caller that waits for nothing: it is made with the next reservations, if some come soon.
+    /// Records a settlement without a waiting caller: it is made with the next reservations, if some come soon.
     pub(super) async fn settle_in_background(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<bool, Error> {
         make(&self.soon, Soon::Settle(Settling::new(key, receipt, now, true)?)).await
     }
@@ -112,7 +112,7 @@ impl fmt::Debug for Batches {
     }
 }
 
-/// A step, and who waits for it.
+/// A step and its reply channel.
 struct Job<S> {
     step: S,
     reply: oneshot::Sender<Result<bool, Error>>,
@@ -120,14 +120,14 @@ struct Job<S> {
 
 /// A step that can be made together with others of its kind.
 trait Step: Sized + Send + Sync + 'static {
-    /// Makes steps. Gives the marks of those that were made.
+    /// Makes steps. Returns the marks of those that were made.
     fn make(lane: &mut Lane, room: i64, limits: &Limits, steps: &[&Self])
     -> impl Future<Output = Result<Vec<Row>, Error>> + Send;
 
-    /// What tells it from the others.
+    /// Returns the bytes that identify it.
     fn mark(&self) -> &[u8];
 
-    /// Whether it is worth to wait a moment for steps of other calls, since no caller waits for this one.
+    /// Whether it may wait a moment for steps of other calls, since no caller waits for it.
     fn may_wait(&self) -> bool {
         false
     }
@@ -135,7 +135,7 @@ trait Step: Sized + Send + Sync + 'static {
 
 fn start<S: Step>(database: &Database, limits: Limits) -> Option<mpsc::Sender<Job<S>>> {
     static ROOM: AtomicU32 = AtomicU32::new(0);
-    // Replicas begin at different rooms.
+    // Replicas start with different rooms.
     let _ = ROOM.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
     let room = ROOM.fetch_add(1, Ordering::Relaxed) % u32::from(sql::ROOMS);
     let (queue, steps) = mpsc::channel(QUEUE);
@@ -143,10 +143,10 @@ fn start<S: Step>(database: &Database, limits: Limits) -> Option<mpsc::Sender<Jo
     Some(queue)
 }
 
-/// `false` when it has to go the longer way.
+/// Returns `false` if the step has to use the slow path.
 async fn make<S: Step>(lane: &mpsc::Sender<Job<S>>, step: S) -> Result<bool, Error> {
     let (reply, answer) = oneshot::channel();
-    // A lane whose runtime has ended takes nothing any more.
+    // A lane whose runtime has ended accepts nothing any more.
     if lane.send(Job { step, reply }).await.is_err() {
         return Ok(false);
     }
@@ -154,8 +154,8 @@ async fn make<S: Step>(lane: &mpsc::Sender<Job<S>>, step: S) -> Result<bool, Err
     answer.await.map_err(ended)?
 }
 
-/// Takes the steps of all calls that can run now. A statement costs PostgreSQL more than the rows in it, and calls that the last statement
-/// woke are about to bring their next steps.
+/// Takes the steps of all calls that can run now. A statement costs PostgreSQL more than the rows in it, and the calls whose steps were in
+/// the last statement are about to send their next ones.
 async fn gather<S>(steps: &mut mpsc::Receiver<Job<S>>, jobs: &mut Vec<Job<S>>) {
     for _ in 0..GATHER_ROUNDS {
         let before = jobs.len();
@@ -176,7 +176,7 @@ async fn wait_for_others<S: Step>(steps: &mut mpsc::Receiver<Job<S>>, jobs: &mut
     let until = Instant::now() + LATEST;
     while jobs.len() < MOST && jobs.iter().all(|job| job.step.may_wait()) {
         let most = MOST - jobs.len();
-        // At the end of the time, and when no more can come.
+        // At the deadline, and when no more can come.
         if !timeout_at(until, steps.recv_many(jobs, most)).await.is_ok_and(|received| received > 0) {
             return;
         }
@@ -189,7 +189,7 @@ async fn run<S: Step>(mut lane: Lane, room: i64, limits: Limits, mut steps: mpsc
         wait_for_others(&mut steps, &mut jobs).await;
         gather(&mut steps, &mut jobs).await;
         jobs.retain(|job| !job.reply.is_closed());
-        // Of two steps with one mark, the second takes the longer way, after the first.
+        // Of two steps with the same mark, the second uses the slow path, after the first.
         let is_first: Vec<bool> = {
             let mut marks = HashSet::with_capacity(jobs.len());
             jobs.iter().map(|job| marks.insert(job.step.mark())).collect()
@@ -204,12 +204,12 @@ async fn run<S: Step>(mut lane: Lane, room: i64, limits: Limits, mut steps: mpsc
         for job in first {
             let answer = match &marks {
                 Ok(Ok(made)) => Ok(made.contains(job.step.mark())),
-                // Nobody knows whether it was made.
+                // It is unknown whether it was made.
                 Err(Error::Lost { detail }) | Ok(Err(Error::Lost { detail })) => Err(Error::Lost { detail: detail.clone() }),
                 // Nothing was made, perhaps because of one of them.
                 Err(_) | Ok(Err(_)) => Ok(false),
             };
-            // Who has gone away meanwhile does not hear of it.
+            // Fails if the caller is gone.
             let _ = job.reply.send(answer);
         }
         for job in twice {
@@ -221,7 +221,7 @@ async fn run<S: Step>(mut lane: Lane, room: i64, limits: Limits, mut steps: mpsc
 struct Reserving {
     id: Vec<u8>,
     ticket: Ticket,
-    /// Now, the end of the authorization, and that of the lease.
+    /// Now, the end of the authorization, and the end of the lease.
     times: [i64; 3],
     route: String,
     body_hash: B256,
@@ -245,7 +245,7 @@ impl Settling {
 }
 
 /// A step whose loss in a power failure is harmless: a reservation that is lost was not used, and a payment whose receipt is lost is still
-/// recorded as being settled, with its result.
+/// recorded as `settling`, with its result.
 enum Soon {
     Reserve(Reserving),
     Settle(Settling),
@@ -260,7 +260,7 @@ impl Step for Soon {
                 Self::Settle(step) => settled.push(step),
             }
         }
-        // In one order, so that two replicas that reserve the same payments do not wait for each other.
+        // In a fixed order, so that two replicas that reserve the same payments do not deadlock.
         reserved.sort_unstable_by(|one, other| one.id.cmp(&other.id));
         let time = |at: usize| reserved.iter().map(|step| step.times[at]).collect::<Vec<_>>();
         let [now, expires_at, lease_until] = [time(0), time(1), time(2)];
@@ -286,7 +286,7 @@ impl Step for Soon {
             Column::Integers(&settled.iter().map(|step| limits.result_until(step.now)).collect::<Vec<_>>()),
         ];
         let limit = Value::Integer(signed(limits.entries.saturating_sub(sql::MARGIN)));
-        // A reservation that must be on the disk takes the others along.
+        // One durable reservation makes the whole commit durable.
         let durable = Value::Text(if reserved.iter().all(|step| step.is_leased) { "off" } else { "on" });
         match (reserved.is_empty(), settled.is_empty()) {
             (true, _) => lane.fetch(SETTLE, &settle, &[durable]).await,
@@ -310,7 +310,7 @@ impl Step for Soon {
     }
 }
 
-/// Must be on the disk before its caller goes on.
+/// Must be on disk before its caller continues.
 struct Beginning {
     id: Vec<u8>,
     ticket: Ticket,

@@ -1,7 +1,7 @@
-//! The replay store in a database, as callers see it.
+//! The public replay store in a database.
 //!
 //! On a SQLite file every step goes to the one [`Writer`] of this store, where concurrent steps share a commit. On PostgreSQL concurrent
-//! steps of the usual kinds share a statement ([`Batches`]). Everything else, and every database in memory, is [`sql::SqlReplay`](Steps),
+//! steps of the usual kinds share a statement ([`Batches`]). Everything else, and every database in memory, uses [`sql::SqlReplay`](Steps),
 //! which has the rules.
 
 use alloy_primitives::B256;
@@ -21,14 +21,14 @@ use crate::database::{Database, Writer, run_now};
 #[derive(Clone, Debug)]
 pub struct SqlReplay {
     steps: Steps,
-    /// Where changes are made, if not by `steps` itself.
+    /// Makes the changes, if `steps` does not.
     writer: Option<Writer<Steps>>,
-    /// Where the usual steps are made first.
+    /// Tries the usual steps first.
     batches: Option<Batches>,
 }
 
 impl SqlReplay {
-    /// Makes the tables where they are missing.
+    /// Opens the store, and creates the tables if they are missing.
     pub async fn open(database: Database, limits: Limits) -> Result<Self, Error> {
         let steps = Steps::open(database.clone(), limits).await?;
         let writer = Writer::start(&database, |local| steps.with_database(local))?;

@@ -1,6 +1,6 @@
-//! The replay store in the memory of one process: for development, tests, and gates that run alone and may forget on restart.
+//! The replay store in the memory of one process: for development, tests, and gates that run alone and may lose it on restart.
 //!
-//! The same steps and answers as in a database, under one lock. What is sorted is sorted so that no step looks at all payments.
+//! The same steps and results as in a database, under one lock. Sorted indexes make sure that no step iterates over all payments.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::Error;
 
-/// Payments in memory. Gone with the process: a payment of nothing, which no chain remembers, could then be used again until it
+/// Payments in memory, lost when the process ends: an identity signature, which no chain records, could then be used again until it
 /// expires.
 pub struct MemoryReplay {
     limits: Limits,
@@ -27,13 +27,13 @@ pub struct MemoryReplay {
 #[derive(Default)]
 struct Inner {
     payments: HashMap<ReplayKey, Payment>,
-    /// By the time at which a payment is let go. Those kept for good are not in it.
+    /// By the time until which a payment is kept. Those that are kept permanently are not in it.
     ending: BTreeSet<(i64, ReplayKey)>,
-    /// By the end of their lease, those `settling` and `unknown`.
+    /// By the end of their lease: `settling` and `unknown` ones.
     open: BTreeSet<(i64, ReplayKey)>,
-    /// By the time of delivery, those whose result is kept and was delivered.
+    /// By the time of delivery: those whose stored result was delivered.
     delivered: BTreeSet<(i64, ReplayKey)>,
-    /// By the identifier that the caller gave.
+    /// By the identifier that the caller chose.
     ids: HashMap<B256, ReplayKey>,
     result_bytes: u64,
 }
@@ -48,7 +48,7 @@ struct Payment {
     route: Box<str>,
     body_hash: B256,
     proof: Option<Proof>,
-    /// What few payments have, or only for a short time.
+    /// Fields that few payments have, or only for a short time.
     more: Option<Box<More>>,
     payment_id: Option<B256>,
     delivered_at: Option<i64>,
@@ -66,12 +66,12 @@ struct More {
 }
 
 impl MemoryReplay {
-    /// An empty store.
+    /// Returns an empty store.
     pub fn new(limits: Limits) -> Self {
         Self { limits, inner: Mutex::default() }
     }
 
-    /// Every step leaves the lists in order before anything could panic, so a poisoned lock is as good as any.
+    /// Every step updates the indexes before anything could panic, so a poisoned lock is usable.
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +90,7 @@ impl Default for MemoryReplay {
 }
 
 impl Inner {
-    /// Looks a payment up for a step that needs its ticket, and a state that allows it.
+    /// Looks up a payment for a step that needs its ticket and a state that allows it.
     fn held(&self, key: &ReplayKey, ticket: Option<Ticket>, action: Action) -> Result<&Payment, Error> {
         let payment = self.payments.get(key).ok_or(Error::NotFound { action })?;
         if ticket.is_some_and(|ticket| ticket != payment.ticket) {
@@ -102,7 +102,7 @@ impl Inner {
         Ok(payment)
     }
 
-    /// Changes a payment that is there, and puts it in the right lists again.
+    /// Changes an existing payment, and updates its indexes.
     fn change<T>(&mut self, key: &ReplayKey, change: impl FnOnce(&mut Payment) -> T) -> Option<T> {
         let payment = self.payments.get_mut(key)?;
         self.ending.remove(&(payment.keep_until, *key));
@@ -138,8 +138,8 @@ impl Inner {
         }
     }
 
-    /// Drops the result that was delivered first. Its payment has no more reason to stay than its authorization. Gives whether
-    /// there was one.
+    /// Drops the result that was delivered first. Its payment is then kept only until its authorization ends. Returns whether there was
+    /// one.
     fn evict_one(&mut self) -> bool {
         let Some((_, key)) = self.delivered.pop_first() else { return false };
         let freed = self.change(&key, |payment| {
@@ -151,12 +151,12 @@ impl Inner {
         true
     }
 
-    /// Drops delivered results until no more than `most` bytes are kept, or none is left.
+    /// Drops delivered results until at most `most` bytes are stored, or none is left.
     fn evict_to(&mut self, most: u64) {
         while self.result_bytes > most && self.evict_one() {}
     }
 
-    /// Makes room for payments: those whose time is over, then those whose result was delivered.
+    /// Makes room for payments: removes expired ones, then those whose result was delivered.
     fn clear(&mut self, now: UnixTime) {
         if self.expire(now) == 0 {
             for _ in 0..EVICT_BATCH {
@@ -178,7 +178,7 @@ impl Inner {
         gone
     }
 
-    /// Keeps a result, if there is room.
+    /// Stores a result, if there is room.
     fn keep(&mut self, limits: &Limits, key: &ReplayKey, result: Option<&StoredResult>) -> Kept {
         let Some(result) = result else { return Kept::Nothing };
         if !result.fits(limits) {

@@ -1,7 +1,7 @@
-//! Payments are used once.
+//! The replay store: payments are used once.
 //!
-//! An authorization is public as soon as it is settled, and a zero-value one never reaches the chain at all, so it is this store that
-//! says whether one was used: keyed by chain, asset, payer and nonce, shared by all replicas and tools of an operator.
+//! An authorization is public as soon as it is settled, and one of value 0 never reaches the chain at all, so this store decides whether
+//! one was used. Its keys are chain, asset, payer and nonce, and all replicas and tools of an operator share it.
 //!
 //! ```text
 //! reserve ──► reserved ──begin_settlement──► settling ──settle──► settled
@@ -10,9 +10,10 @@
 //!               └─────────release──────────────┴──────────────────────┘──► gone
 //! ```
 //!
-//! Whoever reserves gets a [`Ticket`], and only its bearer may release: a late release must not free what another has reserved
-//! meanwhile. That a payment was settled is a fact, so anybody who saw it may say so. `settling` is written **before** money can move,
-//! together with the result of the call, so that a crash at any point leaves either nothing to pay for, or something to look up.
+//! The caller of `reserve` gets a [`Ticket`], and only its holder may release: a late release must not free what another call has reserved
+//! meanwhile. That a payment was settled is a fact, so any process that saw it may record it. `settling` is recorded **before** money can
+//! move, together with the result of the call, so that after a crash at any point there is either nothing to pay for, or something to look
+//! up.
 //!
 //! Time is an argument. Replicas are expected to agree on it within the skew that they add to `expires_at`.
 
@@ -40,144 +41,144 @@ pub use memory::MemoryReplay;
 
 /// Longest route in bytes. Routes are written by operators; a slug has at most 64.
 pub const MAX_ROUTE_BYTES: usize = 512;
-/// Longest note in bytes: a payment header (16 KiB at most) and what was offered for it.
+/// Longest note in bytes: a payment header (16 KiB at most) and its offer.
 pub const MAX_NOTE_BYTES: usize = 32 * 1024;
-/// Longest receipt in bytes. A settlement response has a few hundred; it goes into a header.
+/// Longest receipt in bytes. A settlement response has a few hundred; it is sent in a header.
 pub const MAX_RECEIPT_BYTES: usize = 8 * 1024;
 /// Longest content type in bytes.
 pub const MAX_CONTENT_TYPE_BYTES: usize = 256;
-/// Longest time that a reservation lasts, in seconds. Gates allow 900 and some skew; a day leaves room for their settings.
+/// Longest validity of a reservation in seconds. Gates allow 900 and some skew; a day leaves room for their settings.
 pub const MAX_RESERVATION_SECONDS: i64 = 86_400;
-/// How often a call that was paid for before it ran may be run again after crashes. Not at will: running costs, and was paid once.
+/// How often a call that was paid for before it ran may be run again after crashes. Limited, since running costs, and was paid once.
 pub const RERUNS: i64 = 2;
-/// How long a call that was paid for before it ran, and failed, is not run again at least, in seconds.
+/// Shortest pause in seconds before a failed call that was paid for before it ran is run again.
 pub const RETRY_PAUSE_SECONDS: i64 = 5;
-/// Payments that one [`expire`](ReplayStore::expire) removes at most, so that no transaction is long.
+/// Most payments that one [`expire`](ReplayStore::expire) removes, so that no transaction is long.
 pub const EXPIRE_BATCH: usize = 500;
-/// Payments that one list or claim gives at most.
+/// Most payments of one list or claim.
 pub const MAX_LIST: usize = 1_000;
-/// Delivered results that one search for room drops at a time.
+/// Delivered results that are dropped at a time to make room.
 const EVICT_BATCH: usize = 64;
 
-/// Where payments are kept, so that each is used once. Every method is one atomic step, across processes too.
+/// A store of used payments. Every method is one atomic step, across processes too.
 #[async_trait]
 pub trait ReplayStore: fmt::Debug + Send + Sync {
-    /// Takes a payment for one request. Exactly one of any number of callers gets [`Reserve::Reserved`].
+    /// Reserves a payment for one request. Of any number of concurrent callers, exactly one gets [`Reserve::Reserved`].
     ///
-    /// A payment that is `reserved` but whose lease has run out is given to the next caller: its holder crashed before any money
-    /// could move. Where running twice would matter more than waiting, let the lease end with the reservation: a payment of nothing, which
-    /// is never settled, is then used up by being reserved.
+    /// A `reserved` payment whose lease has ended is given to the next caller: its holder crashed before any money could move. If running
+    /// twice is worse than waiting, let the lease end with the reservation: an identity signature, which is never settled, is then used up
+    /// by its reservation.
     async fn reserve(&self, key: &ReplayKey, reservation: &Reservation<'_>, now: UnixTime) -> Result<Reserve, Error>;
 
-    /// Writes down that settlement begins, before anything is sent: `reserved` to `settling`.
+    /// Records that settlement begins, before anything is sent: `reserved` to `settling`.
     async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error>;
 
-    /// Writes down the transaction that settles the payment, before it is broadcast: after a crash, only this transaction is known
-    /// to be the settlement's own.
+    /// Records the transaction that settles the payment, before it is broadcast: after a crash, only this transaction is known to be the
+    /// settlement's own.
     async fn record_sent(&self, key: &ReplayKey, ticket: Ticket, transaction: B256) -> Result<(), Error>;
 
-    /// Writes down that the payment was settled: `settling` or `unknown` to `settled`. Saying it twice changes nothing.
+    /// Records that the payment was settled: `settling` or `unknown` to `settled`. Idempotent.
     ///
-    /// Every user of the store sees it when this returns. It need not be on the disk yet: after a power failure the intention to settle
-    /// and the result are still there, and the transfer is found on the chain.
+    /// Every user of the store sees it when this returns. It need not be on disk yet: after a power failure the intention to settle and the
+    /// result are still there, and the transfer is found on the chain.
     async fn settle(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error>;
 
-    /// Like [`settle`](Self::settle), for a gate whose caller has its answer already: a database writes it together with the next steps of
-    /// other calls, or by itself after a few milliseconds. Meanwhile the payment is `settling`.
+    /// Like [`settle`](Self::settle), for a gate whose caller already has its response: a database writes it together with the next steps
+    /// of other calls, or by itself after a few milliseconds. Meanwhile the payment is `settling`.
     async fn settle_in_background(&self, key: &ReplayKey, receipt: &Receipt, now: UnixTime) -> Result<(), Error> {
         self.settle(key, receipt, now).await
     }
 
-    /// Writes down that nobody knows whether the payment was settled: `settling` to `unknown`. It can be claimed from now on.
+    /// Records that it is unknown whether the payment was settled: `settling` to `unknown`. From now on it can be claimed.
     async fn mark_unknown(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error>;
 
-    /// Gives the payment back: `reserved`, `settling` or `unknown` to nothing.
+    /// Releases the payment: removes a `reserved`, `settling` or `unknown` one.
     ///
-    /// From `settling` only when the settlement was refused for certain, from `unknown` only when the chain shows that it can never
-    /// happen: the nonce is unused in a final block that is past the authorization's end.
+    /// From `settling` only if the settlement was certainly refused, from `unknown` only if the chain shows that it can never happen: the
+    /// nonce is unused in a final block that is past the authorization's end.
     async fn release(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error>;
 
-    /// Keeps the result of a call that was settled before it ran. Once only.
+    /// Stores the result of a call that was settled before it ran. Once only.
     async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error>;
 
-    /// Writes down that a call that was settled before it ran has failed, so that the payer can have it run again before its lease is
-    /// over. Such a run does not count as one of the [`RERUNS`], which are for crashes. The pause until the next one is as long as all
-    /// the time since the reservation, and [`RETRY_PAUSE_SECONDS`] at least: a few runs for one payment, however long a tool fails.
+    /// Records that a call that was settled before it ran has failed, so that the payer can have it run again before its lease ends. Such a
+    /// run does not count as one of the [`RERUNS`], which are for crashes. The pause until the next one is as long as the time since the
+    /// reservation, and at least [`RETRY_PAUSE_SECONDS`]: a few runs for one payment, however long a tool fails.
     async fn run_failed(&self, key: &ReplayKey, ticket: Ticket, now: UnixTime) -> Result<(), Error>;
 
-    /// What a caller gets who comes again with a payment: the result only against proof of possession, for the same request.
+    /// Answers a replayed payment: the result only with proof of possession, for the same request.
     async fn redeem(&self, key: &ReplayKey, again: &Again<'_>, now: UnixTime) -> Result<Redeem, Error>;
 
-    /// Takes payments over whose end is not known: `unknown`, and `settling` whose lease ran out. No two claimants get the same one
-    /// before `lease_until`. The oldest leases are taken first.
+    /// Takes over payments with an unknown outcome: `unknown`, and `settling` whose lease ended. No two claimants get the same one before
+    /// `lease_until`. The oldest leases are taken first.
     async fn claim_unknowns(&self, now: UnixTime, lease_until: UnixTime, limit: usize) -> Result<Vec<(Entry, Ticket)>, Error>;
 
-    /// How much this store holds.
+    /// Returns the limits of this store.
     fn limits(&self) -> Limits;
 
-    /// Makes room for results before the call that will give one runs: drops delivered results, those delivered first before
-    /// others, until `bytes` are free, or none is left. Gives what is free then.
+    /// Makes room for results before a call runs that will have one: drops delivered results, the first delivered first, until `bytes` are
+    /// free, or none is left. Returns what is free then.
     async fn make_room(&self, bytes: u64) -> Result<Room, Error>;
 
-    /// Writes down that the answers to these payments were sent in full. Their results are the first to go when room is needed.
-    /// Payments that are not there, or have no result, are passed over.
+    /// Records that the responses to these payments were delivered. Their results are dropped first when room is needed. Payments that do
+    /// not exist, or have no result, are skipped.
     async fn mark_delivered(&self, keys: &[ReplayKey], now: UnixTime) -> Result<(), Error>;
 
-    /// Shows payments that are `settling` or `unknown`, the oldest leases first, and takes nothing.
+    /// Returns payments that are `settling` or `unknown`, the oldest leases first, without taking them over.
     async fn unknowns(&self, limit: usize) -> Result<Vec<Entry>, Error>;
 
-    /// Shows one payment.
+    /// Returns one payment.
     async fn entry(&self, key: &ReplayKey) -> Result<Option<Entry>, Error>;
 
-    /// Removes payments whose time is over, at most [`EXPIRE_BATCH`]. Gives how many; as many as that means that there may be more.
-    /// What is `settling` or `unknown` stays until it is settled or released.
+    /// Removes expired payments, at most [`EXPIRE_BATCH`]. Returns their number; if it equals the limit, there may be more. `settling` and
+    /// `unknown` ones are kept until they are settled or released.
     async fn expire(&self, now: UnixTime) -> Result<usize, Error>;
 
-    /// How many payments there are. Reads all rows of a database: for a page of metrics, not for every request.
+    /// Counts the payments. Reads all rows of a database: for a metrics page, not for every request.
     async fn counts(&self) -> Result<Counts, Error>;
 }
 
-/// What is written down with a reservation.
+/// The data of a reservation.
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation<'a> {
-    /// The end of the authorization and the skew. Until then the payment stays used.
+    /// The end of the authorization plus the skew. Until then the payment counts as used.
     pub expires_at: UnixTime,
-    /// Until when the holder is believed to be alive.
+    /// The end of the lease: until then the holder counts as alive.
     pub lease_until: UnixTime,
-    /// Which tool and path the request is for.
+    /// The tool and path of the request.
     pub route: &'a str,
     /// The hash of the request's body.
     pub body_hash: B256,
-    /// What proves possession later: of the salt of a bound nonce, or of a token given with the first answer.
+    /// The later proof of possession: of the salt of a bound nonce, or of a token sent with the first response.
     pub proof: Option<Proof>,
-    /// The identifier that the caller gave the operation, hashed with all that it is unique for.
+    /// The payment identifier that the caller chose, hashed with everything for which it is unique.
     pub payment_id: Option<B256>,
 }
 
-/// The answer to [`ReplayStore::reserve`].
+/// The result of [`ReplayStore::reserve`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reserve {
-    /// The payment is this request's. Finish with the ticket.
+    /// The payment is reserved for this request. Continue with the ticket.
     Reserved(Ticket),
-    /// It was used, or is being used, by another request.
+    /// Another request has used it, or is using it.
     AlreadyUsed {
-        /// How far that is.
+        /// Its state.
         state: State,
         /// The receipt, once there is one.
         receipt: Option<Receipt>,
     },
     /// Another payment has the same `payment_id`.
     IdInUse,
-    /// No room: the payment must not be accepted (`store.full`).
+    /// There is no room: the payment must not be accepted (`store.full`).
     Full,
 }
 
-/// The right to go on with a reserved payment. Not a secret of the caller's, but never shown to one.
+/// The right to continue with a reserved payment. Not a secret from the caller, but never sent to one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket([u8; Self::BYTES]);
 
 impl Ticket {
-    /// Random bytes: enough that no two are ever the same.
+    /// Number of random bytes: enough to be unique.
     const BYTES: usize = 16;
 
     fn random() -> Result<Self, Error> {
@@ -193,12 +194,12 @@ impl fmt::Debug for Ticket {
     }
 }
 
-/// The hash of a secret that the first caller has and a reader of the chain has not. The store keeps nothing that opens anything.
+/// The hash of a secret that the first caller has and a reader of the chain does not have. The store contains no secrets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Proof(B256);
 
 impl Proof {
-    /// The proof that `secret` will give. The secret should have 16 random bytes at least.
+    /// Returns the proof for `secret`, which should have at least 16 random bytes.
     pub fn of(secret: &[u8]) -> Self {
         let mut hash = Keccak256::new();
         hash.update(b"toolcrib retry v1\0");
@@ -206,7 +207,7 @@ impl Proof {
         Self(hash.finalize())
     }
 
-    /// Whether the two are the same, in a time that tells nothing.
+    /// Compares the two in constant time.
     fn matches(&self, kept: &[u8]) -> bool {
         self.0.as_slice().ct_eq(kept).into()
     }
@@ -218,12 +219,12 @@ impl fmt::Debug for Proof {
     }
 }
 
-/// What is written down before settlement begins.
+/// The data that is recorded before settlement begins.
 #[derive(Clone, Copy)]
 pub struct Settlement<'a> {
-    /// Until when the settlement, and a call that runs after it, is believed to be under way. Afterwards others may claim it.
+    /// Until when the settlement, and a call that runs after it, counts as under way. Afterwards other processes may claim it.
     pub lease_until: UnixTime,
-    /// What another process needs to find out how it ended, such as the payment and what was offered for it.
+    /// The data from which another process can find the outcome, such as the payment and its offer.
     pub note: &'a [u8],
     /// The result of the call, if it ran already. Without it, the call runs after the settlement.
     pub result: Option<&'a StoredResult>,
@@ -232,16 +233,16 @@ pub struct Settlement<'a> {
 }
 
 impl fmt::Debug for Settlement<'_> {
-    /// A note holds a signature, which does not go to a log.
+    /// A note contains a signature, which must not be logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Settlement(until {}, note of {} bytes, {:?})", self.lease_until, self.note.len(), self.result)
     }
 }
 
-/// Whether a result was kept. The payment's state has changed in every case.
+/// Whether a result was stored. The payment's state has changed in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// It is there for a retry.
+    /// It is stored for a retry.
     Yes,
     /// There was none.
     Nothing,
@@ -251,10 +252,10 @@ pub enum Kept {
     NoRoom,
 }
 
-/// What a paid call gave.
+/// The result of a paid call.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredResult {
-    /// The status of the answer.
+    /// The HTTP status.
     pub status: u16,
     /// Its content type.
     pub content_type: String,
@@ -263,7 +264,7 @@ pub struct StoredResult {
 }
 
 impl StoredResult {
-    /// What it counts for in the limit; never nought.
+    /// Returns its size for the limit; never 0.
     const fn cost(&self) -> usize {
         self.body.len() + self.content_type.len() + 128
     }
@@ -274,78 +275,78 @@ impl StoredResult {
 }
 
 impl fmt::Debug for StoredResult {
-    /// Somebody paid for the body; it does not go to a log.
+    /// The body was paid for, so it is not logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StoredResult({}, {:?}, {} bytes)", self.status, self.content_type, self.body.len())
     }
 }
 
-/// What shows that money moved.
+/// The proof that money moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// The transaction.
     pub transaction: B256,
-    /// The settlement response as the caller gets it.
+    /// The settlement response for the caller.
     pub response: Vec<u8>,
 }
 
-/// A request that comes with a payment which was used.
+/// A request with a payment that was used before.
 #[derive(Clone, Copy, Debug)]
 pub struct Again<'a> {
     /// The route of this request.
     pub route: &'a str,
     /// The hash of this request's body.
     pub body_hash: B256,
-    /// What the caller proves possession with.
+    /// The caller's proof of possession.
     pub proof: Option<Proof>,
-    /// Until when a call that must run again is believed to be under way.
+    /// The lease of a call that must run again.
     pub lease_until: UnixTime,
 }
 
-/// The answer to [`ReplayStore::redeem`].
+/// The result of [`ReplayStore::redeem`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Redeem {
-    /// The payment was never seen, or it is forgotten.
+    /// The payment was never seen, or is not stored any more.
     NotUsed,
     /// It is being used.
     Pending(State),
     /// The caller may have the result.
     Result(StoredResult, Receipt),
-    /// The caller may have the receipt and no more. A call that cost nothing has none.
+    /// The caller may have only the receipt. A free call has none.
     ReceiptOnly(Option<Receipt>),
-    /// The payment was settled, but the call that should have followed never gave a result: run it now, without charging again.
+    /// The payment was settled, but the call that should have followed never had a result: run it now, without charging again.
     Rerun(Ticket, Receipt),
 }
 
-/// A payment as it stands.
+/// The state of a payment.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Which payment.
+    /// Its key.
     pub key: ReplayKey,
-    /// How far it is.
+    /// Its state.
     pub state: State,
-    /// When it was reserved, by the clock of the process that did it.
+    /// When it was reserved, by the clock of the process that reserved it.
     pub reserved_at: UnixTime,
-    /// The end of the authorization and the skew.
+    /// The end of the authorization plus the skew.
     pub expires_at: UnixTime,
-    /// Until when its holder is believed to be alive.
+    /// The end of the lease: until then its holder counts as alive.
     pub lease_until: UnixTime,
-    /// What it was for.
+    /// The route of its request.
     pub route: String,
     /// The hash of the request's body.
     pub body_hash: B256,
-    /// What was written down when settlement began; empty once it ended.
+    /// The note that was stored when settlement began; empty once it ended.
     pub note: Vec<u8>,
     /// The receipt, once there is one.
     pub receipt: Option<Receipt>,
     /// A block in which the payment's nonce was unused.
     pub from_block: Option<u64>,
-    /// The transaction that was written down before it was broadcast.
+    /// The transaction that was recorded before it was broadcast.
     pub sent: Option<B256>,
 }
 
 impl fmt::Debug for Entry {
-    /// A note holds a signature, which does not go to a log.
+    /// A note contains a signature, which must not be logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
             .field("key", &self.key)
@@ -359,17 +360,17 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// How far a payment is.
+/// The state of a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum State {
-    /// A request has it; no money can have moved.
+    /// A request has reserved it; no money can have moved.
     Reserved = 0,
     /// Settlement has begun.
     Settling = 1,
     /// It was settled.
     Settled = 2,
-    /// Settlement began, and nobody knows how it ended.
+    /// Settlement began, and its outcome is unknown.
     Unknown = 3,
 }
 
@@ -396,7 +397,7 @@ impl fmt::Display for State {
     }
 }
 
-/// What can be done with a payment that is in the store.
+/// An action on a stored payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// [`ReplayStore::begin_settlement`].
@@ -414,7 +415,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether a payment in this state allows it. The one table of legal steps.
+    /// Whether the state of a payment allows it. The one table of legal transitions.
     pub const fn allowed_in(self, state: State) -> bool {
         match self {
             Self::BeginSettlement => matches!(state, State::Reserved),
@@ -439,38 +440,38 @@ impl fmt::Display for Action {
     }
 }
 
-/// How many payments there are.
+/// The number of payments in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Those `reserved`.
+    /// `reserved` ones.
     pub reserved: u64,
-    /// Those `settling`.
+    /// `settling` ones.
     pub settling: u64,
-    /// Those `settled`.
+    /// `settled` ones.
     pub settled: u64,
-    /// Those `unknown`.
+    /// `unknown` ones.
     pub unknown: u64,
-    /// What the kept results count for, in bytes.
+    /// The size of the stored results in bytes, as the limit counts it.
     pub result_bytes: u64,
 }
 
 impl Counts {
-    /// All payments.
+    /// Returns the number of all payments.
     pub const fn entries(&self) -> u64 {
         self.reserved + self.settling + self.settled + self.unknown
     }
 }
 
-/// A payment that nobody may let go of: `settling` and `unknown`.
+/// `keep_until` of a payment that must not be removed: `settling` and `unknown`.
 const FOR_GOOD: i64 = i64::MAX;
 
 impl Reservation<'_> {
-    /// Whether the next caller may have the payment before its time is over, should the holder crash.
+    /// Whether the next caller may have the payment before it expires, if the holder crashes.
     ///
-    /// Such a reservation says nothing that must survive a power failure: its holder is gone then, no money can have moved, and the
-    /// payment may be used again. It is visible to everybody at once, and on the disk with the step that comes before money moves:
-    /// [`begin_settlement`](ReplayStore::begin_settlement) finds it or refuses. One that lasts as long as the authorization is how a free
-    /// call is used up, and is on the disk before its caller hears of it.
+    /// Such a reservation need not survive a power failure: its holder is gone then, no money can have moved, and the payment may be used
+    /// again. It is visible at once, and on disk with the step that comes before money moves:
+    /// [`begin_settlement`](ReplayStore::begin_settlement) finds it or refuses. A reservation that lasts as long as the authorization is
+    /// what uses up a free call, and is on disk before its caller gets a response.
     fn is_leased(&self) -> bool {
         self.lease_until < self.expires_at
     }
@@ -501,9 +502,9 @@ const fn at_most(what: &'static str, length: usize, most: usize) -> Result<(), E
     if length > most { Err(Error::TooLarge { what, length, most }) } else { Ok(()) }
 }
 
-/// What [`ReplayStore::reserve`] does about a payment that is there already.
+/// What [`ReplayStore::reserve`] does with a payment that is already stored.
 enum Standing {
-    /// Its time is over, or its holder crashed before money could move.
+    /// It has expired, or its holder crashed before money could move.
     Free,
     /// It is used.
     Used,
@@ -514,25 +515,25 @@ const fn standing(state: State, keep_until: i64, lease_until: i64, now: UnixTime
     if keep_until <= now.seconds() || crashed { Standing::Free } else { Standing::Used }
 }
 
-/// When a call that failed may run again.
+/// Returns when a failed call may run again.
 const fn retry_at(reserved_at: i64, now: UnixTime) -> i64 {
     let passed = now.seconds().saturating_sub(reserved_at);
     now.seconds().saturating_add(if passed > RETRY_PAUSE_SECONDS { passed } else { RETRY_PAUSE_SECONDS })
 }
 
-/// What [`ReplayStore::redeem`] makes of a settled payment.
+/// What [`ReplayStore::redeem`] does with a settled payment.
 enum Claim {
     /// Not the first caller, not the same request, or too late.
     Stranger,
-    /// Give the result.
+    /// Return the result.
     Result,
-    /// There is none, and there may yet be one.
+    /// There is no result yet.
     Wait,
-    /// There is none, and whoever should have made it is gone.
+    /// There is no result, and the call that should have made it has crashed.
     Rerun,
 }
 
-/// The part of a settled payment that [`Claim`] looks at.
+/// The fields of a settled payment that decide about a [`Claim`].
 struct Settled<'a> {
     paid: bool,
     proof: Option<&'a [u8]>,
@@ -541,7 +542,7 @@ struct Settled<'a> {
     has_result: bool,
     result_until: i64,
     lease_until: i64,
-    /// How often the call may be run, the run under way included. Nought once it gave a result, kept or not.
+    /// How often the call may be run, including the current run. 0 once it had a result, stored or not.
     runs: i64,
 }
 

@@ -1,7 +1,7 @@
 //! The replay store in a database.
 //!
-//! Every step is one transaction, or one statement, that begins by naming the state and the ticket it leads on from, so it is the
-//! database that decides between two that come at once. When a step touched no row, the row is read to say why.
+//! Every step is one transaction, or one statement, whose condition names the required state and ticket, so the database decides between
+//! concurrent steps. If a step affected no row, the row is read to find out why.
 
 use alloy_primitives::B256;
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use super::{
 use crate::Error;
 use crate::database::{ATTEMPTS, Database, Engine, FromRow as _, Transaction, Value, again};
 
-/// Tries a step again while others are in its way. A step is one transaction, so nothing of a failed attempt is left.
+/// Retries a step on conflicts. A step is one transaction, so a failed attempt leaves nothing behind.
 macro_rules! step {
     ($step:expr) => {{
         let mut attempt = 0;
@@ -38,18 +38,18 @@ pub(super) struct SqlReplay {
 }
 
 impl SqlReplay {
-    /// Makes the tables where they are missing.
+    /// Opens the store, and creates the tables if they are missing.
     pub(super) async fn open(database: Database, limits: Limits) -> Result<Self, Error> {
         database.migrate(sql::MODULE, sql::MIGRATIONS).await?;
         Ok(Self { database, limits })
     }
 
-    /// The same store, through another connection to the same database.
+    /// Returns the same store with another connection to the same database.
     pub(super) fn with_database(&self, database: Database) -> Self {
         Self { database, ..self.clone() }
     }
 
-    /// The room that a payment is counted in.
+    /// Returns the room in which a payment is counted.
     const fn room_of(&self, key: &ReplayKey) -> Value<'static> {
         Value::Integer(match self.database.engine() {
             Engine::Sqlite => 0,
@@ -57,7 +57,7 @@ impl SqlReplay {
         })
     }
 
-    /// `None` when another changed the payment between two looks.
+    /// `None` if another process changed the payment between two reads.
     async fn try_reserve(
         &self,
         key: &ReplayKey,
@@ -135,7 +135,7 @@ impl SqlReplay {
         Ok(Some(Reserve::Reserved(ticket)))
     }
 
-    /// Counts one more payment, unless that were too many.
+    /// Counts one more payment. Returns `false` if the limit is reached.
     async fn enter(&self, transaction: &mut Transaction, room: Value<'_>) -> Result<bool, Error> {
         let nearly = signed(self.limits.entries.saturating_sub(sql::MARGIN));
         if transaction.execute(self.database.pick(sql::ENTER), &[room, Value::Integer(nearly)]).await? == 1 {
@@ -177,7 +177,7 @@ impl SqlReplay {
         Ok(kept)
     }
 
-    /// Keeps the result of a payment that is settling, for which there was no room before.
+    /// Stores the result of a `settling` payment, for which there was no room before.
     async fn try_keep(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error> {
         let mut transaction = self.database.begin().await?;
         let values = [Value::Bytes(&key.to_bytes()), Value::Bytes(&ticket.0), Value::Integer(cost(result))];
@@ -202,7 +202,7 @@ impl SqlReplay {
         Ok(kept)
     }
 
-    /// Keeps a result whose size the payment's row has already, and which may be in that row.
+    /// Stores a result whose size is already in the payment's row, and which may be in that row itself.
     async fn keep(
         &self,
         transaction: &mut Transaction,
@@ -233,7 +233,7 @@ impl SqlReplay {
         Ok(Kept::Yes)
     }
 
-    /// One statement that leads on from named states, or the reason why it did not.
+    /// Runs one statement that requires certain states, or returns why it failed.
     async fn change(
         &self,
         sql: &'static str,
@@ -294,7 +294,8 @@ impl ReplayStore for SqlReplay {
         let mut swept = false;
         for _ in 0..ATTEMPTS {
             match step!(self.try_reserve(key, reservation, ticket, now))? {
-                // What is over takes no room, even when nobody swept. Where nothing is left to sweep, somebody else may just have.
+                // Expired payments must not take up room, even if they were not removed. If none is left to remove, another process may
+                // just have removed them.
                 Some(Reserve::Full) if !swept => {
                     swept = true;
                     if step!(self.try_expire(now))? == 0 {
@@ -313,7 +314,7 @@ impl ReplayStore for SqlReplay {
         settlement.check()?;
         let kept = step!(self.try_begin(key, ticket, settlement))?;
         let (Kept::NoRoom, Some(result)) = (kept, settlement.result) else { return Ok(kept) };
-        // The payment is marked by now; its result comes after it, if dropping delivered ones makes room.
+        // The payment is marked already; its result follows, if dropping delivered ones makes room.
         if step!(self.try_evict(cost(result)))? == 0 {
             return Ok(kept);
         }
@@ -384,7 +385,7 @@ impl ReplayStore for SqlReplay {
                 let ticket = Ticket::random()?;
                 let before = Value::Bytes(row.ticket);
                 let values = [Value::Bytes(&id), Value::Bytes(&ticket.0), time(request.lease_until), before];
-                // Another may have been quicker; then the call is under way.
+                // Another process may have been faster; then the call is running.
                 let taken = step!(self.database.execute(sql::RERUN, &values))? == 1;
                 Ok(if taken { Redeem::Rerun(ticket, receipt) } else { Redeem::Pending(State::Settled) })
             }
@@ -449,7 +450,7 @@ impl ReplayStore for SqlReplay {
     }
 }
 
-/// Whether no other payment than `id` has this identifier. One that no longer counts lets go of it.
+/// Whether no other payment than `id` has this identifier. An expired one loses it.
 async fn is_id_free(transaction: &mut Transaction, payment_id: Value<'_>, id: &[u8], now: UnixTime) -> Result<bool, Error> {
     let Some(row) = transaction.fetch_optional(sql::HOLDER_OF_ID, &[payment_id]).await? else { return Ok(true) };
     let holder = IdHolder::from_row(&row)?;
@@ -464,7 +465,7 @@ async fn is_id_free(transaction: &mut Transaction, payment_id: Value<'_>, id: &[
     Ok(true)
 }
 
-/// Why a step led nowhere: no such payment, another's, or one in another state.
+/// Returns why a step failed: no such payment, another's ticket, or another state.
 async fn refusal(mut transaction: Transaction, key: &ReplayKey, ticket: Option<Ticket>, action: Action) -> Error {
     let read = async {
         let row = transaction.fetch_optional(sql::STANDING, &[Value::Bytes(&key.to_bytes())]).await?;
@@ -476,7 +477,7 @@ async fn refusal(mut transaction: Transaction, key: &ReplayKey, ticket: Option<T
         Ok(Error::Transition { action, state: known.state })
     };
     let reason = read.await.unwrap_or_else(|error: Error| error);
-    // Dropping would do it too, but only when the pool gets round to it.
+    // Dropping would do it too, but only later, when the pool does it.
     transaction.rollback().await.err().unwrap_or(reason)
 }
 

@@ -1,8 +1,9 @@
-//! The tables of the replay store, and every statement on them. One text for both engines, but for row locks.
+//! The tables of the replay store, and every statement on them. One text for both engines, except for row locks.
 //!
-//! Rooms count what the store holds, so that its limits cost no look at all rows. PostgreSQL uses several, since a row that every step
-//! changes would make commits wait for each other. Only their sum means anything: a payment may enter one and leave another. The line
-//! above a statement says what it takes, from $1 on. Locks are taken in one order: payments before rooms, rooms by number.
+//! Rooms count what the store contains, so that checking its limits does not read all rows. PostgreSQL uses several, since commits would
+//! wait for each other for a row that every step changes. Only their sum has a meaning: a payment may be added in one and subtracted in
+//! another. The line above a statement lists its parameters, from $1 on. Locks are acquired in a fixed order: payments before rooms, rooms
+//! by number.
 
 use alloy_primitives::B256;
 use toolcrib_core::clock::UnixTime;
@@ -14,15 +15,15 @@ use crate::{row, sql};
 /// The module's name in the table of migrations.
 pub(super) const MODULE: &str = "replay";
 
-/// Rooms that the counters are spread over.
+/// Number of rooms that the counters are spread over.
 pub(super) const ROOMS: u8 = 16;
 
-/// How close to its limit a store counts exactly, with all rooms locked. Farther away, reservations that are being made at the same
-/// moment do not see each other; a margin above the number of connections that all replicas have together keeps the limit exact.
+/// How close to its limit a store counts exactly, with all rooms locked. Farther away, concurrent reservations do not see each other; a
+/// margin above the number of connections of all replicas together keeps the limit exact.
 pub(super) const MARGIN: u64 = 1_024;
 
-/// Largest body of a result that is a part of its payment's row. The row is written again when the payment is settled, so a larger one is
-/// kept in a table of its own.
+/// Largest body of a result that is stored in its payment's row. The row is written again when the payment is settled, so a larger one is
+/// stored in a separate table.
 pub(super) const SMALL_BODY: usize = 1_024;
 
 pub(super) const MIGRATIONS: &[Migration] = &[
@@ -63,7 +64,7 @@ CREATE TABLE replay_result (
 ",
     },
     Migration {
-        // What proves later that a transfer on the chain is the one that this payment's settlement made.
+        // The proof that a transfer on the chain is the one that this payment's settlement made.
         version: 2,
         sql: "
 ALTER TABLE replay ADD COLUMN from_block BIGINT;
@@ -71,7 +72,7 @@ ALTER TABLE replay ADD COLUMN sent BYTES;
 ",
     },
     Migration {
-        // Which results go first when room is needed, and which payment has taken an identifier.
+        // Which results are dropped first when room is needed, and which payment has an identifier.
         version: 3,
         sql: "
 ALTER TABLE replay ADD COLUMN delivered_at BIGINT;
@@ -81,8 +82,8 @@ CREATE UNIQUE INDEX replay_payment_id ON replay (payment_id) WHERE payment_id IS
 ",
     },
     Migration {
-        // A small result is a part of its payment's row: one row to write, and no other index. Payments whose end is not known are
-        // found by `keep_until`, so that two steps of three write one index less.
+        // A small result is a part of its payment's row: one row to write, and no other index. Payments with an unknown outcome are found
+        // by `keep_until`, so that two steps of three write one index less.
         version: 4,
         sql: "
 DROP INDEX replay_open;
@@ -94,7 +95,7 @@ ALTER TABLE replay ADD COLUMN body BYTES;
 ];
 
 row! {
-    /// What decides whether a payment counts as used.
+    /// The columns that decide whether a payment counts as used.
     pub(super) struct StandingRow<'r> {
         state: State,
         ticket: &'r [u8],
@@ -108,7 +109,7 @@ row! {
 }
 
 row! {
-    /// The payment that has taken an identifier.
+    /// The payment that has an identifier.
     pub(super) struct IdHolder<'r> {
         id: &'r [u8],
         state: State,
@@ -128,7 +129,7 @@ row! {
 }
 
 row! {
-    /// What the store holds.
+    /// The counters of the store.
     pub(super) struct RoomTotals {
         entries: i64 = "CAST(SUM(entries) AS BIGINT)",
         bytes: i64 = "CAST(SUM(bytes) AS BIGINT)",
@@ -136,7 +137,7 @@ row! {
 }
 
 row! {
-    /// What a payment that was removed had taken up.
+    /// What a removed payment had taken up.
     pub(super) struct Gone {
         room: i64,
         result_bytes: i64,
@@ -144,7 +145,7 @@ row! {
 }
 
 row! {
-    /// A payment that comes again, with its result.
+    /// A replayed payment, with its result.
     pub(super) struct RedeemRow<'r> from "r" {
         state: State,
         ticket: &'r [u8],
@@ -190,28 +191,28 @@ row! {
     }
 }
 
-// id, ticket, room, now, expires_at, lease_until, route, body_hash, proof, payment_id. Neither key may be taken.
+// id, ticket, room, now, expires_at, lease_until, route, body_hash, proof, payment_id. Neither key may exist.
 pub(super) const RESERVE: &str = "INSERT INTO replay
     (id, state, ticket, room, reserved_at, expires_at, lease_until, keep_until, route, body_hash, proof, payment_id,
     runs, result_bytes, result_until)
     VALUES ($1, 0, $2, $3, $4, $5, $6, $5, $7, $8, $9, $10, 0, 0, 0) ON CONFLICT DO NOTHING";
 
-// payment_id. The payment that has taken an identifier.
+// payment_id. The payment that has an identifier.
 pub(super) const HOLDER_OF_ID: &str = sql!("SELECT ", IdHolder::COLUMNS, " FROM replay WHERE payment_id = $1");
-// id, ticket, state. A payment that no longer counts lets go of its identifier.
+// id, ticket, state. An expired payment loses its identifier.
 pub(super) const FORGET_ID: &str = "UPDATE replay SET payment_id = NULL WHERE id = $1 AND ticket = $2 AND state = $3";
 
-// id, ticket, now, expires_at, lease_until, route, body_hash, proof, the ticket so far, the state so far, payment_id.
+// id, ticket, now, expires_at, lease_until, route, body_hash, proof, the previous ticket, the previous state, payment_id.
 pub(super) const RESERVE_AGAIN: &str = "UPDATE replay SET
     state = 0, ticket = $2, reserved_at = $3, expires_at = $4, lease_until = $5, keep_until = $4, route = $6, body_hash = $7, proof = $8,
     note = NULL, tx = NULL, receipt = NULL, runs = 0, result_bytes = 0, result_until = 0, from_block = NULL, sent = NULL,
     delivered_at = NULL, payment_id = $11, status = NULL, content_type = NULL, body = NULL
     WHERE id = $1 AND ticket = $9 AND state = $10";
 
-// id. For deciding about a payment that is there.
+// id. For deciding about an existing payment.
 pub(super) const STANDING: &str = sql!("SELECT ", StandingRow::COLUMNS, " FROM replay WHERE id = $1");
 
-// room, limit less the margin. SQLite's one writer counts everything in one room, and has no need to look at the others.
+// room, limit less the margin. SQLite's single writer counts everything in one room, and need not read the others.
 pub(super) const ENTER: PerEngine = PerEngine {
     sqlite: "UPDATE replay_room SET entries = entries + 1 WHERE room = $1 AND entries < $2",
     postgres: "UPDATE replay_room SET entries = entries + 1
@@ -233,8 +234,8 @@ pub(super) const FILL: PerEngine = PerEngine {
         WHERE room = $1 AND (SELECT SUM(bytes) FROM replay_room) <= $3 - $2",
 };
 
-// id, ticket, lease_until, note, runs, result_bytes, from_block; status, content_type and body of a small result. Settling is kept for
-// good.
+// id, ticket, lease_until, note, runs, result_bytes, from_block; status, content_type and body of a small result. A settling payment is
+// kept permanently.
 pub(super) const BEGIN_SETTLEMENT: &str = "UPDATE replay SET
     state = 1, lease_until = $3, keep_until = 9223372036854775807, note = $4, runs = $5, result_bytes = $6, from_block = $7,
     status = $8, content_type = $9, body = $10
@@ -261,7 +262,7 @@ pub(super) const FORGET_RESULT: &str = "DELETE FROM replay_result WHERE id = $1"
 // id, now. Only a settled payment has a result that could be delivered.
 pub(super) const MARK_DELIVERED: &str =
     "UPDATE replay SET delivered_at = $2 WHERE id = $1 AND state = 2 AND result_bytes > 0 AND delivered_at IS NULL";
-// limit. Results that may be dropped, those delivered first before others.
+// limit. Results that may be dropped, the first delivered first.
 pub(super) const DELIVERED: PerEngine = PerEngine {
     sqlite: sql!(
         "SELECT ",
@@ -274,7 +275,7 @@ pub(super) const DELIVERED: PerEngine = PerEngine {
         " FROM replay WHERE delivered_at IS NOT NULL ORDER BY delivered_at, id LIMIT $1 FOR UPDATE SKIP LOCKED"
     ),
 };
-// id. Without a result, a payment stays no longer than its authorization.
+// id. Without a result, a payment is kept only until its authorization ends.
 pub(super) const DROP_RESULT: &str = "UPDATE replay SET result_bytes = 0, delivered_at = NULL, keep_until = expires_at,
     status = NULL, content_type = NULL, body = NULL WHERE id = $1";
 /// Payments and bytes of results.
@@ -293,11 +294,11 @@ pub(super) const RELEASE: &str =
 // id.
 pub(super) const REDEEM: &str =
     sql!("SELECT ", RedeemRow::COLUMNS, " FROM replay r LEFT JOIN replay_result s ON s.id = r.id WHERE r.id = $1");
-// id, ticket, lease_until, the ticket so far.
+// id, ticket, lease_until, the previous ticket.
 pub(super) const RERUN: &str = "UPDATE replay SET ticket = $2, lease_until = $3, runs = runs - 1
     WHERE id = $1 AND ticket = $4 AND state = 2 AND runs > 1 AND result_bytes = 0";
 
-// now, ticket, lease_until, limit. Payments that are kept for good are those that are being settled, and those whose end is not known.
+// now, ticket, lease_until, limit. Payments that are kept permanently are `settling` and `unknown` ones.
 pub(super) const CLAIM: PerEngine = PerEngine {
     sqlite: sql!(
         "UPDATE replay SET state = 3, ticket = $2, lease_until = $3 WHERE id IN (
@@ -336,5 +337,5 @@ pub(super) const EXPIRE: PerEngine = PerEngine {
     ),
 };
 
-// Nothing. Results only in settled, settling and unknown payments.
+// No parameters. Only settled, settling and unknown payments have results.
 pub(super) const COUNTS: &str = sql!("SELECT ", StateCount::COLUMNS, " FROM replay GROUP BY state");

@@ -161,7 +161,7 @@ async fn the_password_is_never_said() {
     assert_eq!(database.engine(), Engine::Postgres);
     let mut said = format!("{good} {good:?} {database:?}");
 
-    // Wrong password, nobody there, and a URL that cannot be read.
+    // A wrong password, no server, and an invalid URL.
     let unused = { std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port() };
     for (url, code) in [
         (url("wrong-hidden", server.port), "store.open"),
@@ -230,7 +230,7 @@ async fn indexes_are_built_while_others_write() {
     assert!(!building.is_finished(), "it waits for the transaction that is open");
     let insert = database.execute("INSERT INTO many VALUES (-1, -1)", &[]);
     tokio::time::timeout(std::time::Duration::from_secs(2), insert).await.expect("nobody waits for it").unwrap();
-    // Another process sees that somebody is at it.
+    // Another process sees that the build is running.
     assert!(!place.database().await.build_indexes(INDEX_MODULE).await.unwrap());
     writing.commit().await.unwrap();
     assert!(building.await.unwrap().unwrap());
@@ -262,7 +262,7 @@ async fn an_index_that_was_left_half_built_is_replaced() {
             postgres: VALID,
         });
         assert_eq!(database.fetch(names, &[]).await.unwrap()[0].scalar::<i64>().unwrap(), 2);
-        // A statement that is no index is no part of such a module.
+        // A statement that does not build an index is refused in such a module.
         let wrong = Migration { version: 2, sql: "CREATE TABLE other (id BIGINT NOT NULL PRIMARY KEY);" };
         if backend == Backend::Postgres {
             assert!(database.build_indexes(&[("many.indexes", &[VALUES, wrong])]).await.is_err());

@@ -1,4 +1,4 @@
-//! One suite of scenarios for every backend, a model beside them, real processes that race and are killed, and the database below.
+//! One suite of scenarios for every backend, a model to compare with, real processes that race and are killed, and the database layer.
 #![expect(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 #![expect(clippy::print_stdout, reason = "children talk to their parent")]
 

@@ -1,5 +1,5 @@
-//! Random steps in random order, held beside a model that is too simple to be wrong: the same answers on every backend, and no
-//! transition but the legal ones.
+//! Random steps in random order, compared with a model that is too simple to be wrong: the same results on every backend, and only legal
+//! transitions.
 
 use std::collections::HashMap;
 

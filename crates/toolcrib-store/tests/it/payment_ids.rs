@@ -1,4 +1,4 @@
-//! An identifier that a caller gave stands for one payment.
+//! A payment identifier of a caller belongs to one payment.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A store that is full of results which were delivered still sells.
+//! A store that is full of delivered results still accepts paid calls.
 
 use toolcrib_store::replay::{Kept, Limits, Proof, Redeem, ReplayStore, Reservation, Reserve};
 

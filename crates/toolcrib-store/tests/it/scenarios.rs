@@ -1,4 +1,4 @@
-//! What a gate does with a store, on all backends.
+//! How a gate uses a store, on all backends.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use toolcrib_testkit::databases::{ALL, Backend, NOW, Place, at, key, reservation
 
 type Store = Arc<dyn ReplayStore>;
 
-/// For a call that costs nothing: its lease ends with it, so that being reserved uses it up.
+/// The reservation of a free call: its lease ends with it, so the reservation uses the payment up.
 pub(crate) fn free(now: UnixTime) -> Reservation<'static> {
     let reservation = reservation(now);
     Reservation { lease_until: reservation.expires_at, ..reservation }
@@ -204,7 +204,7 @@ scenarios! {
         refused(store.store_result(&key(2), ticket, &result(b"")).await, "store.transition");
     }
 
-    // A holder that crashed before any money could move holds up nobody for long.
+    // A holder that crashed before any money could move does not block others for long.
     a_lease_that_ran_out_is_taken_over => |store| {
         let crashed = reserved(&*store, &key(1), &reservation(NOW), 0).await;
         assert!(matches!(store.reserve(&key(1), &reservation(NOW), at(59)).await.unwrap(), Reserve::AlreadyUsed { .. }));
@@ -277,7 +277,7 @@ scenarios! {
         refused(store.release(&key(0), tickets[0]).await, "store.not_holder");
         refused(store.mark_unknown(&key(0), tickets[0], at(91)).await, "store.not_holder");
         store.settle(&key(0), &receipt(3), at(91)).await.unwrap();
-        // Nobody said so for this one, and the chain says no.
+        // This one was not reported as settled, and the chain says no.
         let last = store.claim_unknowns(at(150), at(200), 10).await.unwrap();
         assert_eq!(last.len(), 4);
         let (entry, ticket) = last.into_iter().find(|(entry, _)| entry.key == key(2)).unwrap();

@@ -1,21 +1,21 @@
-//! Schemas that are small to write and expensive to check arguments with.
+//! Schemas that are short but expensive to validate arguments against.
 
 use serde_json::{Map, Value as Json, json};
 
-/// A schema, and arguments that cost much.
+/// A schema, and arguments that are expensive to validate.
 #[derive(Debug)]
 pub struct Hostile {
-    /// What the case is called.
+    /// The name of the case.
     pub name: &'static str,
     /// The schema.
     pub parameters: Json,
-    /// Arguments to check.
+    /// The arguments.
     pub arguments: Json,
-    /// Whether the tool must load. `None` where both are sound: what loads must be cheap.
+    /// Whether the tool must load. `None` if either is right: what loads must be cheap.
     pub loads: Option<bool>,
 }
 
-/// All of them.
+/// Returns all cases.
 pub fn all() -> Vec<Hostile> {
     let case = |name, parameters, arguments, loads| Hostile { name, parameters, arguments, loads };
     let x = |schema: Json| json!({"type": "object", "properties": {"x": schema}});
@@ -69,7 +69,7 @@ pub fn all() -> Vec<Hostile> {
     ]
 }
 
-/// Definitions, each of which refers to the one before twice.
+/// Returns definitions. Each refers twice to the previous one.
 fn doubling(length: usize, keyword: &str) -> Json {
     let mut definitions = Map::from_iter([("d0".to_owned(), json!({"type": "integer"}))]);
     for at in 1..=length {
@@ -79,25 +79,25 @@ fn doubling(length: usize, keyword: &str) -> Json {
     json!({"type": "object", "properties": {"x": {"$ref": format!("#/$defs/d{length}")}}, "$defs": definitions})
 }
 
-/// The same for each element of a list.
+/// Returns the same for each element of a list.
 fn doubling_items(length: usize) -> Json {
     let mut schema = doubling(length, "allOf");
     schema["properties"]["x"] = json!({"type": "array", "items": schema["properties"]["x"]});
     schema
 }
 
-/// Alternatives within alternatives.
+/// Returns nested alternatives.
 fn nested(depth: usize) -> Json {
     (0..depth).fold(json!({"type": "string"}), |inner, _| json!({"anyOf": [inner, {"type": "integer"}]}))
 }
 
-/// A schema whose member `child` is the schema itself, so many times.
+/// Returns a schema whose member `child` is the schema itself, with this number of levels.
 fn recursive(times: usize) -> Json {
     let itself: Vec<_> = (0..times).map(|_| json!({"$ref": "#"})).collect();
     json!({"type": "object", "properties": {"child": {"allOf": itself}, "x": {"type": "integer"}}})
 }
 
-/// Arguments that nest, and break the schema at the end.
+/// Returns nested arguments that violate the schema at the deepest level.
 fn deep(depth: usize) -> Json {
     (0..depth).fold(json!({"x": "no"}), |inner, _| json!({ "child": inner }))
 }

@@ -1,4 +1,4 @@
-//! A host over folders that a test or a benchmark makes.
+//! A host for tool folders that a test or a benchmark creates.
 
 pub mod hostile_schemas;
 
@@ -15,10 +15,10 @@ use toolcrib_host::local::permissions::{Permissions, Policy};
 use toolcrib_host::local::secrets::{EncryptedFile, FileKey, SecretStore};
 use toolcrib_host::local::{CallRequest, Events, Host, HostSettings};
 
-/// A time for everything.
+/// The time of all clocks.
 const NOW: FixedClock = FixedClock(UnixTime::from_seconds(1_800_000_000));
 
-/// Settings of a host that runs programs without a sandbox and allows nothing.
+/// Returns settings of a host that runs programs without a sandbox and allows no tool.
 pub fn closed(roots: Vec<PathBuf>, state: &Path, clock: Arc<dyn Clock + Send + Sync>, audit: Options) -> HostSettings {
     HostSettings {
         roots,
@@ -40,7 +40,7 @@ pub fn closed(roots: Vec<PathBuf>, state: &Path, clock: Arc<dyn Clock + Send + S
     }
 }
 
-/// Settings of a host that runs programs without a sandbox, and allows calls of these tools.
+/// Returns settings of a host that runs programs without a sandbox, and allows calls of these tools.
 pub fn settings(roots: Vec<PathBuf>, state: &Path, allowed: &[&str], audit: Options) -> HostSettings {
     let rules = allowed.iter().map(|tool| format!("[[rule]]\ntool = \"{tool}\"\ndecision = \"allow\"\ncontent = \"any\"\n"));
     let policy: Policy = format!("version = 1\n{}", rules.collect::<String>()).parse().expect("rules");
@@ -48,7 +48,7 @@ pub fn settings(roots: Vec<PathBuf>, state: &Path, allowed: &[&str], audit: Opti
     HostSettings { permissions: closed.permissions.with_policy(policy), ..closed }
 }
 
-/// A tool folder with one function `run`.
+/// Writes a tool folder with one function `run`.
 pub fn write_tool(root: &Path, id: &str, runtime: &Json, parameters: &Json, files: &[(&str, &str)]) {
     let manifest = json!({
         "id": id, "name": "Test", "description": "For tests.", "version": "1.0.0", "runtime": runtime,
@@ -62,7 +62,7 @@ pub fn write_tool(root: &Path, id: &str, runtime: &Json, parameters: &Json, file
     }
 }
 
-/// A call of the function `run`, by a caller that cannot be asked.
+/// Returns a call of the function `run`, by a caller that cannot be prompted.
 pub fn request(tool: &str, arguments: Json) -> CallRequest<'_> {
     CallRequest {
         tool,

@@ -43,7 +43,7 @@ impl FundedNode {
         nodes
     }
 
-    /// Our own chain with other settings.
+    /// Starts a development chain with other settings.
     pub async fn of(devchain: Devchain) -> Self {
         Self::new(Node::of(devchain)).await
     }

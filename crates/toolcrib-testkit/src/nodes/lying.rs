@@ -148,17 +148,17 @@ impl Signed {
         self.authorization.valid_before - 2 * END
     }
 
-    /// The event of its use.
+    /// Returns the event of its use.
     pub fn used(&self) -> LogData {
         AuthorizationUsed { authorizer: self.authorization.from, nonce: self.authorization.nonce }.encode_log_data()
     }
 
-    /// The event of its cancellation.
+    /// Returns the event of its cancellation.
     pub fn cancelled(&self) -> LogData {
         AuthorizationCanceled { authorizer: self.authorization.from, nonce: self.authorization.nonce }.encode_log_data()
     }
 
-    /// The event of a transfer between its accounts.
+    /// Returns the event of a transfer between its accounts.
     pub fn moved(&self, value: Amount) -> LogData {
         let Authorization { from, to, .. } = self.authorization;
         Transfer { from, to, value: value.get() }.encode_log_data()
@@ -169,7 +169,7 @@ impl Signed {
         self.authorization.value
     }
 
-    /// An event as a node returns it.
+    /// Returns an event as a log of a node.
     pub fn log(&self, block: u64, data: &LogData) -> Value {
         json!({
             "address": self.token, "topics": data.topics(), "data": data.data, "blockHash": hash(block),
@@ -178,7 +178,7 @@ impl Signed {
         })
     }
 
-    /// A receipt with these events.
+    /// Returns a receipt with these events.
     pub fn receipt(&self, block: u64, logs: &[LogData]) -> Value {
         let logs: Vec<_> = logs.iter().map(|data| self.log(block, data)).collect();
         json!({

@@ -1,4 +1,4 @@
-//! As many made-up tools as one likes. Words are drawn as in real text: a few are everywhere, most are rare.
+//! Any number of generated tools. Words are drawn as in real text: a few are frequent, most are rare.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use toolcrib_index::listing::AccessKind;
 
 use super::{NOW, Sample};
 
-/// Different words. Descriptions of real tools have about as many.
+/// Number of different words: about as many as in descriptions of real tools.
 const WORDS: u64 = 60_000;
 
-/// Words that are in nearly every request and description.
+/// Words that occur in nearly every request and description.
 const FREQUENT: [&str; 24] = [
     "the",
     "a",
@@ -38,30 +38,30 @@ const FREQUENT: [&str; 24] = [
     "list",
 ];
 
-/// Numbers that look random and are the same each time.
+/// A deterministic pseudo-random generator.
 #[derive(Debug)]
 pub struct Dice(pub u64);
 
 impl Dice {
-    /// A number below `sides`.
+    /// Returns a number below `sides`.
     pub fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 
-    /// A rank by Zipf: about as often as one over its rank.
+    /// Returns a rank by Zipf's law: its probability is about one over the rank.
     pub fn rank(&mut self, most: u64) -> u64 {
         let share = self.roll(1 << 24) as f64 / f64::from(1 << 24);
         ((most as f64).powf(share) as u64).saturating_sub(1)
     }
 
-    /// A word, as often as words are.
+    /// Returns a word, with its frequency in real text.
     pub fn word(&mut self) -> String {
         word(self.rank(WORDS))
     }
 }
 
-/// The word of a rank.
+/// Returns the word of a rank.
 pub fn word(rank: u64) -> String {
     const PARTS: [&str; 32] = [
         "ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe", "qui", "ro", "su", "ta", "ve", "wi", "xo", "yu",
@@ -76,7 +76,7 @@ pub fn word(rank: u64) -> String {
     word
 }
 
-/// A text of so many words, of which two in five are everywhere.
+/// Returns a text of this number of words; two in five are frequent.
 pub fn sentence(dice: &mut Dice, words: u64) -> String {
     let mut text = String::new();
     for _ in 0..words {
@@ -87,7 +87,7 @@ pub fn sentence(dice: &mut Dice, words: u64) -> String {
     text
 }
 
-/// A made-up tool. The same number is the same tool.
+/// Returns a generated tool, the same for the same ID.
 pub fn tool(id: u64) -> Sample {
     let mut dice = Dice(id.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
     let name = format!("{} {}", dice.word(), dice.word());

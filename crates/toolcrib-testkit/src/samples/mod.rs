@@ -1,4 +1,4 @@
-//! Tools that are written straight into the tables of an index, as followers and workers leave them.
+//! Tools that are written directly into the tables of an index, as followers and workers write them.
 
 pub mod crowd;
 pub mod quality;
@@ -16,13 +16,13 @@ use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_index::{Index, text_key};
 use toolcrib_store::database::{Bulk, Column};
 
-/// The time at which tests begin.
+/// The start time of tests.
 pub const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
 
 /// A tool.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// The number of the registration.
+    /// The ID of the registration.
     pub id: u64,
     /// Its name.
     pub name: String,
@@ -36,27 +36,27 @@ pub struct Sample {
     pub inputs: Option<Value>,
     /// The origin of its manifest and endpoint.
     pub origin: String,
-    /// Who registered it.
+    /// The account that registered it.
     pub creator: Address,
     /// The time of the registration.
     pub registered: i64,
-    /// The registration if it was never changed.
+    /// The time of the last change; `None` if the registration was never changed.
     pub updated: Option<i64>,
-    /// Accounts that paid it.
+    /// Number of accounts that paid it.
     pub payers: u64,
-    /// Accounts that paid any tool of the creator; those of the sample that has most count.
+    /// Number of accounts that paid any tool of the creator; the highest number among the creator's samples counts.
     pub creator_payers: u64,
     /// Whether it passed verification.
     pub is_verified: bool,
     /// Its verifiability tier.
     pub tier: String,
-    /// Who may call it.
+    /// The access rule.
     pub access: AccessKind,
-    /// The collection that callers need a token of.
+    /// The collection whose tokens grant access.
     pub collection: Option<Address>,
-    /// What the collection calls itself.
+    /// The collection's own name.
     pub collection_name: Option<String>,
-    /// Millionths of a dollar; zero is free.
+    /// The price in millionths of a dollar; 0 is free.
     pub price: u64,
     /// Verifications, and how many of them its server answered.
     pub health: (u32, u32),
@@ -65,7 +65,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A verified, open, free tool.
+    /// Returns a verified, open, free tool.
     pub fn new(id: u64, name: &str, description: &str) -> Self {
         Self {
             id,
@@ -91,7 +91,7 @@ impl Sample {
         }
     }
 
-    /// Its key in an index.
+    /// Returns its key in an index.
     pub fn key(&self, registry: RegistryId) -> ToolKey {
         ToolKey { registry, id: U256::from(self.id) }
     }
@@ -177,7 +177,7 @@ fn named(name: String) -> CollectionFacts {
     CollectionFacts { name: Some(name), symbol: None, image: None, floor_price: None }
 }
 
-/// A schema whose fields are described by a text.
+/// Returns a schema whose fields a text describes.
 pub fn described(text: &str) -> Value {
     json!({"type": "object", "properties": {"value": {"type": "string", "description": text}}})
 }
@@ -280,7 +280,7 @@ pub async fn put(index: &Index, registry: RegistryId, samples: &[Sample]) {
     transaction.commit().await.expect("committed");
 }
 
-/// Removes a tool as a reorganisation does, and records the change.
+/// Removes a tool as a reorg does, and records the change.
 pub async fn remove(index: &Index, key: ToolKey) {
     let id = key.id_bytes();
     let values = [toolcrib_store::database::Value::Integer(key.registry.0), toolcrib_store::database::Value::Bytes(&id)];

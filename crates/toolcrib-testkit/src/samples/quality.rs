@@ -1,4 +1,4 @@
-//! Requests with known answers, and how well they are found.
+//! Search quality: requests with known answers, and how well they are found.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -11,7 +11,7 @@ use toolcrib_store::{Database, Location};
 
 use super::{Sample, described, put};
 
-/// The sets of the corpus.
+/// The data sets of the corpus.
 pub const SETS: [&str; 3] = ["seal-tools", "bfcl-v4", "metatool"];
 
 #[derive(Debug, Deserialize)]
@@ -29,10 +29,10 @@ struct Request {
     relevant: Vec<String>,
 }
 
-/// Tools and requests.
+/// A data set: tools and requests.
 #[derive(Debug)]
 pub struct Set {
-    /// What the set is called.
+    /// The name of the set.
     pub name: &'static str,
     tools: Vec<Tool>,
     requests: Vec<Request>,
@@ -41,16 +41,16 @@ pub struct Set {
 /// nDCG@10 in percent.
 #[derive(Clone, Copy, Debug)]
 pub struct Scores {
-    /// Of the split that weights are chosen by.
+    /// On the split that weights are tuned on.
     pub dev: f64,
-    /// Of the other split.
+    /// On the other split.
     pub test: f64,
-    /// Of both.
+    /// On both.
     pub all: f64,
 }
 
 impl Set {
-    /// Reads a set from the corpus.
+    /// Reads a data set from the corpus.
     pub fn read(folder: &Path, name: &'static str) -> Self {
         fn lines<T: for<'a> Deserialize<'a>>(path: &Path) -> Vec<T> {
             let text = std::fs::read_to_string(path).expect("a file of the corpus");
@@ -61,7 +61,7 @@ impl Set {
         Self { name, tools, requests }
     }
 
-    /// Keeps the requests that weights may be chosen by. Nothing of the others is searched for, so nothing of them can be seen.
+    /// Keeps only the requests that weights may be tuned on. The others are not searched, so no tuning can depend on them.
     pub fn keep_dev(&mut self) {
         let name = self.name;
         self.requests.retain(|request| is_dev(name, request.id));
@@ -81,7 +81,7 @@ impl Set {
     }
 }
 
-/// Whether a request is of the split that weights are chosen by: two fifths, by a hash of set and number.
+/// Whether a request is in the split that weights are tuned on: two fifths, by a hash of set and number.
 fn is_dev(set: &str, request: u64) -> bool {
     alloy_primitives::keccak256(format!("{set}:{request}"))[0] % 5 < 2
 }
@@ -91,14 +91,14 @@ async fn empty_index() -> Index {
     Index::open(Database::open(&location).await.expect("a database")).await.expect("an index")
 }
 
-/// Fifty English words that plain BM25 is also measured without.
+/// Fifty English stop words for the measurement of plain BM25 without them.
 const STOP_WORDS: [&str; 50] = [
     "a", "an", "the", "this", "that", "these", "i", "me", "my", "you", "your", "it", "its", "we", "our", "they", "he", "she",
     "and", "or", "but", "if", "of", "in", "on", "at", "by", "for", "with", "about", "to", "from", "as", "is", "are", "was", "be",
     "do", "does", "have", "has", "can", "could", "will", "would", "what", "which", "how", "some", "any",
 ];
 
-/// Plain BM25 as SQLite has it, with all words or without stop words.
+/// Measures plain BM25 of SQLite, with all words or without stop words.
 pub async fn flat(set: &Set, keeps_stop_words: bool) -> Scores {
     let index = empty_index().await;
     let database = index.database();
@@ -132,7 +132,7 @@ pub async fn flat(set: &Set, keeps_stop_words: bool) -> Scores {
     set.scores(&found)
 }
 
-/// Ours.
+/// Measures Toolcrib's search.
 pub async fn ours(set: &Set, embedding: Option<&Path>) -> Scores {
     let index = empty_index().await;
     let registry = index.add_registry(8453, alloy_primitives::Address::repeat_byte(1), 0).await.expect("a registry").id;
@@ -141,7 +141,7 @@ pub async fn ours(set: &Set, embedding: Option<&Path>) -> Scores {
         .iter()
         .zip(0..)
         .map(|(tool, id)| {
-            // All else is equal: the same time, the same creator.
+            // Everything else is equal: the same time, the same creator.
             let plain = Sample::new(0, &tool.name, &tool.description);
             Sample { id, inputs: Some(described(&tool.parameters)), ..plain }
         })

@@ -11,7 +11,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// An authority with a new key.
+    /// Creates an authority with a new key.
     pub fn new(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -22,17 +22,17 @@ impl Authority {
         Self { der: certificate.der().clone(), issuer: Issuer::new(params, key) }
     }
 
-    /// The certificate of the authority.
+    /// Returns the certificate of the authority.
     pub fn der(&self) -> CertificateDer<'static> {
         self.der.clone()
     }
 
-    /// A certificate for names or addresses, valid from 2000 to 2100.
+    /// Issues a certificate for names or addresses, valid from 2000 to 2100.
     pub fn leaf(&self, names: &[&str]) -> Leaf {
         self.leaf_with(names, |_| {})
     }
 
-    /// A certificate that is valid from 1 January of one year to 1 January of another.
+    /// Issues a certificate that is valid from 1 January of one year to 1 January of another.
     pub fn leaf_between(&self, names: &[&str], from: i32, to: i32) -> Leaf {
         self.leaf_with(names, |params| {
             params.not_before = rcgen::date_time_ymd(from, 1, 1);
@@ -63,7 +63,7 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// The private key.
+    /// Returns the private key.
     pub fn key(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::Pkcs8(self.key.clone().into())
     }

@@ -48,7 +48,7 @@ pub type Reply = Arc<dyn Fn(&Request) -> Vec<u8> + Send + Sync>;
 pub enum Step {
     /// Reads one request and records it.
     ReadRequest,
-    /// Reads whatever comes first and drops it.
+    /// Reads the first bytes and drops them.
     ReadSome,
     /// Sends bytes in one write.
     Send(Vec<u8>),
@@ -125,12 +125,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// The method.
+    /// Returns the method.
     pub fn method(&self) -> &str {
         self.head.split(' ').next().unwrap_or_default()
     }
 
-    /// Path and query.
+    /// Returns path and query.
     pub fn path(&self) -> &str {
         self.head.split(' ').nth(1).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! A chain with registry and test USDC, tools behind TLS whose behaviour a test dictates, and a wallet that counts its signatures.
+//! A chain with registry and test USDC, tools behind TLS with scripted behaviour, and a wallet that counts its signatures.
 #![expect(clippy::unwrap_used, reason = "in what tests are made of an unwrap is an assertion")]
 
 pub mod sign_in;
@@ -35,24 +35,24 @@ use crate::servers::{self, NOW, Request, Server, answer, ok};
 
 /// The chain of the tests.
 pub const CHAIN: u64 = 31_337;
-/// Who publishes tools.
+/// The account that publishes tools.
 pub const CREATOR: Address = DEV_ACCOUNTS[0];
-/// Who calls them.
+/// The account that calls them.
 pub const CALLER: Address = address!("9858EfFD232B4033E47d90003D41EC34EcaEda94");
-/// Who is paid.
+/// The recipient of payments.
 pub const RECIPIENT: Address = DEV_ACCOUNTS[3];
-/// Who has nothing to do with it.
+/// An unrelated account.
 pub const STRANGER: Address = DEV_ACCOUNTS[4];
-/// What a call costs: 0.01.
+/// The price of a call: 0.01.
 pub const PRICE: u64 = 10_000;
 
-/// The caller: no development account, since some offers are on public networks, where those do not sign.
+/// Returns the caller's wallet: not a development account, since some offers are on public networks, where those may not sign.
 pub fn caller() -> LocalWallet {
     let phrase = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
     LocalWallet::from_mnemonic(&Secret::new(phrase.to_owned()), None).expect("a phrase")
 }
 
-/// A wallet that counts what it signs.
+/// A wallet that counts its signatures.
 #[derive(Debug)]
 pub struct Counting {
     inner: LocalWallet,
@@ -61,17 +61,17 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// The wallet of the caller.
+    /// Returns the wallet of the caller.
     pub fn new() -> Arc<Self> {
         Self::of(caller(), false)
     }
 
-    /// Another wallet, or one that refuses to sign.
+    /// Returns another wallet, or one that refuses to sign.
     pub fn of(inner: LocalWallet, refuses: bool) -> Arc<Self> {
         Arc::new(Self { inner, count: AtomicUsize::new(0), refuses })
     }
 
-    /// How often it signed.
+    /// Returns the number of its signatures.
     pub fn signatures(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
@@ -96,14 +96,14 @@ impl Wallet for Counting {
     }
 }
 
-/// Says what it is told to say, and remembers what it was asked.
+/// An approver with a fixed answer that records its questions.
 #[derive(Debug, Default)]
 pub struct Says {
     /// The answer to every question.
     pub yes: bool,
     /// The questions so far.
     pub asked: Mutex<Vec<String>>,
-    /// Done before the answer is given, as a person takes time.
+    /// Advances before the answer, since a person takes time.
     pub meanwhile: Option<MovingClock>,
 }
 
@@ -128,7 +128,7 @@ impl Approver for Says {
     }
 }
 
-/// A chain with the registry and test USDC, the servers of tools, and what a client of them needs.
+/// A chain with the registry and test USDC, the servers of tools, and the parts of a client.
 #[derive(Debug)]
 pub struct World {
     /// The servers.
@@ -137,36 +137,36 @@ pub struct World {
     pub devchain: Arc<Devchain>,
     /// A client of the registry on it.
     pub registry: Registry,
-    /// The clock of clients.
+    /// The clients' clock.
     pub clock: MovingClock,
-    /// Where clients record what they spend.
+    /// The clients' spend ledger.
     pub ledger: Ledger,
     /// The folder of the ledger.
     pub folder: tempfile::TempDir,
     next: AtomicUsize,
 }
 
-/// A tool that is registered and served.
+/// A registered and served tool.
 #[derive(Debug)]
 pub struct Tool {
     /// Its registration.
     pub reference: ToolRef,
     /// Its server.
     pub server: Server,
-    /// Where it is called.
+    /// The URL of its endpoint.
     pub endpoint: String,
-    /// What is served as the manifest; may be changed.
+    /// The served manifest; may be changed.
     pub manifest: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Tool {
-    /// Requests to the endpoint, without those for the manifest.
+    /// Returns requests to the endpoint, without those for the manifest.
     pub fn calls(&self) -> Vec<Request> {
         self.server.requests().into_iter().filter(|request| !request.path().starts_with("/.well-known/")).collect()
     }
 }
 
-/// What a tool answers to a request.
+/// A tool's response to a request.
 pub type Reply = Arc<dyn Fn(&Request) -> Vec<u8> + Send + Sync>;
 
 impl World {
@@ -183,7 +183,7 @@ impl World {
         world
     }
 
-    /// Settings of a client that sees this world.
+    /// Returns settings of a client in this environment.
     pub fn builder(&self) -> ClientBuilder {
         let door = self.net.fetch();
         let clock: Arc<dyn Clock + Send + Sync> = Arc::new(self.clock.clone());
@@ -196,13 +196,13 @@ impl World {
             .limits(limits, limits)
     }
 
-    /// A client with a wallet that counts.
+    /// Returns a client with a counting wallet.
     pub fn client(&self) -> (Client, Arc<Counting>) {
         let wallet = Counting::new();
         (self.builder().wallet(wallet.clone()).build(), wallet)
     }
 
-    /// Registers and serves a tool. `change` edits the manifest; `reply` answers at the endpoint.
+    /// Registers and serves a tool. `change` edits the manifest; `reply` responds at the endpoint.
     pub async fn tool(&self, change: impl FnOnce(&mut Json), reply: Reply) -> Tool {
         let host = format!("tool{}.example.com", self.next.fetch_add(1, Ordering::SeqCst));
         let endpoint = format!("https://{host}/call");
@@ -229,18 +229,18 @@ impl World {
         tool_count(&self.devchain, call.to)
     }
 
-    /// Sends a transaction of a development account, which succeeds.
+    /// Sends a transaction of a development account, which must succeed.
     pub fn send(&self, from: Address, to: Address, data: &Bytes) -> B256 {
         transact(&self.devchain, from, Some(to), data).expect("the transaction succeeds").0
     }
 
-    /// Gives an account test USDC.
+    /// Mints test USDC for an account.
     pub fn mint(&self, to: Address, amount: u64) {
         let data = [&keccak256("mint(address,uint256)")[..4], &(to, U256::from(amount)).abi_encode()].concat();
         self.send(CREATOR, usdc().address, &data.into());
     }
 
-    /// What an account has of test USDC.
+    /// Returns an account's balance of test USDC.
     pub fn balance(&self, account: Address) -> U256 {
         let data: Bytes = [&keccak256("balanceOf(address)")[..4], &account.abi_encode()].concat().into();
         let request = json!([{ "to": usdc().address, "data": data }, "latest"]);
@@ -248,25 +248,25 @@ impl World {
         U256::from_be_slice(&serde_json::from_value::<Bytes>(answer).expect("bytes"))
     }
 
-    /// The newest payment of the ledger.
+    /// Returns the newest payment of the ledger.
     pub async fn newest(&self) -> Option<Entry> {
         self.ledger.newest(1).await.unwrap().into_iter().next()
     }
 
-    /// Payments in the ledger.
+    /// Returns the number of payments in the ledger.
     pub async fn count(&self) -> usize {
         self.ledger.newest(1_000).await.unwrap().len()
     }
 }
 
-/// A client of a node.
+/// Returns a client of a node.
 pub async fn connect(url: &str) -> Chain {
     let network = Network::by_id(CHAIN).expect("listed").clone();
     let node = NodeUrl::parse(url).expect("a URL");
     Chain::connect(ChainConfig::new(&network, vec![node]).expect("a node")).await.expect("the node answers")
 }
 
-/// Limits that get in nobody's way, for tests that are about something else.
+/// Returns high limits, for tests of other things.
 pub fn roomy() -> SpendPolicy {
     let mut policy = SpendPolicy::default();
     let much = Usdc::micro(50_000_000);
@@ -275,7 +275,7 @@ pub fn roomy() -> SpendPolicy {
     policy
 }
 
-/// Sends a transaction of a development account; the hash, and the address of a contract that it made.
+/// Sends a transaction of a development account; returns the hash, and the address of a deployed contract.
 pub fn transact(devchain: &Devchain, from: Address, to: Option<Address>, data: &Bytes) -> Option<(B256, Option<Address>)> {
     let mut request = json!({ "from": from, "data": data, "gas": "0xf00000" });
     if let Some(to) = to {
@@ -286,13 +286,13 @@ pub fn transact(devchain: &Devchain, from: Address, to: Option<Address>, data: &
     receipt.status().then_some((hash, receipt.contract_address))
 }
 
-/// Test USDC.
+/// Returns test USDC.
 pub fn usdc() -> &'static Token {
     let token = asset::usdc(CHAIN).expect("listed");
     asset::find(CHAIN, token.address).expect("listed")
 }
 
-/// An honest manifest of a tool.
+/// Returns an honest manifest of a tool.
 pub fn manifest(endpoint: &str) -> Json {
     json!({
         "type": TYPE_V1,
@@ -305,7 +305,7 @@ pub fn manifest(endpoint: &str) -> Json {
     })
 }
 
-/// An entry of `pricing`.
+/// Returns an entry of `pricing`.
 pub fn entry(protocol: &str, chain: u64, token: Address, amount: u64, to: Address) -> Json {
     json!({
         "amount": amount.to_string(),
@@ -315,48 +315,48 @@ pub fn entry(protocol: &str, chain: u64, token: Address, amount: u64, to: Addres
     })
 }
 
-/// The usual price.
+/// Adds the usual price to a manifest.
 pub fn priced(manifest: &mut Json) {
     manifest["pricing"] = json!([entry("x402", CHAIN, usdc().address, PRICE, RECIPIENT)]);
 }
 
-/// The hash of a manifest.
+/// Returns the hash of a manifest.
 pub fn hash_of(bytes: &[u8]) -> B256 {
     ToolManifest::parse(bytes, Mode::Consumer).canonical().expect("a manifest").hash()
 }
 
-/// The input of all tests.
+/// Returns the input of all tests.
 pub fn input() -> Json {
     json!({"text": "three small words"})
 }
 
-/// The output of the tool.
+/// Returns the output of the tool.
 pub fn result() -> Vec<u8> {
     br#"{"words": 3}"#.to_vec()
 }
 
-/// The usual offer.
+/// Returns the usual offer.
 pub fn offer() -> Offer {
     offer_of(usdc(), PRICE, RECIPIENT)
 }
 
-/// An offer at this price.
+/// Returns an offer with this price.
 pub fn offer_of(token: &Token, amount: u64, to: Address) -> Offer {
     Offer::exact(token, Amount::new(U256::from(amount)), to, 300).expect("an EVM chain")
 }
 
-/// How a shop challenges.
+/// The x402 versions of a tool's challenges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaks {
     /// x402 version 1.
     V1,
     /// x402 version 2.
     V2,
-    /// Both versions at a time.
+    /// Both versions at once.
     Both,
 }
 
-/// The answer 402.
+/// Returns the 402 response.
 pub fn challenge(speaks: Speaks, offers: Vec<Offer>) -> Vec<u8> {
     let resource = Resource {
         url: Some("https://tools.example.com/call".to_owned()),
@@ -374,14 +374,14 @@ pub fn challenge(speaks: Speaks, offers: Vec<Offer>) -> Vec<u8> {
     answer("402 Payment Required", &head, body.as_bytes())
 }
 
-/// The payment of a request.
+/// Returns the payment of a request.
 pub fn payment_of(request: &Request) -> Option<Payment> {
     let headers: Vec<_> = request.head.lines().skip(1).filter_map(|line| line.split_once(':')).collect();
     let pairs = headers.iter().map(|(name, value)| (name.trim(), value.trim().as_bytes()));
     Some(read_payment_headers(pairs)?.into_result().expect("a payment that can be read"))
 }
 
-/// Checks a payment as an honest server does.
+/// Verifies a payment as an honest server does.
 pub fn check(payment: &Payment, offer: &Offer) {
     let findings = check_payment(payment, offer, NOW, &Default::default());
     assert!(findings.is_empty(), "{findings:?}");
@@ -392,7 +392,7 @@ pub fn check(payment: &Payment, offer: &Offer) {
     signature.check(digest, payment.authorization.from).expect("the payer signed");
 }
 
-/// Moves the money of a payment on the chain. `None` when the token refuses.
+/// Settles a payment on the chain. `None` if the token refuses.
 pub fn settle(devchain: &Devchain, payment: &Payment) -> Option<B256> {
     let signature = StrictSignature::from_slice(payment.signature.as_bytes()).expect("a strict signature");
     let authorization = payment.authorization;
@@ -412,27 +412,27 @@ pub fn settle(devchain: &Devchain, payment: &Payment) -> Option<B256> {
     transact(devchain, DEV_ACCOUNTS[9], Some(usdc().address), &data).map(|(hash, _)| hash)
 }
 
-/// A good answer with the receipt of its version.
+/// Returns a successful response with the receipt of its x402 version.
 pub fn served(payment: &Payment, transaction: B256, body: &[u8]) -> Vec<u8> {
     let receipt = SettleResponse::settled(payment, transaction).to_header(payment.version);
     let head = format!("Content-Type: application/json\r\n{}: {receipt}\r\n", payment.version.receipt_header());
     answer("200 OK", &head, body)
 }
 
-/// An honest shop: it challenges, checks, settles on the chain and serves with a receipt.
+/// Returns an honest tool: it challenges, verifies, settles on the chain and responds with a receipt.
 pub fn shop(devchain: &Arc<Devchain>, speaks: Speaks, offer: Offer) -> Reply {
     let devchain = devchain.clone();
     Arc::new(move |request| {
         let Some(payment) = payment_of(request) else { return challenge(speaks, vec![offer.clone()]) };
         check(&payment, &offer);
-        // Other chains than ours have no money here.
+        // Only the test chain has test USDC.
         let is_ours = offer.network == ChainId::parse("eip155:31337").unwrap() && !offer.amount.is_zero();
         let transaction = if is_ours { settle(&devchain, &payment).expect("it settles") } else { B256::repeat_byte(0xab) };
         served(&payment, transaction, &result())
     })
 }
 
-/// What came of a call, for a table.
+/// Summarises the result of a call for a table.
 #[track_caller]
 pub fn code(result: &Result<Called, CallError>) -> &'static str {
     match result {
@@ -445,12 +445,12 @@ pub fn code(result: &Result<Called, CallError>) -> &'static str {
     }
 }
 
-/// The options of a call without any.
+/// Returns the options of a call without any.
 pub fn usual() -> CallOptions {
     CallOptions::default()
 }
 
 /// The state of a payment that settled.
 pub const SETTLED: Option<State> = Some(State::Settled);
-/// The state of a payment without a known end.
+/// The state of a payment with an unknown outcome.
 pub const UNKNOWN: Option<State> = Some(State::Unknown);

@@ -1,4 +1,4 @@
-//! Servers that want a signed message (EIP-4361).
+//! Servers that ask for a signed message (EIP-4361).
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use toolcrib_x402::{Challenge, Offer, Signature, Version};
 use super::{CALLER, CHAIN, Reply, result};
 use crate::servers::{NOW, Request, answer, ok};
 
-/// So many seconds after now.
+/// Returns the time this number of seconds after now.
 pub fn at(seconds: i64) -> Timestamp {
     Timestamp::of(UnixTime::from_seconds(NOW.seconds() + seconds)).unwrap()
 }
 
-/// What an honest server at an endpoint offers.
+/// Returns the offer of an honest server at an endpoint.
 pub fn proposal(endpoint: &str) -> Proposal {
     let domain = endpoint.strip_prefix("https://").unwrap().split('/').next().unwrap().to_owned();
     Proposal {
@@ -35,26 +35,26 @@ pub fn proposal(endpoint: &str) -> Proposal {
     }
 }
 
-/// The answer 402 with the extension.
+/// Returns the 402 response with the extension.
 pub fn challenge(offered: &Proposal, accepts: Vec<Offer>) -> Vec<u8> {
     let two = Challenge { version: Version::V2, error: None, resource: None, accepts, extensions: vec![offered.extension()] };
     let head = format!("Content-Type: application/json\r\nPAYMENT-REQUIRED: {}\r\n", two.to_header().unwrap());
     answer("402 Payment Required", &head, b"{}")
 }
 
-/// Checks a message as an honest server does.
+/// Verifies a message as an honest server does.
 pub fn check(message: &Message, signature: &Signature) {
     assert_eq!(message.fields().address, CALLER);
     let signature = StrictSignature::from_slice(signature.as_bytes()).unwrap();
     signature.check(message_digest(message.text().as_bytes()), CALLER).expect("the caller signed");
 }
 
-/// The endpoint that a request came to.
+/// Returns the endpoint of a request.
 pub fn endpoint(request: &Request) -> String {
     format!("https://{}{}", request.header("host").unwrap(), request.path())
 }
 
-/// A server that takes sign-ins and nothing else; `change` makes its offer another.
+/// Returns a server that accepts only sign-ins; `change` edits its offer.
 pub fn site(change: impl Fn(&mut Proposal) + Send + Sync + 'static) -> Reply {
     Arc::new(move |request| {
         let mut offered = proposal(&endpoint(request));
@@ -67,7 +67,7 @@ pub fn site(change: impl Fn(&mut Proposal) + Send + Sync + 'static) -> Reply {
     })
 }
 
-/// A gate of the reference SDK before x402.
+/// Returns a gate of the reference SDK from before x402.
 pub fn old_gate(hint: &'static str) -> Reply {
     Arc::new(move |request| {
         let Some(value) = request.header("authorization") else {
@@ -84,5 +84,5 @@ pub fn old_gate(hint: &'static str) -> Reply {
     })
 }
 
-/// What those gates say.
+/// The hint of those gates.
 pub const HINT: &str = "Include Authorization: SIWE <base64url(message)>.<signature>";

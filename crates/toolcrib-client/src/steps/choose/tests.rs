@@ -54,7 +54,7 @@ fn tool() -> ToolRef {
     ToolRef::parse("eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7").unwrap()
 }
 
-/// The recipient of an operator at an endpoint.
+/// Returns the derived recipient of an operator at an endpoint.
 fn bound(endpoint: &str, operator: Address) -> Address {
     EndpointBinding { endpoint: endpoint.to_owned(), tool: tool(), operator }.pay_to()
 }
@@ -131,11 +131,11 @@ fn proofs_of_identity() {
     }
     let free = [price("x402", 8453, base, 0, RECIPIENT)];
     check(&free, vec![offer(8453, base, 0, RECIPIENT)], Ok(&[Fit::Entry(0)]));
-    // Signed where stock clients can, which need not be the chain of the entry.
+    // Signed on a chain that stock clients support, which may differ from the entry's chain.
     check(&free, vec![offer(10, usdc(10), 0, RECIPIENT)], Ok(&[Fit::Identity]));
     check(&[], vec![offer(8453, base, 0, RECIPIENT)], Err("call.operator_unknown"));
     check(&free, vec![offer(8453, base, 0, STRANGER)], Err("call.operator_unknown"));
-    // A recipient of another endpoint or operator is a stranger, and one of this endpoint is never paid.
+    // A recipient of another endpoint or operator is unknown, and one of this endpoint is never paid.
     for stranger in [bound("https://tools.example.com/other", CREATOR), bound(ENDPOINT, STRANGER)] {
         check(&[], vec![offer(8453, base, 0, stranger)], Err("call.operator_unknown"));
     }
@@ -169,14 +169,14 @@ fn agreed_terms_are_exact() {
     assert_eq!(fits(offer(8453, base, 12_001, RECIPIENT)), None, "switched after consent");
     assert_eq!(fits(offer(8453, base, 11_999, RECIPIENT)), None);
     assert_eq!(fits(offer(8453, base, 12_000, STRANGER)), None);
-    // Consent to terms is consent to money, never to a proof of identity for a stranger.
+    // Consent to terms is consent to a payment, never to a proof of identity for an unknown recipient.
     let nothing = offer(8453, base, 0, STRANGER);
     let stated = Stated { agreed: Terms::of(&nothing), pricing: &[], ..stated.clone() };
     assert!(choose(&challenge(vec![nothing]), &stated).is_empty());
 }
 
 prop_compose! {
-    /// Values near each other, so that they are equal now and then.
+    /// Generates values near each other, so that some are equal.
     fn any_offer()(
         chain in prop::sample::select(vec![8453_u64, 10, 137, 31_337, 777]),
         token_of in prop::sample::select(vec![8453_u64, 10, 137, 31_337]),
@@ -229,7 +229,7 @@ proptest! {
         let stated = Stated { agreed, ..stated(&pricing) };
         for candidate in choose(&challenge, &stated) {
             let Candidate { offer, token, terms, .. } = candidate;
-            // Written out again, field by field, so that a slip in one place is not a slip in both.
+            // Written again, field by field, so that a mistake in one place is not repeated in the other.
             prop_assert!(challenge.accepts.contains(&offer));
             prop_assert_eq!((token.chain, token.address), (offer.network.evm_id().unwrap(), offer.asset.evm_address().unwrap()));
             prop_assert_eq!(offer.scheme.as_str(), "exact");

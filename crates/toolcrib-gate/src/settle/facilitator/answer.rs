@@ -1,17 +1,17 @@
-//! What a facilitator answers, as operators and callers may read it.
+//! A facilitator's response, for operators and callers.
 
 use toolcrib_core::finding::Finding;
 use toolcrib_core::text::escape_for_display;
 use toolcrib_judge::evidence::Exchange;
 use toolcrib_x402::FacilitatorAnswer;
 
-/// Longest reason that callers get to read.
+/// Longest reason that callers get.
 const MAX_WORD: usize = 64;
 
-/// Longest detail for the operator. Foreign text; a sentence or two.
+/// Longest detail for the operator, of untrusted text: a sentence or two.
 const MAX_DETAIL: usize = 300;
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub(super) enum Answer {
     Whole { status: u16, body: Vec<u8> },
@@ -20,7 +20,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// Without a connection, or without the TLS in it, no byte of the request has left.
+    /// Without a connection, or without its TLS handshake, no byte of the request was sent.
     pub(super) fn of(exchange: Exchange, is_secure: bool) -> Self {
         let Exchange { connected, tls, response, failure, .. } = exchange;
         let detail = failure.as_ref().map_or_else(String::new, |failure| format!("{}: {}", failure.code, failure.detail));
@@ -39,7 +39,7 @@ impl Answer {
         }
     }
 
-    /// What the operator reads. The body of the answer is not in it: it may repeat what was sent.
+    /// Returns the text for the operator. It does not contain the response body, which may repeat the request.
     pub(super) fn detail(&self, findings: &[Finding]) -> String {
         let text = match self {
             Self::Whole { status, .. } => {
@@ -53,7 +53,8 @@ impl Answer {
     }
 }
 
-/// A reason as callers may read it: one word of few letters, or one of ours. Messages of facilitators have held URLs with keys.
+/// Returns a reason for callers: one short word of the facilitator, or one of this gate's. Messages of facilitators have contained URLs
+/// with API keys.
 pub(super) fn word(reason: Option<&str>, otherwise: &str) -> String {
     let is_word = |reason: &&str| {
         (1..=MAX_WORD).contains(&reason.len())

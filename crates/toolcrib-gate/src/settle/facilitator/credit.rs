@@ -1,7 +1,7 @@
 //! Which transfers count as those of a facilitator's settlement.
 //!
-//! The chain shows that the signed transfer was made, not for which server. Servers with separate stores may be given the same payment,
-//! so a transfer is credited by what the facilitator said:
+//! The chain shows that the signed transfer was made, not for which server. Servers with separate stores may get the same payment, so a
+//! transfer is credited by what the facilitator said:
 //!
 //! | the facilitator | the transfer is credited |
 //! |---|---|
@@ -10,12 +10,13 @@
 //! | named a transaction that is not mined | not before the transfer is final and the node does not have the other one any more; then as if it had named none |
 //! | named a transaction that does something else | as if it had named none |
 //! | said that this request sent none | no |
-//! | named none: its answer was lost, or cannot be read | if one of its announced signers sent it |
+//! | named none: its response was lost, or cannot be read | if one of its announced signers sent it |
 //!
-//! Where no other server is paid to this recipient, every transfer is credited, whatever was said.
+//! If no other server is paid to this recipient, every transfer is credited, whatever the facilitator said.
 //!
 //! A transfer that is neither credited nor shown to be another server's leaves the payment unknown: its result is kept, and the operator
-//! reads why. The result of one that is shown to be another server's is kept too, for as long as other results: its payer has paid.
+//! gets the reason. The result of a transfer that is shown to be another server's is kept too, for as long as other results: its payer has
+//! paid.
 
 use std::collections::BTreeSet;
 
@@ -29,10 +30,10 @@ use crate::settle::lookup::Transfer;
 use crate::settle::{Due, Found, NONE_SENT, REFUSED, Record};
 
 impl Facilitator {
-    /// Judges a transfer that the chain shows since the payment was taken.
+    /// Judges a transfer that the chain shows after the payment was reserved.
     pub(super) async fn credit(&self, due: Due<'_>, trail: Trail<'_>, record: &Record, transfer: Transfer) -> Found {
         let Transfer { transaction, is_final, .. } = transfer;
-        // There is no other server whose transfer it could be.
+        // There is no other server to which the transfer could belong.
         if self.is_sole_recipient {
             return Found::Settled { transaction };
         }
@@ -47,7 +48,8 @@ impl Facilitator {
             Ok(TransactionProof::Failed) => Found::Elsewhere { transaction },
             Ok(TransactionProof::Other) => self.credit_unnamed(due, transfer).await,
             Ok(TransactionProof::Pays { .. }) => unclear(format!("the node has the transfer in {named} and in {transaction}")),
-            // It can still be mined, and fail then. A facilitator that replaces a transaction to raise its fee names one that never is.
+            // It can still be mined, and fail then. A facilitator that replaces a transaction to raise its fee names one that never is
+            // mined.
             Ok(TransactionProof::Missing) if !is_final => Found::Open,
             Ok(TransactionProof::Missing) => match trail.is_known(named).await {
                 Ok(true) => Found::Open,
@@ -58,7 +60,7 @@ impl Facilitator {
         }
     }
 
-    /// Judges a transfer about which the facilitator has said nothing.
+    /// Judges a transfer for which the facilitator has named no transaction.
     async fn credit_unnamed(&self, due: Due<'_>, transfer: Transfer) -> Found {
         let Transfer { transaction, sender, .. } = transfer;
         let network = &due.offer.network;
@@ -97,7 +99,7 @@ impl Facilitator {
         supported
     }
 
-    /// Warnings about networks without signers, where that leaves payments unknown whose answer is lost.
+    /// Returns warnings about networks without signers, where a lost response leaves payments unknown.
     pub(super) fn missing_signers(&self, supported: &Supported, offers: &[Offer]) -> Vec<Finding> {
         if self.is_sole_recipient {
             return Vec::new();

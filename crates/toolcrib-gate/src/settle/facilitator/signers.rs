@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use toolcrib_core::caip::ChainId;
 use toolcrib_x402::{MAX_SIGNERS, Supported};
 
-/// Shortest time between two requests for the signers: a facilitator that adds a key is asked again soon, and one that is down is not
+/// Shortest time between two requests for the signers: a new key of the facilitator is found soon, and a facilitator that is down is not
 /// asked for each payment.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 
-/// Signers that the facilitator has announced since this process began. Clones share them.
+/// Signers that the facilitator has announced since this process started. Clones share them.
 ///
 /// A signer that is no longer announced still counts, because its transfers were the facilitator's.
 #[derive(Clone, Debug, Default)]
@@ -21,12 +21,12 @@ pub(super) struct Signers(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     announced: Supported,
-    /// When the facilitator was asked last, and what went wrong then.
+    /// When the facilitator was last asked, and the error if it failed.
     asked: Option<(Instant, Result<(), String>)>,
 }
 
 impl Signers {
-    /// Adds the signers of an answer.
+    /// Adds the signers of a response.
     pub(super) fn announced(&self, supported: &Supported) {
         let mut state = self.state();
         let known = &mut state.announced.signers;
@@ -38,12 +38,12 @@ impl Signers {
         state.asked = Some((Instant::now(), Ok(())));
     }
 
-    /// Notes that the facilitator did not say who its signers are.
+    /// Records that the facilitator did not return its signers.
     pub(super) fn failed(&self, detail: &str) {
         self.state().asked = Some((Instant::now(), Err(detail.to_owned())));
     }
 
-    /// Returns how the last request ended, if it was a moment ago.
+    /// Returns the result of the last request, if it was recent.
     pub(super) fn last_asked(&self) -> Option<Result<(), String>> {
         self.state().asked.as_ref().filter(|(at, _)| at.elapsed() < ASK_AGAIN).map(|(_, outcome)| outcome.clone())
     }

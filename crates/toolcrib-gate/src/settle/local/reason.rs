@@ -1,21 +1,21 @@
-//! Why a token refuses a transfer, in words that callers may read.
+//! Why a token refuses a transfer, in codes for callers.
 
 use toolcrib_chain::registry::Revert;
 
-/// What a token said.
+/// What a token's revert reason means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// The nonce is used or taken back.
+    /// The nonce is used or cancelled.
     Used,
-    /// Too early.
+    /// Not valid yet.
     NotYet,
-    /// Nobody may transfer at present.
+    /// All transfers are paused.
     Paused,
-    /// Anything else, as callers read it.
+    /// Any other reason, as a code for callers.
     Word(&'static str),
 }
 
-/// The reasons of USDC, by parts of their wording.
+/// Recognises USDC's reasons by parts of their wording.
 pub(super) fn reason(revert: &Revert) -> Reason {
     let Revert::Message(text) = revert else { return Reason::Word("transfer_refused") };
     let text = text.to_ascii_lowercase();

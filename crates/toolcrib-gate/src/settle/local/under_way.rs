@@ -1,4 +1,4 @@
-//! What was sent and has no end yet. Kept in memory: after a restart the chain is looked at instead.
+//! Transactions under way, kept in memory: after a restart the chain is checked instead.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,15 @@ use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::transaction::Signed;
 use toolcrib_x402::Payment;
 
-/// Most transactions whose end is not known. So many only come together when a chain stands still, and then no more are sent.
+/// Most transactions with an unknown outcome. Only a stalled chain accumulates this many, and then no more are sent.
 const MAX_UNDER_WAY: usize = 4_096;
 
-/// After this time the payment of a transaction has run out on every gate, and with it what the transaction can do.
+/// After this time the payment of a transaction has expired on every gate, and the transaction can no longer succeed.
 const UNDER_WAY_TIME: Duration = Duration::from_secs(3_600);
 
-/// Transactions that were sent and whose end is not known, by the authorization that they use.
+/// Transactions that were sent and whose outcome is unknown, by the authorization that they use.
 ///
-/// Asked to settle such a payment again, the key sends the same transaction again instead of paying for a second one.
+/// If such a payment is settled again, the key sends the same transaction again instead of paying for a second one.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay(Mutex<HashMap<Spent, (Signed, Instant)>>);
 
@@ -26,7 +26,7 @@ pub(super) struct UnderWay(Mutex<HashMap<Spent, (Signed, Instant)>>);
 type Spent = (u64, Address, B256);
 
 impl UnderWay {
-    /// False when there is no room.
+    /// Records a transaction. Returns `false` if there is no room.
     pub(super) fn note(&self, chain: &Chain, payment: &Payment, signed: &Signed) -> bool {
         let mut all = self.all();
         if all.len() >= MAX_UNDER_WAY {

@@ -270,7 +270,7 @@ async fn run(case: Case) {
     assert_eq!(moved, u64::from(should_have), "{case:?}");
     let is_open = matches!(case.kill, Kill::At(Point::Begun) | Kill::BeforeBroadcast);
 
-    // Started again, at once: nobody else may use what the dead one has held.
+    // Restarted at once: no other call may use what the dead process had reserved.
     plan.stop_at = None;
     let mut server = Process::start(&plan).await;
     let ask = async |to, payment: &str, headers: &[(&str, &str)]| {
@@ -291,7 +291,7 @@ async fn run(case: Case) {
     node.later(LEASE_OVER).await;
     server.reconcile().await;
     if should_have {
-        // Whoever rebuilt it from the chain's data has neither salt nor token.
+        // An attacker that rebuilt it from the chain's data has neither salt nor token.
         let answer = ask(server.at, &payment, &[]).await;
         let code = if case.is_bound { (402, "payment.salt_missing") } else { (409, "payment.replayed") };
         assert_eq!((answer.verdict(), answer.has_output()), ((code.0, code.1.to_owned()), false), "{case:?}");
@@ -308,7 +308,7 @@ async fn run(case: Case) {
         assert_eq!((answer.verdict(), answer.has_output()), ((402, "payment.salt_missing".to_owned()), false), "{case:?}");
     }
     if is_open {
-        // It still could settle, so nobody is served and nobody is asked to pay again.
+        // It still could settle, so it is neither served nor asked for again.
         let answer = ask(server.at, &payment, &proof).await;
         assert_eq!(
             (answer.verdict(), answer.has_output()),
@@ -327,7 +327,7 @@ async fn run(case: Case) {
     } else {
         let mut answer = ask(server.at, &payment, &proof).await;
         if case.settle_first && answer.status == 409 {
-            // Whoever has just looked it up is believed to be at it for half a minute.
+            // The last look-up holds the payment for half a minute.
             assert_eq!(answer.verdict().1, "payment.pending");
             ground.set_offset(LEASE_OVER + 31);
             answer = ask(server.at, &payment, &proof).await;

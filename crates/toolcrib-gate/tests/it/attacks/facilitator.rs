@@ -107,7 +107,7 @@ impl Desk {
         if spoil == Some(Spoil::Refuse) {
             return StatusCode::INTERNAL_SERVER_ERROR.into_response();
         }
-        // It goes on though whoever asked has gone.
+        // It continues even if the client has disconnected.
         let done = tokio::spawn(async move { if is_settlement { self.settle(&body).await } else { self.verify(&body).await } });
         let (status, text) = done.await.expect("no panic");
         match spoil {

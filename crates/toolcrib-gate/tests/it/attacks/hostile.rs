@@ -1,4 +1,4 @@
-//! Payments that are not what they should be: every one is refused before anything runs, is asked for, or moves.
+//! Invalid payments: every one is refused before anything runs, is settled, or moves.
 
 use alloy_primitives::{Address, U256};
 use serde_json::{Value, json};

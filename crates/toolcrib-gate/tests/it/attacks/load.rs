@@ -43,7 +43,7 @@ use toolcrib_testkit::databases::{Backend, Place};
 /// The tool that settles before its handler runs.
 const FIRST_PATH: &str = "/first-count";
 
-/// All tools: with a key of one's own, through a facilitator, and before the handler runs.
+/// All tools: with the operator's key, through a facilitator, and before the handler runs.
 const PATHS: [&str; 3] = [PATH, OTHER_PATH, FIRST_PATH];
 
 /// Callers at the same time.
@@ -72,7 +72,7 @@ impl Dice {
         x ^ (x >> 31)
     }
 
-    /// One of `of`, in so many of ten thousand cases.
+    /// Returns one of `of`, with this probability in ten thousand.
     fn fault<T: Clone>(&self, in_ten_thousand: u64, of: &[T]) -> Option<T> {
         let roll = self.roll();
         (roll % 10_000 < in_ten_thousand).then(|| of[(roll >> 32) as usize % of.len()].clone())
@@ -161,7 +161,7 @@ impl World {
         let mut record = self.record(number);
         let body = record.input.to_string();
         let fault = self.dice.fault(CALLER_FAULTS, &[true, false]);
-        // Whoever waits for the answer's token does not hang up.
+        // A caller that waits for the response's token does not disconnect.
         let hangs_up = fault == Some(true) && !record.proof.is_empty();
         if hangs_up {
             self.wrong.hung_up.fetch_add(1, Ordering::Relaxed);
@@ -290,7 +290,7 @@ async fn the_books_agree_after_a_day_of_faults() {
     // Evening: what is under way ends, what is open is looked up, what never can be is forgotten.
     faulty.store(false, Ordering::Relaxed);
     settle_the_rest(&node, &clock, &*store, async || _ = server.reconcile().await).await;
-    // Whoever has looked last is believed to be at it for half a minute.
+    // The last look-up holds a payment for half a minute.
     clock.later(31);
     let wrong = &world.wrong;
     let seen = [&wrong.node, &wrong.facilitator, &wrong.hung_up, &wrong.doubled].map(|count| count.load(Ordering::Relaxed));
@@ -328,7 +328,7 @@ async fn settle_the_rest(node: &Node, clock: &Moving, store: &dyn ReplayStore, r
         for _ in 0..1_000 {
             let before = open().await.1;
             reconcile().await;
-            // What is still open has just been looked at, and is left alone for a while.
+            // Open payments were just checked, and are skipped for a while.
             if open().await.1 == before {
                 break;
             }

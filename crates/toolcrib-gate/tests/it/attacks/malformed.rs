@@ -1,4 +1,4 @@
-//! Headers that nobody sends in good faith: refused, whatever they are, and never an accident of ours.
+//! Malformed headers: always refused, and never an internal error.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

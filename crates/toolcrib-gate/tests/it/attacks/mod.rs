@@ -13,9 +13,9 @@
 //! | [`two_nodes`] | a transfer that is older than the reservation, and nodes that are not equally far: T13 |
 //! | [`two_stores`] | one payment at two gates that share no store: T1, T13 |
 //! | [`surface`] | paths, hosts, caches: T17 to T19, T21 |
-//! | [`own_key`] | settling with a key of one's own: T20 |
+//! | [`own_key`] | settling with the operator's key: T20 |
 //! | [`sign_in`] | one sign-in message, used more than once |
-//! | [`malformed`] | headers that nobody sends in good faith |
+//! | [`malformed`] | malformed headers |
 //! | [`crashes`] | the server is killed at every step |
 //! | [`lost_answers`] | stock clients that come back for an answer |
 //! | [`room`] | a store that is full of results |

@@ -20,7 +20,7 @@ use super::proxy::{Fate, between};
 use super::shop::{HANDLER_SECONDS, LEASE_OVER, ORIGIN, PATH, Plan, own_key, stages, two_words};
 use crate::settle::scripted::{Reply, Scripted};
 
-/// A registry with one tool for holders of an NFT, of which nobody has one.
+/// A registry with one tool for holders of an NFT that no account has.
 pub(crate) struct Club {
     pub(crate) registry: Registry,
     predicate: Address,
@@ -109,7 +109,7 @@ async fn t12_a_predicate_that_cannot_be_asked_denies_nobody_and_charges_nobody()
         }
         node.dev("anvil_setCode", json!([club.predicate, code])).await;
         shop.assert_all(&node, 0, 0, 0).await;
-        // Nobody to ask: a node that loses everything once the gate stands.
+        // No node: one that loses every request once the gate has started.
         let down = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let is_down = down.clone();
         let judge = move |_: &str| if is_down.load(std::sync::atomic::Ordering::SeqCst) { Fate::Lose } else { Fate::Pass };
@@ -149,7 +149,7 @@ async fn t15_a_payment_that_is_on_the_chain_already_buys_nothing_whatever_a_faci
 enum Trick {
     /// Takes the authorization back.
     Cancel,
-    /// Uses the nonce for a transfer to himself.
+    /// Uses the nonce for a transfer to the payer's own account.
     Reuse,
     /// Sends the money elsewhere.
     Empty,

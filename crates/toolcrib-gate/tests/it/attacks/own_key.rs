@@ -1,4 +1,4 @@
-//! A key that settles is worth its gas to others: what it can be made to send, and how much at once.
+//! A settlement key is worth its gas to attackers: what it can be made to send, and how much at once.
 
 use std::time::{Duration, Instant};
 
@@ -116,7 +116,7 @@ async fn t20_many_at_once_leave_no_gap() {
     }
 }
 
-/// A store without room takes no payment, so nobody pays for what could not be remembered.
+/// A store without room accepts no payment, so no caller pays for a call that could not be recorded.
 #[tokio::test]
 async fn a_full_store_takes_no_money() {
     for node in stages().await {

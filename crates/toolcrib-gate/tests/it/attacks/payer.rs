@@ -28,7 +28,7 @@ pub(crate) fn payer() -> &'static PrivateKeySigner {
     &dev_signers()[1]
 }
 
-/// Somebody else with a key.
+/// Another account with a key.
 pub(crate) fn stranger() -> &'static PrivateKeySigner {
     &dev_signers()[2]
 }

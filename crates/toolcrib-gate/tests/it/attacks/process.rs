@@ -50,13 +50,13 @@ pub(crate) enum Point {
     Handled,
     /// The intention to settle is written down, nothing is sent.
     Begun,
-    /// The money has moved, and nobody has written that down.
+    /// The money has moved, but that is not recorded.
     Settled,
     /// The caller has its answer, and that the money has moved is not written down.
     Answered,
     /// It is written down; where it settles first, the caller was not told.
     Recorded,
-    /// Where it settles first: the output is kept, nobody was told.
+    /// If it settles first: the output is stored, the caller was not told.
     Kept,
 }
 

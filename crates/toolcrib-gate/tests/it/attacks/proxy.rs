@@ -1,4 +1,4 @@
-//! A node between: it passes requests on, and does to some of them what networks do.
+//! A proxy in front of a node: it forwards requests, and makes some of them fail as networks do.
 
 use std::sync::Arc;
 

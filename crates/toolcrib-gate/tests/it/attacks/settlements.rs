@@ -1,4 +1,4 @@
-//! Facilitators that answer in every way, and what callers hear of it.
+//! Facilitators with every kind of response, and what callers learn of it.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) fn facilitator(node: &Node, url: &str) -> Facilitator {
     facilitator.settle_time(short).confirm_time(short).pending_pause(Duration::from_millis(50))
 }
 
-/// A payment whose end is not known: nobody is asked to pay again, nobody is served, until the chain knows.
+/// A payment with an unknown outcome: it is neither served nor asked for again until the chain shows the outcome.
 async fn left_open(shop: &Shop, node: &Node, payment: &str, token_header: &[(&str, &str)], moved: bool) {
     for headers in [token_header, &[]] {
         let answer = shop.call(Version::V2, payment, headers, &two_words()).await;
@@ -297,7 +297,7 @@ async fn t13_a_facilitator_that_refuses_and_has_sent_it_in_is_not_believed_by_a_
     }
 }
 
-/// A facilitator without a node of our own can leave payments that nobody will ever know anything about.
+/// A facilitator without an RPC node of the gate can leave payments whose outcome never becomes known.
 #[tokio::test]
 async fn what_nobody_can_tell_is_given_up_and_does_not_fill_the_store() {
     let node = Node::ours().await;

@@ -80,7 +80,7 @@ pub(crate) fn creator() -> Address {
     dev_signers()[0].address()
 }
 
-/// Rates that are in nobody's way.
+/// Returns rate limits that no test reaches.
 pub(crate) fn rates() -> Rates {
     Rates { global: Rate::new(u32::MAX, 1e9), per_address: None, per_account: Rate::new(u32::MAX, 1e9) }
 }
@@ -110,7 +110,7 @@ impl Clock for Moving {
     }
 }
 
-/// Whoever settles, with counters.
+/// A settlement with counters.
 #[derive(Debug)]
 pub(crate) struct Counted {
     inner: Arc<dyn Settle>,

@@ -1,4 +1,4 @@
-//! What a server shows and believes: paths, methods, hosts, caches, and challenges that somebody else relays.
+//! What a server exposes and trusts: paths, methods, hosts, caches, and relayed challenges.
 
 use alloy_primitives::U256;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Stock clients of both versions call our tools: they pay once, to the unit, get what they paid for and a receipt that they can read.
+//! Stock clients of both versions call our tools: they pay once, the exact amount, and get their result and a receipt that they can read.
 
 use std::sync::Arc;
 

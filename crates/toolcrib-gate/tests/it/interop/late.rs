@@ -150,7 +150,7 @@ impl Call {
         shop.call(self.version, &self.payment, &[("X-Tool-Retry-Token", &self.token)], &two_words()).await
     }
 
-    /// Nobody is served, and nobody is asked to pay again.
+    /// The payment is neither served nor asked for again.
     #[track_caller]
     fn assert_open(&self, answer: &Answer) {
         let version = self.version;

@@ -1,5 +1,4 @@
-//! What stands between a client and a gate that may be killed: it keeps one address, passes everything on, and remembers payments as
-//! they were sent, byte for byte.
+//! A proxy between a client and a gate that may be killed: it keeps one address, forwards everything, and records payments byte for byte.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

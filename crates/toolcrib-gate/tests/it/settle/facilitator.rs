@@ -1,4 +1,4 @@
-//! Facilitators that answer in every way there is, and what is made of it.
+//! Facilitators with every kind of response, and the outcome for the gate.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -222,7 +222,7 @@ async fn a_settlement_on_a_connection_that_ends_is_not_sent_twice() {
     assert_eq!((connections, asked.iter().filter(|line| line.ends_with("verify")).count()), (3, 4));
 }
 
-/// Nobody knows any name.
+/// No name resolves.
 #[derive(Debug)]
 struct Nameless;
 
@@ -427,7 +427,7 @@ async fn with_a_node_success_has_to_be_on_the_chain() {
         );
         assert_eq!(facilitator.look_up(due(&next, &offer), &Record::since(since)).await, Found::Settled { transaction: theirs });
         stage.assert_paid(2).await;
-        // Without a node nobody can tell.
+        // Without a node the outcome is unknown.
         let found = at(&server).look_up(due(&next, &offer), &Record::since(since)).await;
         assert!(matches!(found, Found::Unclear { .. }), "{found:?}");
     }

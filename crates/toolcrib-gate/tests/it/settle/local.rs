@@ -1,4 +1,4 @@
-//! A key of one's own: what it settles, what it refuses, and what it leaves to be looked up.
+//! Settlement with the operator's key: what it settles, what it refuses, and what it leaves to a look-up.
 
 use std::sync::Arc;
 use std::time::Duration;

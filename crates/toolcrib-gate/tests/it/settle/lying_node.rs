@@ -1,4 +1,4 @@
-//! What gates make of nodes that lie about a payment.
+//! How gates handle nodes that lie about a payment.
 
 use std::sync::Arc;
 

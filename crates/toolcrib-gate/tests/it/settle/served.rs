@@ -1,4 +1,4 @@
-//! A paid tool on a real chain, from the challenge to the money.
+//! A paid tool on a real chain, from the challenge to the settlement.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

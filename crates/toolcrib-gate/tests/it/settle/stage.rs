@@ -47,7 +47,7 @@ pub(crate) fn settler() -> LocalWallet {
     LocalWallet::development(5).expect("a development account")
 }
 
-/// Somebody else who sends transactions.
+/// Another account that sends transactions.
 pub(crate) fn other() -> LocalWallet {
     LocalWallet::development(6).expect("a development account")
 }

@@ -24,7 +24,7 @@ impl Place {
         Self { wal: folder.path().join("words.db-wal"), _folder: folder, database, writer }
     }
 
-    /// Keeps the thread busy until the sender is dropped, so that changes gather behind it.
+    /// Keeps the thread busy until the sender is dropped, so that changes queue up.
     async fn hold(&self) -> blocking::Sender<()> {
         let (release, held) = blocking::channel::<()>();
         let (begun, busy) = oneshot::channel();
@@ -46,7 +46,7 @@ impl Place {
         rows.iter().map(|row| row.scalar::<i64>().unwrap()).collect()
     }
 
-    /// Transactions in the log: the frame that ends one says how long the file is then.
+    /// Returns the number of transactions in the log: the frame that ends one contains the size of the file.
     fn commits(&self) -> usize {
         let log = std::fs::read(&self.wal).unwrap();
         let page = u32::from_be_bytes(log[8..12].try_into().unwrap()) as usize;
@@ -60,7 +60,7 @@ fn insert(id: i64) -> impl FnMut(&Database) -> Result<u64, Error> + Send + 'stat
 
 type Change = Box<dyn FnMut(&Database) -> Result<u64, Error> + Send>;
 
-/// Starts changes while the thread is held, and gives their answers.
+/// Starts changes while the thread is busy, and returns their results.
 async fn together(place: &Place, changes: Vec<Change>) -> Vec<Result<u64, Error>> {
     let release = place.hold().await;
     let tasks: Vec<_> = changes
@@ -88,7 +88,7 @@ async fn changes_that_wait_share_a_commit() {
     let answers = together(&place, (0..50).map(|id| Box::new(insert(id)) as Change).collect()).await;
     assert!(answers.iter().all(|answer| matches!(answer, Ok(1))), "{answers:?}");
     assert_eq!(place.commits() - before, 1);
-    // Another connection sees them: they are in the log when their callers hear of them.
+    // Another connection sees them: they are in the log when they are acknowledged.
     assert_eq!(place.words().await, (0..50).collect::<Vec<_>>());
     place.writer.change(insert(50)).await.unwrap();
     assert_eq!(place.commits() - before, 2);
@@ -119,7 +119,7 @@ async fn nothing_is_acknowledged_that_the_disk_has_not_taken() {
     assert_eq!(place.writer.change_soon(insert(1)).await.unwrap(), 1, "waits for no disk");
     let lost = place.writer.change(insert(2)).await;
     assert!(matches!(lost, Err(Error::Lost { .. })), "{lost:?}");
-    // What is on the disk is not known from here on, so nothing is made any more.
+    // It is unknown what is on disk, so nothing is changed any more.
     let after = place.writer.change_soon(insert(3)).await;
     assert!(matches!(after, Err(Error::Lost { .. })), "{after:?}");
     assert_eq!(place.words().await, [1, 2]);
@@ -128,7 +128,7 @@ async fn nothing_is_acknowledged_that_the_disk_has_not_taken() {
 #[tokio::test]
 async fn a_change_that_fails_is_undone_alone() {
     let place = Place::new().await;
-    // Writes something, and then finds that it must not.
+    // Writes something, and then fails.
     let failing = |id: i64| {
         move |database: &Database| {
             run_now(async {
@@ -177,7 +177,7 @@ async fn a_change_that_undoes_nothing_stays_with_the_others() {
 #[tokio::test]
 async fn a_transaction_that_fails_takes_nobody_with_it() {
     let place = Place::new().await;
-    // As SQLite does by itself when a disk is full: the whole transaction is gone.
+    // As SQLite does by itself when a disk is full: the whole transaction is lost.
     let breaking = |database: &Database| {
         run_now(async {
             database.execute(INSERT, &[Value::Integer(2), Value::Text("x")]).await?;
@@ -188,7 +188,7 @@ async fn a_transaction_that_fails_takes_nobody_with_it() {
     let answers = together(&place, changes).await;
     assert!(matches!(&answers[..], [Ok(1), Err(_), Ok(1)]), "{answers:?}");
     assert_eq!(place.words().await, [1, 3]);
-    // The thread goes on.
+    // The thread continues.
     place.writer.change(insert(4)).await.unwrap();
     assert_eq!(place.words().await, [1, 3, 4]);
 }
@@ -263,7 +263,7 @@ fn the_thread_waits_only_for_callers_that_come() {
             count
         }
     };
-    // Whether it waits, not how often it polls: on a busy machine one sleep may take all the time there is.
+    // Whether it waits, not how often it polls: on a busy machine one sleep may take the whole time.
     let polls = |pace: &mut Pace, count: usize| {
         calls.store(0, Ordering::SeqCst);
         if pace.is_due(count) {

@@ -1,6 +1,6 @@
 //! Statements over many payments at once. Those of one payment are in [`statements`](super::super::statements).
 
-/// Whether the commit waits for the disk, `on` or `off`, for this transaction alone.
+/// Sets whether the commit waits for the disk, `on` or `off`, for this transaction only.
 macro_rules! durability {
     ($level:literal) => {
         concat!(
@@ -67,12 +67,12 @@ macro_rules! settled {
     };
 }
 
-// A statement for each kind of group: preparing a part that has nothing to do takes PostgreSQL as long as the work on several rows.
+// A statement for each kind of group: preparing an empty part takes PostgreSQL as long as the work on several rows.
 pub(super) const RESERVE: &str =
     concat!("WITH ", durability!("$12"), ", ", reserved!("$10", "$11"), ", ", entered!("$10"), ") SELECT ticket FROM made");
 pub(super) const SETTLE: &str =
     concat!("WITH ", durability!("$5"), ", ", settled!("$1", "$2", "$3", "$4"), " SELECT id FROM settled");
-// That all payments come before the room is what the count of those that are settled is for.
+// The count of settled payments is there to make all payments come before the room.
 pub(super) const RESERVE_AND_SETTLE: &str = concat!(
     "WITH ",
     durability!("$16"),
@@ -85,7 +85,7 @@ pub(super) const RESERVE_AND_SETTLE: &str = concat!(
     " AND (SELECT COUNT(*) FROM settled) >= 0) SELECT ticket FROM made UNION ALL SELECT id FROM settled"
 );
 
-/// Counts results that are kept, as FILL does, in a room.
+/// Counts stored results, as FILL does, in a room.
 macro_rules! filled {
     ($room:literal) => {
         concat!(

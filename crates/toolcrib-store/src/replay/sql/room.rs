@@ -1,4 +1,4 @@
-//! Room in the store: what is over goes, and results that were delivered when it is scarce.
+//! Room in the store: removing expired payments and, if room is scarce, delivered results.
 
 use toolcrib_core::clock::UnixTime;
 
@@ -9,7 +9,7 @@ use crate::Error;
 use crate::database::{FromRow as _, Transaction, Value, again};
 
 impl SqlReplay {
-    /// Drops delivered results, a batch at most, until `bytes` are free. Gives the bytes of those.
+    /// Drops delivered results, at most one batch, until `bytes` are free. Returns their size in bytes.
     pub(super) async fn try_evict(&self, bytes: i64) -> Result<i64, Error> {
         let mut transaction = self.database.begin().await?;
         let found = transaction.fetch(self.database.pick(sql::DELIVERED), &[Value::Integer(EVICT_BATCH as i64)]).await?;
@@ -60,7 +60,7 @@ impl SqlReplay {
     }
 }
 
-/// What leaves the rooms in one transaction, so that each is changed once.
+/// What one transaction removes from the rooms, so that each is changed once.
 #[derive(Default)]
 struct Rooms([(i64, i64); sql::ROOMS as usize]);
 
