@@ -1,4 +1,4 @@
-//! A directory that is ready to serve: search, REST, pages and MCP over one index.
+//! A directory server: search, REST, pages and MCP over one index.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,46 +18,46 @@ use super::snapshots::SnapshotArgs;
 use crate::commands::discovery::index_failure;
 use crate::outcome::Failure;
 
-/// What a directory is made of, beside its index.
+/// The options of a directory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
-    /// Where the index of words is kept; in memory without one.
+    /// The folder of the full-text index; in memory without one.
     pub(crate) search: Option<PathBuf>,
     /// A static embedding.
     pub(crate) embedding: Option<PathBuf>,
-    /// Where search snapshots are.
+    /// The object store with search snapshots.
     pub(crate) objects: Option<Objects>,
-    /// When they are published.
+    /// When snapshots are published.
     pub(crate) snapshots: Option<SnapshotArgs>,
-    /// How it behaves.
+    /// Server options.
     pub(crate) options: Options,
-    /// What fetches images of tools; without one there are placeholders.
+    /// The HTTP client for images of tools; without one, placeholders are shown.
     pub(crate) images: Option<Untrusted>,
-    /// The names that it is reached by, beside those of this machine.
+    /// Host names in addition to those of this machine.
     pub(crate) hosts: Vec<String>,
-    /// The pages of others that may use its MCP server.
+    /// Origins of web pages that may use its MCP server.
     pub(crate) origins: Vec<String>,
-    /// Where it reads beside the primary.
+    /// Read replicas, in addition to the primary.
     pub(crate) replicas: Option<Replicas>,
 }
 
-/// A directory on its socket.
+/// A directory that has bound its socket.
 #[derive(Debug)]
 pub(crate) struct House {
     directory: Directory,
     publisher: Option<Publisher>,
     listener: TcpListener,
-    /// Where it listens.
+    /// Its socket address.
     pub(crate) address: SocketAddr,
 }
 
 impl House {
-    /// Where it is, for whoever is on this machine.
+    /// Its URL on this machine.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Puts everything together and takes the socket. Nothing is answered yet.
+    /// Builds the directory and binds the socket. Does not accept requests yet.
     pub(crate) async fn open(listen: SocketAddr, index: &Index, chains: Chains, plan: Plan) -> Result<Self, Failure> {
         let taken = |error: std::io::Error| {
             Failure::new(codes::cli::LISTEN, format!("the directory cannot listen at {listen}: {error}"))
@@ -86,7 +86,7 @@ impl House {
         Ok(Self { directory, publisher, listener, address })
     }
 
-    /// Serves until `stop`, and then until every answer is given.
+    /// Serves until `stop`, then finishes the open requests.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()> + Send) {
         let Self { directory, publisher, listener, .. } = self;
         let (ended, end) = tokio::sync::watch::channel(());
