@@ -1,15 +1,15 @@
 //! Imports: tools of other formats as tool folders.
 //!
-//! - Folders of the project that the format comes from run unchanged: they are validated, looked at for handlers, and installed
+//! - Folders of the project that the format comes from run without changes: they are validated, searched for handlers, and installed
 //!   ([`examine`], [`folders`]).
-//! - MCP bundles ([`Bundle`]) and entries of client configurations ([`entries`], [`from_entry`]) become an [`McpServer`]: how to start or reach it, and
-//!   which credentials it needs. The schemas of its functions are known to the running server alone, so that a second step
-//!   ([`from_mcp_tools`]) makes the manifest from the result of `tools/list`.
+//! - MCP bundles ([`Bundle`]) and entries of client configurations ([`entries`], [`from_entry`]) become an [`McpServer`]: how to start or
+//!   reach it, and its credentials. Only the running server knows the schemas of its functions, so a second step ([`from_mcp_tools`])
+//!   creates the manifest from the result of `tools/list`.
 //!
 //! [`Host::list_server_tools`](crate::local::Host::list_server_tools) starts the server once, in the sandbox that its tool will have.
 //!
-//! Values of environment variables never reach the folder: each becomes a credential, and its value is returned beside the manifest for
-//! the secret store.
+//! Values of environment variables are never written to the folder: each becomes a credential, and its value is returned with the manifest
+//! for the secret store.
 
 mod bundle;
 mod entry;

@@ -1,12 +1,12 @@
-//! MCP servers that are reached by streamable HTTP.
+//! MCP servers over streamable HTTP.
 //!
-//! - `address`: where the server is, and which client reaches it.
-//! - `session`: the version of the protocol, headers and sessions of both eras.
-//! - `answer`, `events`: reading an answer while it comes.
-//! - `failure`: a code for each way in which a server fails.
+//! - `address`: the server's address, and the client for it.
+//! - `session`: protocol versions, headers and sessions of both eras.
+//! - `answer`, `events`: parsing a response as it arrives.
+//! - `failure`: error codes for failures of servers.
 //!
-//! Each call is one POST, whose answer is JSON or an event stream. No stream is kept open between calls, so a server has no way to reach
-//! the host by itself. Requests of a server within an answer are not answered: the client declares no capabilities.
+//! Each call is one POST, whose response is JSON or an event stream. No stream is kept open between calls, so a server cannot contact the
+//! host on its own. Requests of a server within a response are not answered: the client declares no capabilities.
 
 mod address;
 mod answer;
