@@ -5,8 +5,8 @@ use toolcrib_client::{Plan, Terms, Usdc};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_x402::asset;
 
-/// Calls that nobody is asked about, because the user wrote so beforehand. By default none, however cheap: what a model sends to a
-/// stranger's server is the user's, also when it costs nothing. The spend policy's caps hold all the same. In settings:
+/// Calls that need no approval, because the user allowed them beforehand. By default none, however cheap: a model sends the user's data
+/// to a third-party server, even if the call is free. The caps of the spend policy apply all the same. In settings:
 ///
 /// ```
 /// let unattended: toolcrib_host::bridge::Unattended = toml::from_str(r#"

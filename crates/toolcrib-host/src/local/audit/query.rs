@@ -65,7 +65,7 @@ impl AuditLog {
         let mut newest: VecDeque<Entry> = VecDeque::new();
         for path in files(self.folder())?.iter().rev() {
             let mut own: VecDeque<Entry> = VecDeque::new();
-            // The file was rotated after the listing; its lines are read from the file before it in the list.
+            // Rotated after the listing, so the path does not exist any more.
             let Some((file, _)) = open_regular(path)? else { continue };
             let mut reader = BufReader::new(file);
             let mut bytes = Vec::new();

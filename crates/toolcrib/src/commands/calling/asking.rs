@@ -1,4 +1,4 @@
-//! Prompts at the terminal. Without a terminal the answer is no, so spending has to be approved beforehand.
+//! Prompts at the terminal. Without a terminal every prompt is declined, so spending has to be approved beforehand.
 
 use alloy_primitives::Address;
 use async_trait::async_trait;

@@ -186,7 +186,7 @@ fn call_json(step: &Step, registry: &Registry, tool: Option<U256>) -> Result<Val
     }
 }
 
-/// Asks for approval at the terminal. Without a terminal the answer is no.
+/// Asks for approval at the terminal. Without a terminal it is declined.
 pub(crate) fn confirm(question: &str) -> bool {
     if !io::stdin().is_terminal() {
         return false;

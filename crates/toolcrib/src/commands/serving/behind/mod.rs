@@ -19,7 +19,7 @@ pub(crate) use function::Function;
 pub(crate) use program::{Program, ProgramSettings};
 pub(crate) use upstream::Upstream;
 
-/// Default limit of concurrent calls to a tool. A program is one process per call; thirty-two small ones are no burden.
+/// Default limit of concurrent calls to a tool. A program is one process per call; thirty-two small ones are not a burden.
 pub(crate) const DEFAULT_AT_ONCE: u16 = 32;
 
 /// Largest limit of concurrent calls to a tool: the gate allows [`MAX_RUNNING`](toolcrib_gate::MAX_RUNNING) for all tools together.
