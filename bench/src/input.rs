@@ -1,17 +1,17 @@
-//! What is measured: generated tool manifests of four sizes, and the files of a corpus when one is given.
+//! The measured inputs: generated tool manifests of four sizes, and the files of a corpus if one is given.
 //!
-//! The generated ones are deterministic, follow every rule of ERC-8257, and look like files that people write: pretty
-//! printed, keys in the order of the specification, most bytes in schema descriptions. The largest fills the caps.
+//! The generated ones are deterministic, satisfy every rule of ERC-8257, and resemble handwritten files: pretty printed, keys in the order
+//! of the specification, most bytes in schema descriptions. The largest reaches the limits.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use serde_json::{Map, Value, json};
 
-/// Some manifests that are measured together.
+/// A set of manifests that are measured together.
 pub struct Set {
     pub name: String,
-    /// Where the peers find them.
+    /// Their files, for the peers.
     pub paths: Vec<PathBuf>,
     pub sources: Vec<Vec<u8>>,
 }
@@ -22,7 +22,7 @@ impl Set {
     }
 }
 
-/// What decides the size of a generated manifest.
+/// The parameters that determine the size of a generated manifest.
 struct Shape {
     name: &'static str,
     /// Properties of `inputs` and of `outputs`, each one a schema node. Below 512, so that both stay under 1,024 nodes.
@@ -58,7 +58,7 @@ pub fn generated(folder: &Path) -> io::Result<Vec<Set>> {
         .collect()
 }
 
-/// The manifests of a corpus. Files for which `keep` says no are left out.
+/// The manifests of a corpus. Files that `keep` rejects are omitted.
 pub fn corpus(folder: &Path, keep: impl Fn(&[u8]) -> bool) -> io::Result<Set> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
@@ -110,7 +110,7 @@ fn schema(what: &str, count: usize, sentences: usize) -> Value {
     json!({ "type": "object", "required": required, "properties": properties, "additionalProperties": false })
 }
 
-/// Names in no particular order, as authors give them.
+/// Names in arbitrary order, as in handwritten files.
 fn property_name(what: &str, index: usize) -> String {
     const WORDS: [&str; 8] = ["station", "from", "until", "datum", "unit", "height", "current", "latitude"];
     match index / WORDS.len() {

@@ -1,7 +1,7 @@
-//! Measures manifest hashing and checking beside other implementations, in one go on one machine.
+//! Compares manifest hashing and checking with other implementations, in one run on one machine.
 //!
-//! Rounds are interleaved: each round runs every contender once, so that a busy moment hurts all of them alike. Times
-//! are CPU time of the process that does the work. Before anything is timed, all must agree on every hash.
+//! Rounds are interleaved: each round runs every contender once, so that a busy moment affects all of them alike. Times are CPU time of
+//! the process that does the work. Before anything is timed, all must agree on every hash.
 
 mod input;
 mod ours;
@@ -17,7 +17,7 @@ use crate::input::Set;
 use crate::ours::{Prepared, STAGES, Stage};
 use crate::peer::Peer;
 
-/// How much is measured.
+/// The amount of measurement.
 #[derive(Clone, Copy)]
 struct Effort {
     rounds: usize,
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs one stage on one set and nothing else, for a profiler.
+/// Runs only one stage on one set, for a profiler.
 fn profile(stage: &str, set: &str, passes: u64, sets: &[Set]) -> Result<(), Box<dyn Error>> {
     let stage = STAGES.iter().find(|known| known.name == stage).ok_or("no such stage")?;
     let set = sets.iter().find(|known| known.name == set).ok_or("no such set")?;
@@ -76,7 +76,7 @@ fn measure(set: &Set, peers: &mut [Peer], effort: Effort) -> Result<(), Box<dyn 
     let prepared = Prepared::of(set).ok_or("a generated manifest has no canonical form")?;
     agree(set, &prepared, peers)?;
 
-    // One contender is a stage of ours or a peer; both are asked for the CPU time of so many passes.
+    // A contender is one of our stages or a peer; both return the CPU time of a number of passes.
     let names: Vec<&str> = STAGES.iter().map(|stage| stage.name).chain(peers.iter().map(|peer| peer.name)).collect();
     let mut run = |contender: usize, passes: u64| match STAGES.get(contender) {
         Some(stage) => Ok(time(stage, &prepared, passes)),
@@ -84,7 +84,7 @@ fn measure(set: &Set, peers: &mut [Peer], effort: Effort) -> Result<(), Box<dyn 
     };
     let mut passes = Vec::new();
     for contender in 0..names.len() {
-        // Warm up for a few slices, so that a just-in-time compiler settles, then see how long a pass takes.
+        // Warm up for a few slices, so that a just-in-time compiler settles, then measure one pass.
         let mut each = run(contender, 1)?.max(1);
         for _ in 0..5 {
             let guess = (effort.slice_ns / each).max(1);
@@ -103,7 +103,7 @@ fn measure(set: &Set, peers: &mut [Peer], effort: Effort) -> Result<(), Box<dyn 
     Ok(())
 }
 
-/// Stops unless all implementations find the same hash for every file.
+/// Fails unless all implementations compute the same hash for every file.
 fn agree(set: &Set, prepared: &Prepared, peers: &mut [Peer]) -> Result<(), Box<dyn Error>> {
     let ours: Vec<String> =
         prepared.hashes().iter().map(|hash| format!("{hash:x}").trim_start_matches("0x").to_owned()).collect();

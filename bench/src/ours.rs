@@ -1,4 +1,4 @@
-//! Our own stages, one by one and together.
+//! Our stages, separately and together.
 
 use std::hint::black_box;
 
@@ -12,13 +12,13 @@ use toolcrib_core::tool::ToolManifest;
 
 use crate::input::Set;
 
-/// A step of the way from bytes to a verdict, run once over a whole set.
+/// A step from bytes to a verdict, run once over a whole set.
 pub struct Stage {
     pub name: &'static str,
     pub run: fn(&Prepared),
 }
 
-/// A set and everything that stages after the first one start from.
+/// A set, with the inputs of later stages.
 pub struct Prepared {
     pub sources: Vec<Vec<u8>>,
     pub documents: Vec<Document>,
@@ -42,10 +42,10 @@ impl Prepared {
     }
 }
 
-/// The floor: nothing that hashes the canonical bytes with this keccak can be faster.
+/// The lower bound: hashing the canonical bytes with this keccak implementation cannot be faster.
 pub const FLOOR: Stage = Stage { name: "keccak alone", run: keccak };
 
-/// What a reader who trusts the manifest would do: the fair comparison with the peers.
+/// The work of a consumer who trusts the manifest: the fair comparison with the peers.
 pub const HASH: Stage = Stage { name: "read + canonicalise + keccak", run: hash };
 
 pub const STAGES: &[Stage] = &[
@@ -55,7 +55,7 @@ pub const STAGES: &[Stage] = &[
     HASH,
     Stage { name: "rules", run: rules },
     Stage { name: "whole check", run: parse },
-    // Not part of the whole check: a validator is made when somebody is about to call the tool.
+    // Not part of the check: a validator is compiled before calling the tool.
     Stage { name: "compile inputs and outputs", run: compile },
 ];
 
@@ -89,7 +89,7 @@ fn hash(set: &Prepared) {
     }
 }
 
-/// Every rule of the tool kind, on a document that was read before.
+/// Applies every rule of tool manifests to a parsed document.
 fn rules(set: &Prepared) {
     for document in &set.documents {
         let mut context = Context::new(Mode::Consumer);
@@ -116,7 +116,7 @@ fn compile(set: &Prepared) {
     }
 }
 
-/// What stands in the way of calling a generated manifest conformant.
+/// Why a generated manifest is not conformant.
 pub fn flaws(source: &[u8]) -> Vec<String> {
     let checked = ToolManifest::parse(source, Mode::Producer);
     match checked.conformant() {

@@ -1,10 +1,10 @@
-//! Other implementations, each a child process that stays alive and measures its own CPU time.
+//! Other implementations, each a child process that keeps running and measures its own CPU time.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// A running peer. Dropping it closes its standard input, which ends it.
+/// A running peer. Dropping it closes its stdin, which ends it.
 pub struct Peer {
     pub name: &'static str,
     child: Child,
@@ -20,7 +20,7 @@ impl Peer {
         Ok(Self { name, child, input, output: BufReader::new(output) })
     }
 
-    /// Has the peer read the files; returns the hash it finds for each, as hex.
+    /// Makes the peer read the files; returns its hash of each, as hex.
     pub fn load(&mut self, paths: &[PathBuf]) -> io::Result<Vec<String>> {
         let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let answer = self.ask(&format!("load\t{}", paths.join("\t")))?;
@@ -47,7 +47,7 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         self.input = None;
-        // Nothing can be done about a child that cannot be waited for.
+        // An error of waiting for the child cannot be handled.
         let _ = self.child.wait();
     }
 }

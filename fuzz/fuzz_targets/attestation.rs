@@ -1,4 +1,4 @@
-//! Attestation reports: whatever comes, a verdict with its reasons, and nothing is verified but what our key signed.
+//! Attestation reports: any input gives a verdict with its reasons, and only what our key signed is verified.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,7 +6,7 @@ use toolcrib_judge::attestation::{Attested, Claim, MAX_PAYLOAD_BYTES, NITRO, Pol
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::finding::Severity;
 
-/// The root of the seeds, and when they were made. Its private key is known, but not to a fuzzer.
+/// The root of the seeds, and their creation time. Its private key is known, but not to a fuzzer.
 const ROOT: &[u8] = include_bytes!("../seeds/attestation/root.der");
 const MADE: i64 = 1_777_658_400;
 
@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = Root::from_der(data);
     let policy = Policy { nitro_roots: vec![Root::from_der(ROOT).expect("a root")], ..Policy::default() };
     judge(data, &policy);
-    // The same as a payload, so that changes reach the fields without a right envelope around them.
+    // The same bytes as a payload, so that mutations reach the fields without a valid envelope.
     if (1..=MAX_PAYLOAD_BYTES).contains(&data.len()) {
         let length = u16::try_from(data.len()).expect("checked").to_be_bytes();
         let document = [b"\x84\x44\xa1\x01\x38\x22\xa0\x59", &length[..], data, b"\x58\x60", &[1; 96]].concat();

@@ -1,4 +1,4 @@
-//! Chain-agnostic identifiers: what is printed reads back as the same.
+//! Chain-agnostic identifiers: the printed form parses to the same value.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

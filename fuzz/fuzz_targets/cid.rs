@@ -1,4 +1,4 @@
-//! CIDs: one text in each base, one binary form, and nothing that another reader understands differently.
+//! CIDs: one text in each base, one binary form, and no input that another parser interprets differently.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -17,7 +17,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(Cid::parse(&cid.to_string()).as_ref(), Ok(&cid), "what is printed reads back as the same");
     assert_eq!(Cid::from_bytes(&cid.to_bytes()).as_ref(), Ok(&cid));
     assert!(CidText::parse(text).is_ok(), "a pointer may hold it");
-    // A second opinion, which accepts more.
+    // An independent parser, which accepts more.
     let other = cid::Cid::try_from(text).expect("the other reader accepts what we do");
     assert_eq!(other.to_bytes(), cid.to_bytes());
 });

@@ -1,4 +1,4 @@
-//! Files in blocks: whatever the blocks are, the walk ends within its limits, and no source can make it take other bytes.
+//! Files in blocks: for any blocks, the walk ends within its limits, and no source can make it accept other bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,10 +7,10 @@ use toolcrib_agent::ipfs::dag::MAX_BLOCKS;
 use toolcrib_agent::ipfs::{Block, Codec, HashFunction, Layout, Walk, WalkError, WalkLimits, pack};
 use toolcrib_core::codes::Code;
 
-/// Smaller than what a fuzzer sends, so that both sides of the limit are seen.
+/// Smaller than the fuzzer's inputs, so that both sides of the limit are tested.
 const MAX_CONTENT: usize = 512;
 
-/// Stands for the digest of the block before, which no fuzzer finds by itself.
+/// Replaced by the digest of the previous block, which a fuzzer cannot guess.
 const PREVIOUS: [u8; 32] = [0xaa; 32];
 
 fuzz_target!(|data: &[u8]| {
@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Blocks with links to the one before; the root is the last.
+/// Blocks with links to the previous one; the root is the last.
 fn blocks(data: &[u8]) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut rest = data;
@@ -48,13 +48,13 @@ fn blocks(data: &[u8]) -> Vec<Block> {
                 bytes[at..at + 32].copy_from_slice(previous.cid.digest());
             }
         }
-        // The first block is a leaf of either kind; whatever links to it says which.
+        // The first block is a leaf of either kind; the link to it says which.
         blocks.push(Block::new(Codec::DagPb, HashFunction::Sha2_256, bytes));
     }
     blocks
 }
 
-/// Walks from the last block. `None` if the content is refused or a block is not there.
+/// Walks from the last block. `None` if the content is refused or a block is missing.
 fn walked(blocks: &[Block], limits: WalkLimits) -> Option<Vec<u8>> {
     let root = blocks.last()?;
     let mut walk = Walk::new(root.cid.clone(), limits);

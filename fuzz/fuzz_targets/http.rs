@@ -1,4 +1,4 @@
-//! Answers of servers: whatever comes, in whatever pieces, an answer within its limits or a reason.
+//! Server responses: any bytes, in any chunks, give a response within the limits or an error.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -8,17 +8,17 @@ use tokio::runtime::{Builder, Runtime};
 use toolcrib_fetch::fuzzing::read_answer;
 use toolcrib_fetch::{Limits, MAX_HEADERS};
 
-/// Smaller than what a fuzzer sends, so that both sides of the limit are seen.
+/// Smaller than the fuzzer's inputs, so that both sides of the limit are tested.
 const MAX_BODY: usize = 512;
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Builder::new_current_thread().enable_time().build().expect("a runtime"));
 
 fuzz_target!(|data: &[u8]| {
-    // Where the pieces end must make no difference.
+    // Chunk boundaries must not make a difference.
     let whole = RUNTIME.block_on(read_answer(data, usize::MAX, MAX_BODY)).map_err(|failure| failure.code);
     for size in [1, 7, 64] {
         let pieces = RUNTIME.block_on(read_answer(data, size, MAX_BODY)).map_err(|failure| failure.code);
-        // Bytes after the end of the answer are seen only if they are there already: with small pieces they may come later.
+        // Bytes after the end of the response are only seen if they have arrived: with small chunks they may come later.
         if pieces != whole {
             assert_eq!(whole.as_ref().err().map(|code| code.id()), Some("fetch.length_mismatch"), "{size}: {whole:?} and {pieces:?}");
         }
@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase()), "{name:?}");
         assert!(!value.contains(['\r', '\n', '\0']), "{value:?}");
     }
-    // One length, or chunks, never both.
+    // A content length, or chunked encoding, never both.
     let count = |wanted: &str| headers.iter().filter(|(name, _)| name == wanted).count();
     assert!(count("content-length") + count("transfer-encoding") <= 1, "{headers:?}");
 });

@@ -1,4 +1,4 @@
-//! Strict JSON: what is read has one canonical form, and three other implementations agree.
+//! Strict JSON: a parsed document has one canonical form, and three other implementations agree.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ use toolcrib_core::codes::{Code, json};
 use toolcrib_core::json::{Limits, read};
 use toolcrib_fuzz::{ROOMY, findings};
 
-/// Where we are stricter than `serde_json`, which takes the last of equal keys and goes 127 levels deep.
+/// Where we are stricter than `serde_json`, which accepts duplicate keys and a depth of 127.
 const STRICTER: [Code; 3] = [json::DUPLICATE_KEY, json::TOO_DEEP, json::TOO_LARGE];
 
 fuzz_target!(|data: &[u8]| {

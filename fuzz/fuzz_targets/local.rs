@@ -1,4 +1,4 @@
-//! Manifests of local tools, as their authors and as their readers check them.
+//! Manifests of local tools, under producer and consumer rules.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

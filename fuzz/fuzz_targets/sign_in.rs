@@ -1,4 +1,4 @@
-//! Sign-in messages (EIP-4361) and wrapped signatures (ERC-6492): what is read is written back byte for byte, whatever carries it.
+//! Sign-in messages (EIP-4361) and wrapped signatures (ERC-6492): what is parsed is written back byte for byte.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -35,7 +35,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// A message is what its text says, and no line of it came from another field.
+/// A message equals its text, and none of its lines came from another field.
 fn message(message: &Message) {
     let text = message.text();
     assert!(text.len() <= MAX_MESSAGE_BYTES && text.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)));

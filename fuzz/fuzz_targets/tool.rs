@@ -1,4 +1,4 @@
-//! Tool manifests (ERC-8257), as their authors and as their readers check them.
+//! Tool manifests (ERC-8257), under producer and consumer rules.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

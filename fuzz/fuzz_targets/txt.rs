@@ -1,4 +1,4 @@
-//! TXT records as bytes, and the JSON answers of services that know them.
+//! TXT records as bytes, and JSON responses of services that serve them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ use toolcrib_core::agent::txt::answers::{AnswerFault, JsonAnswer, check_size, jo
 use toolcrib_core::agent::txt::{MAX_RECORDS, TxtOutcome, agent_records, is_legacy, is_pointer, parse_records, pointer_record};
 
 fuzz_target!(|data: &[u8]| {
-    // Records are separated by line ends, so that bytes that are not UTF-8 come as well.
+    // Records are separated by line feeds, so that bytes that are not UTF-8 are tested as well.
     let records: Vec<&[u8]> = data.split(|byte| *byte == b'\n').take(MAX_RECORDS + 2).collect();
     let reading = parse_records(&records);
     let pointers = records.iter().filter(|record| is_pointer(record)).count();
@@ -20,11 +20,11 @@ fuzz_target!(|data: &[u8]| {
         TxtOutcome::Legacy(_) => assert_eq!(pointers, 0, "legacy records never stand in for a pointer"),
         TxtOutcome::Refused | TxtOutcome::NotAnAgent => {}
     }
-    // What a source gives besides agent records changes nothing, and neither does the order.
+    // Other records of a source change nothing, and neither does the order.
     if !matches!(reading.outcome, TxtOutcome::Refused | TxtOutcome::Legacy(_)) {
         let alone: Vec<&[u8]> = agent_records(&records).into_iter().collect();
         let again = parse_records(&alone);
-        // Two pairs of quotes are one pair less here, and unquoted once more.
+        // With two pairs of quotes, one pair is removed here, and the record is unquoted again.
         let nested = alone.iter().any(|record| record.starts_with(b"\""));
         assert!(nested || again.outcome == reading.outcome, "{:?} {:?}", reading.outcome, again.outcome);
     }

@@ -1,4 +1,4 @@
-//! HTTPS URLs: normalising is final, and a browser's reader sees the same host and port.
+//! HTTPS URLs: normalization is idempotent, and a browser's parser finds the same host and port.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -23,12 +23,12 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Host and port as they stand in a normalised URL: the port is there only when it is not 443.
+/// Host and port in a normalized URL, which contains the port only if it is not 443.
 fn host_and_port(normalized: &str) -> (&str, Option<u16>) {
     let rest = normalized.strip_prefix("https://").expect("the scheme is in lower case");
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     match authority.rsplit_once(':') {
-        // A colon inside the brackets of an IPv6 address starts no port.
+        // A colon inside the brackets of an IPv6 address does not start a port.
         Some((host, port)) if !port.ends_with(']') => (host, Some(port.parse().expect("a port"))),
         _ => (authority, None),
     }

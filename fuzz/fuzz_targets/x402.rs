@@ -1,5 +1,5 @@
-//! Messages of x402: findings can be shown, what is read is written and read back as the same, every answer of an endpoint
-//! gets a verdict, and no payment, receipt, report or facilitator's answer is both taken and refused.
+//! x402 messages: findings can be displayed, parsed messages are written and parsed to the same value, every endpoint response gets a
+//! verdict, and no payment, receipt, report or facilitator response is both accepted and refused.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -45,7 +45,7 @@ fn check(reading: &Reading) {
     assert_eq!(reading.sound().is_some(), reading.challenge.is_some() && !has_error);
     let Some(challenge) = &reading.challenge else { return };
     assert!(challenge.accepts.len() <= MAX_OFFERS);
-    // Networks without a name are left out of version 1, and writing can take more bytes than reading did.
+    // Networks without a name are omitted in version 1, and the output can be longer than the input.
     if let Some(sound) = reading.sound()
         && let Some(again) = read_json(sound.to_json().as_bytes()).challenge
     {
@@ -61,7 +61,7 @@ fn check_answer(answer: &ProbeAnswer) {
     assert!(!report.findings.is_empty() || report.status == Some(402), "anything but a challenge is worth a word");
 }
 
-/// Something is there exactly when no finding is an error.
+/// A value is present if and only if no finding is an error.
 fn told(data: &[u8], is_there: bool, findings: &[Finding]) {
     toolcrib_fuzz::findings(data, findings);
     assert_eq!(is_there, findings.iter().all(|finding| finding.severity != Severity::Error), "{findings:?}");
@@ -125,7 +125,7 @@ fn settlements(data: &[u8]) {
     }
     let (supported, found) = read_supported(data);
     told(data, supported.is_some(), &found);
-    // One that the bytes cannot know of, so no success is about it.
+    // A payment that the input cannot refer to, so a success must not be about it.
     let text = format!(
         "{{\"x402Version\":1,\"scheme\":\"exact\",\"network\":\"base\",\"payload\":{{\"signature\":\"0x{}\",\"authorization\":{{\
          \"from\":\"0x{}\",\"to\":\"0x{}\",\"value\":\"1\",\"validAfter\":\"0\",\"validBefore\":\"1\",\"nonce\":\"0x{}\"}}}}}}",

@@ -1,4 +1,4 @@
-//! What must hold whatever the bytes: shared by the fuzz targets.
+//! Properties that must hold for any bytes, shared by the fuzz targets.
 
 use toolcrib_core::canon::Canonical;
 use toolcrib_core::checked::{Checked, Manifest, Outcome, parse};
@@ -6,10 +6,10 @@ use toolcrib_core::codes::Code;
 use toolcrib_core::finding::{Finding, Fix, GOT_MAX_CHARS, MAX_FINDINGS, Mode, Severity, Span};
 use toolcrib_core::json::{Document, Limits, MAX_DEPTH, read};
 
-/// No limit on bytes worth speaking of: for texts that we made ourselves from bounded input.
+/// Practically no size limit, for texts that we generated from bounded input.
 pub const ROOMY: Limits = Limits { max_bytes: 1 << 28, max_depth: MAX_DEPTH };
 
-/// Checks a manifest of kind `M` as both modes see it.
+/// Checks a manifest of kind `M` in both modes.
 pub fn manifest<M: Manifest>(data: &[u8]) {
     let producer = parse::<M>(data, Mode::Producer);
     let consumer = parse::<M>(data, Mode::Consumer);
@@ -28,14 +28,14 @@ fn hash<M>(checked: &Checked<M>) -> Option<&Canonical> {
     checked.canonical()
 }
 
-/// The verdict and the findings say the same, and the canonical form of a conformant manifest is conformant.
+/// The verdict and the findings agree, and the canonical form of a conformant manifest is conformant.
 fn verdict<M: Manifest>(mode: Mode, checked: &Checked<M>) {
     let has_error = checked.findings.iter().any(|finding| finding.severity == Severity::Error);
     match &checked.outcome {
         Outcome::Conformant(sealed) => {
             assert!(!has_error, "conformant beside an error: {:?}", checked.findings);
             let canonical = sealed.canonical();
-            // Writing a number in full can take more bytes than its author did.
+            // Numbers can be longer in canonical form.
             if canonical.as_bytes().len() <= M::LIMITS.max_bytes {
                 let again = parse::<M>(canonical.as_bytes(), mode);
                 let same = again.conformant().map(|sealed| sealed.canonical());
@@ -46,7 +46,7 @@ fn verdict<M: Manifest>(mode: Mode, checked: &Checked<M>) {
     }
 }
 
-/// Findings can be shown: they lie inside the source, on characters, and their fixes leave JSON behind.
+/// Findings can be displayed: their spans are inside the source, at character boundaries, and their fixes produce JSON.
 pub fn findings(data: &[u8], findings: &[Finding]) {
     assert!(findings.len() <= MAX_FINDINGS + 1);
     let source = std::str::from_utf8(data).ok();

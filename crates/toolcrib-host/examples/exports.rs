@@ -105,7 +105,7 @@ fn case(out: &Path, name: &str, manifest: &LocalManifest, counts: &mut BTreeMap<
     Ok(())
 }
 
-/// Tools that try to break their exports.
+/// Hostile tools that try to break their exports.
 fn made_up() -> Vec<(&'static str, Json)> {
     let tool = |id: &str, description: &str, functions: Json| {
         json!({"id": id, "name": "Made up", "description": description, "version": "1.0.0-rc.1+build.5",

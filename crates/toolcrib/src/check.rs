@@ -1,4 +1,4 @@
-//! One document, checked: what `lint`, `validate` and `hash` have in common.
+//! Checks one document: what `lint`, `validate` and `hash` share.
 
 use serde_json::{Value, json};
 use toolcrib_core::canon::Canonical;
@@ -12,12 +12,12 @@ use crate::kinds::{self, ManifestKind, Place, Report};
 use crate::outcome::{Exit, Failure};
 use crate::position::Lines;
 
-/// What is asked about every document of a command.
+/// How a command checks its documents.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question<'a> {
     /// The kind, when it was given.
     pub(crate) kind: Option<ManifestKind>,
-    /// Whose rules apply.
+    /// Producer rules or consumer rules.
     pub(crate) mode: Mode,
     /// Whether warnings count as errors.
     pub(crate) deny_warnings: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Tally {
 }
 
 impl Question<'_> {
-    /// Reads and checks one input. `None` when it was only met in a folder and is no manifest.
+    /// Reads and checks one input. Returns `None` for a file that was found in a folder and is not a manifest.
     pub(crate) fn answer(self, input: &Input) -> Result<Option<File>, Failure> {
         let bytes = input.source.read()?;
         let (kind, report) = self.check(&input.source, &bytes);
@@ -96,7 +96,7 @@ impl Question<'_> {
         (kind, report)
     }
 
-    /// What the exit code says about a tally.
+    /// Returns the exit code for a tally.
     pub(crate) const fn verdict(self, tally: Tally) -> Exit {
         if tally.errors > 0 || (self.deny_warnings && tally.warnings > 0) { Exit::No } else { Exit::Yes }
     }
@@ -144,7 +144,8 @@ impl Tally {
         self.hints += other.hints;
     }
 
-    /// "2 errors, 1 warning"; severities that did not occur are left out. Empty when there is nothing.
+    /// Returns the counts in words, such as "2 errors, 1 warning". Severities without findings are left out; the text is empty without
+    /// findings.
     pub(crate) fn described(self) -> String {
         let parts = [(self.errors, "error"), (self.warnings, "warning"), (self.hints, "hint")];
         let parts: Vec<_> = parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| plural(count, what)).collect();
@@ -152,22 +153,21 @@ impl Tally {
     }
 }
 
-/// Whether a file of no kind, met in a folder, is worth a report: when it stands where only manifests do, or when it
-/// is no JSON and was meant to be a manifest. Other JSON of a project is passed over, and so are settings with
-/// comments and large lock files.
+/// Whether a file of unknown kind, found in a folder, is reported: it has the path of a manifest, or it is invalid JSON that was meant to
+/// be a manifest. Other JSON files of a project are skipped, and so are settings with comments and large lock files.
 fn is_candidate(source: &Source, bytes: &[u8], report: &Report) -> bool {
     let is_other = report.findings.iter().any(|finding| finding.code == codes::core::UNKNOWN_KIND);
     is_manifest_by_name(source) || (!is_other && mentions_a_manifest(bytes))
 }
 
-/// Whether the file is where only manifests are: in `.well-known/ai-tool`, or called `*.agt.json`.
+/// Whether the path is that of a manifest: in `.well-known/ai-tool`, or named `*.agt.json`.
 fn is_manifest_by_name(source: &Source) -> bool {
     let Source::File(path) = source else { return false };
     path.parent().is_some_and(|folder| folder.ends_with(".well-known/ai-tool"))
         || path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".agt.json"))
 }
 
-/// Whether a text names a field that tells the kind of a manifest.
+/// Whether a text contains a field by which manifest kinds are detected.
 fn mentions_a_manifest(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     ["\"creatorAddress\"", "\"endpoint\"", "\"agt\"", "\"functions\""].iter().any(|key| text.contains(key))
@@ -183,7 +183,7 @@ fn applied_to_json(applied: &Applied) -> Value {
     json!({ "code": applied.code.id(), "title": applied.title, "pointer": applied.pointer, "line": applied.line })
 }
 
-/// A finding with everything that its code knows, and its place in the text.
+/// A finding as JSON, with the title and hint of its code and its position in the text.
 pub(crate) fn finding_to_json(finding: &Finding, lines: &Lines<'_>) -> Value {
     let mut value = json!(finding);
     if let Some(object) = value.as_object_mut() {

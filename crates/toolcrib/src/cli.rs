@@ -1,4 +1,4 @@
-//! The command line as clap sees it. Help, completions, the man page and `docs/cli` all come from here.
+//! The command line as clap parses it. Help, completions, the man page and `docs/cli` are generated from it.
 
 pub(crate) mod examples;
 pub(crate) mod groups;
@@ -518,12 +518,12 @@ impl From<KindName> for ManifestKind {
     }
 }
 
-/// The word by which a value is named on the command line and in settings files.
+/// The name of a value on the command line and in settings files.
 pub(crate) fn word(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-/// Whether `--json` stands among arguments that could not be parsed.
+/// Whether `--json` is among arguments that could not be parsed.
 pub(crate) fn wants_json(arguments: &[OsString]) -> bool {
     arguments.iter().skip(1).take_while(|argument| *argument != "--").any(|argument| argument == "--json")
 }

@@ -6,76 +6,77 @@ pub(crate) const TOOLCRIB_COLOR: &str = "TOOLCRIB_COLOR";
 /// How `lint` prints: `human`, `json`, `sarif` or `github`. The setting `format`.
 pub(crate) const TOOLCRIB_FORMAT: &str = "TOOLCRIB_FORMAT";
 
-/// Whether a warning makes `lint` and `validate` answer no: `true` or `false`. The setting `deny_warnings`.
+/// Whether warnings make `lint` and `validate` fail: `true` or `false`. The setting `deny_warnings`.
 pub(crate) const TOOLCRIB_DENY_WARNINGS: &str = "TOOLCRIB_DENY_WARNINGS";
 
-/// Whose rules apply: `producer` or `consumer`. The setting `as`.
+/// Producer or consumer rules: `producer` or `consumer`. The setting `as`.
 pub(crate) const TOOLCRIB_AS: &str = "TOOLCRIB_AS";
 
-/// Nodes to ask, separated by commas.
+/// RPC nodes, separated by commas.
 pub(crate) const RPC_URL: &str = "RPC_URL";
 
-/// The private key that signs when no wallet is named.
+/// The private key that signs when no wallet is given.
 pub(crate) const TOOLCRIB_PRIVATE_KEY: &str = "TOOLCRIB_PRIVATE_KEY";
 
-/// The password of the wallet that is named.
+/// The password of the wallet given by `--wallet`.
 pub(crate) const TOOLCRIB_PASSWORD: &str = "TOOLCRIB_PASSWORD";
 
-/// Where `watch` sends drift, unless `--webhook` says otherwise: such a URL often holds a key, and arguments are seen by others.
+/// The webhook of `watch`, unless `--webhook` is given. A variable, because such a URL often contains a key and other users can see
+/// arguments.
 pub(crate) const TOOLCRIB_WEBHOOK: &str = "TOOLCRIB_WEBHOOK";
 
-/// The server that does the work of tools that `serve` serves, unless `--upstream` says otherwise: such a URL may hold a key.
+/// The upstream server of `serve`, unless `--upstream` is given. A variable, because such a URL may contain a key.
 pub(crate) const TOOLCRIB_UPSTREAM: &str = "TOOLCRIB_UPSTREAM";
 
 /// The key for the directory that `serve --usage-url` reports to.
 pub(crate) const TOOLCRIB_USAGE_KEY: &str = "TOOLCRIB_USAGE_KEY";
 
-/// The secret that `serve` makes nonces of sign-in challenges with; servers behind one origin share it.
+/// The secret from which `serve` derives nonces of sign-in challenges; servers behind one origin share it.
 pub(crate) const TOOLCRIB_SIGN_IN_KEY: &str = "TOOLCRIB_SIGN_IN_KEY";
 
-/// Where used payments are kept, unless `--store` says otherwise: `memory`, `sqlite:PATH` or a PostgreSQL URL.
+/// The replay store of used payments, unless `--store` is given: `memory`, `sqlite:PATH` or a PostgreSQL URL.
 pub(crate) const TOOLCRIB_STORE: &str = "TOOLCRIB_STORE";
 
-/// The database of an index, unless `--store` says otherwise: `memory`, `sqlite:PATH` or a PostgreSQL URL.
+/// The database of an index, unless `--store` is given: `memory`, `sqlite:PATH` or a PostgreSQL URL.
 pub(crate) const TOOLCRIB_INDEX: &str = "TOOLCRIB_INDEX";
 
-/// Where evidence, reports and search snapshots of an index are kept as objects, unless `--objects` says otherwise.
+/// The object store for evidence, reports and search snapshots of an index, unless `--objects` is given.
 pub(crate) const TOOLCRIB_OBJECTS: &str = "TOOLCRIB_OBJECTS";
 
-/// The key of the object store, its secret, and the token of a session, as all clients of S3 name them.
+/// Access key, secret key and session token of the object store, under the names that all S3 clients use.
 pub(crate) const AWS_ACCESS_KEY_ID: &str = "AWS_ACCESS_KEY_ID";
 pub(crate) const AWS_SECRET_ACCESS_KEY: &str = "AWS_SECRET_ACCESS_KEY";
 pub(crate) const AWS_SESSION_TOKEN: &str = "AWS_SESSION_TOKEN";
-/// Read replicas of that database, separated by spaces, unless `--read-store` says otherwise. The setting `read_stores`.
+/// Read replicas of that database, separated by spaces, unless `--read-store` is given. The setting `read_stores`.
 pub(crate) const TOOLCRIB_READ_STORES: &str = "TOOLCRIB_READ_STORES";
 
-/// Where `index purge` tells a cache what to drop, unless `--url` is given.
+/// The purge URL of the cache that `index purge` uses, unless `--url` is given.
 pub(crate) const TOOLCRIB_PURGE_URL: &str = "TOOLCRIB_PURGE_URL";
-/// Facilitators whose catalogues an index follows, separated by commas, unless `--bazaar` says otherwise: such a URL may hold a key.
+/// Facilitators whose catalogues an index follows, separated by commas, unless `--bazaar` is given: such a URL may contain a key.
 pub(crate) const TOOLCRIB_BAZAAR: &str = "TOOLCRIB_BAZAAR";
 
 /// The key for the service that `--collections` names.
 pub(crate) const TOOLCRIB_COLLECTIONS_KEY: &str = "TOOLCRIB_COLLECTIONS_KEY";
 
-/// The directory that `tools` asks, unless `--directory` or `--store` says otherwise. The setting `directory`.
+/// The directory that `tools` queries, unless `--directory` or `--store` is given. The setting `directory`.
 pub(crate) const TOOLCRIB_DIRECTORY: &str = "TOOLCRIB_DIRECTORY";
 
-/// The folder of a static embedding, unless `directory --embedding` says otherwise. The setting `embedding`.
+/// The folder of a static embedding, unless `directory --embedding` is given. The setting `embedding`.
 pub(crate) const TOOLCRIB_EMBEDDING: &str = "TOOLCRIB_EMBEDDING";
 
-/// The key for that directory.
+/// The API key for that directory.
 pub(crate) const TOOLCRIB_API_KEY: &str = "TOOLCRIB_API_KEY";
 
 /// The bearer token that clients of `mcp` over HTTP send.
 pub(crate) const TOOLCRIB_MCP_TOKEN: &str = "TOOLCRIB_MCP_TOKEN";
 
-/// Folders with local tools, separated as in `PATH`, unless `--tools` says otherwise.
+/// Folders with local tools, separated as in `PATH`, unless `--tools` is given.
 pub(crate) const TOOLCRIB_TOOLS: &str = "TOOLCRIB_TOOLS";
 
-/// The passphrase of the encrypted file of credentials, if it has one.
+/// The passphrase of the encrypted credential file, if it has one.
 pub(crate) const TOOLCRIB_PASSPHRASE: &str = "TOOLCRIB_PASSPHRASE";
 
-/// How variables with credentials of local tools begin: `TOOLCRIB_SECRET_<TOOL>__<NAME>`.
+/// The prefix of variables with credentials of local tools: `TOOLCRIB_SECRET_<TOOL>__<NAME>`.
 pub(crate) const TOOLCRIB_SECRET: &str = "TOOLCRIB_SECRET_";
 
 /// The bearer token of the node or service that `agt publish --pin` uses.
@@ -84,28 +85,28 @@ pub(crate) const TOOLCRIB_PIN_TOKEN: &str = "TOOLCRIB_PIN_TOKEN";
 /// The TSIG key of `agt publish --txt update:…`: `hmac-sha256:<name>:<base64>`.
 pub(crate) const TOOLCRIB_TSIG_KEY: &str = "TOOLCRIB_TSIG_KEY";
 
-/// Where wallets and unfinished work lie: `$XDG_STATE_HOME/toolcrib`.
+/// The folder of wallets and journals: `$XDG_STATE_HOME/toolcrib`.
 pub(crate) const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
-/// Where data of the user lies: `$XDG_DATA_HOME/toolcrib`.
+/// The folder of the user's data: `$XDG_DATA_HOME/toolcrib`.
 pub(crate) const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
 
-/// Where data of the machine lies, separated by colons: `toolcrib` in each of them.
+/// Folders of data for all users, separated by colons: `toolcrib` in each of them.
 pub(crate) const XDG_DATA_DIRS: &str = "XDG_DATA_DIRS";
 
-/// Any value but the empty one turns colours off (<https://no-color.org>), unless `color` is set some other way.
+/// Any non-empty value turns colours off (<https://no-color.org>), unless `color` is set in another way.
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
 
-/// A terminal called `dumb` gets no colours.
+/// The terminal type. The type `dumb` gets no colours.
 pub(crate) const TERM: &str = "TERM";
 
-/// Where the user's settings lie: `$XDG_CONFIG_HOME/toolcrib/config.toml`.
+/// The folder of the user's settings: `$XDG_CONFIG_HOME/toolcrib/config.toml`.
 pub(crate) const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 
-/// The home folder; `$HOME/.config` stands in for an absent `XDG_CONFIG_HOME`.
+/// The home folder; `$HOME/.config` is the default of `XDG_CONFIG_HOME`.
 pub(crate) const HOME: &str = "HOME";
 
-/// Where settings lie on Windows: `%APPDATA%\toolcrib\config.toml`.
+/// The folder of settings on Windows: `%APPDATA%\toolcrib\config.toml`.
 pub(crate) const APPDATA: &str = "APPDATA";
 
 /// The variables that are settings, with what they set, for the generated reference.

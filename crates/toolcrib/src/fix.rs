@@ -1,4 +1,4 @@
-//! Writing fixed files: as a whole or not at all.
+//! Writes fixed files atomically.
 
 use std::fs;
 use std::io;
@@ -9,17 +9,17 @@ use toolcrib_files::AtomicFile;
 
 use crate::outcome::Failure;
 
-/// Replaces the contents of a file in one step: readers see the old text or the new one, never a part. The file keeps
-/// its permissions. `before` is what was read from it.
+/// Replaces the contents of a file atomically: readers see the old text or the new one, never a part. The file keeps its permissions.
+/// `before` is the text that was read from it.
 pub(crate) fn replace(path: &Path, before: &[u8], after: &[u8]) -> Result<(), Failure> {
     let failure = |error: &io::Error| Failure::new(codes::cli::UNWRITABLE, format!("cannot write {}: {error}", path.display()));
-    // A link is kept; what it points to is replaced.
+    // A symbolic link is kept; its target is replaced.
     let target = fs::canonicalize(path).map_err(|error| failure(&error))?;
     let permissions = fs::metadata(&target).map_err(|error| failure(&error))?.permissions();
     if permissions.readonly() {
         return Err(Failure::new(codes::cli::UNWRITABLE, format!("{} is read-only", path.display())));
     }
-    // Dropped without taking the other's place, it is removed.
+    // Dropping the temporary file before it is renamed removes it.
     let temporary = AtomicFile::new(&target).permissions(permissions).prepare(after).map_err(|error| failure(&error))?;
     match fs::read(&target) {
         Ok(now) if now != before => {

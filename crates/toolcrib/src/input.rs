@@ -1,4 +1,4 @@
-//! Where documents come from: files, folders and stdin. Bytes are capped while reading.
+//! Input documents: files, folders and stdin. Sizes are limited while reading.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -13,13 +13,13 @@ use crate::kinds::Place;
 use crate::outcome::Failure;
 use crate::printer::Printer;
 
-/// The path that stands for stdin.
+/// The argument that means stdin.
 const STDIN: &str = "-";
 
-/// Folders that never hold an author's own manifests: installed packages and build output.
+/// Folders that never contain the author's manifests: installed packages and build output.
 const SKIPPED_FOLDERS: [&str; 2] = ["node_modules", "target"];
 
-/// The one hidden folder that is searched, since tool manifests are served from `.well-known/ai-tool/`.
+/// The only hidden folder that is searched, since tool manifests are served from `.well-known/ai-tool/`.
 const WELL_KNOWN: &str = ".well-known";
 
 /// A document to read.
@@ -32,12 +32,12 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The source that an argument names.
+    /// Returns the source for an argument.
     pub(crate) fn from_argument(path: &Path) -> Self {
         if path == Path::new(STDIN) { Self::Stdin } else { Self::File(path.to_owned()) }
     }
 
-    /// The name for reports. Foreign text: escape it for a terminal.
+    /// The name for reports. It is untrusted input: escape it for a terminal.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Stdin => "<stdin>".to_owned(),
@@ -45,10 +45,10 @@ impl Source {
         }
     }
 
-    /// What the path says about the manifest: the folder of a `manifest.json`, the slug of a well-known tool.
+    /// What the path says about the manifest: the folder of a `manifest.json`, or the slug of a tool in `.well-known/ai-tool`.
     pub(crate) fn place(&self) -> Place {
         let Self::File(path) = self else { return Place::default() };
-        // Links are followed only when the path as written has no name to offer, as in `../manifest.json`.
+        // Links are followed only if the path as written contains no folder name, as in `../manifest.json`.
         let named =
             std::path::absolute(path).ok().filter(|whole| whole.parent().is_some_and(|folder| folder.file_name().is_some()));
         let Some(whole) = named.or_else(|| fs::canonicalize(path).ok()) else { return Place::default() };
@@ -60,7 +60,7 @@ impl Source {
         Place { folder: folder.map(text), slug: slug.map(text), metadata_uri: None }
     }
 
-    /// Reads the bytes, at most one more than any manifest may have: enough to see that there are too many.
+    /// Reads the bytes, at most one more than the size limit of manifests, which is enough to detect that the limit is exceeded.
     pub(crate) fn read(&self) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
         let limit = MAX_BYTES as u64 + 1;
@@ -81,7 +81,7 @@ impl Source {
                 Failure::new(codes::cli::NOT_FOUND, format!("{name} does not exist"))
             }
             ErrorKind::IsADirectory => Failure::new(codes::cli::IS_A_FOLDER, format!("{name} is a folder")),
-            // Windows refuses to open a folder as if it lacked permission.
+            // Opening a folder on Windows fails with "permission denied".
             _ if matches!(self, Self::File(path) if path.is_dir()) => {
                 Failure::new(codes::cli::IS_A_FOLDER, format!("{name} is a folder"))
             }
@@ -90,16 +90,16 @@ impl Source {
     }
 }
 
-/// A source and how it was come by.
+/// A source and how it was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
     /// The source.
     pub(crate) source: Source,
-    /// Whether it was named, instead of met in a folder.
+    /// Whether it was given as an argument; otherwise it was found in a folder.
     pub(crate) named: bool,
 }
 
-/// What was found for the arguments of a command.
+/// The inputs for the arguments of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     /// What to read, each once, in order.
@@ -108,7 +108,7 @@ pub(crate) struct Gathered {
     pub(crate) failures: Vec<Failure>,
 }
 
-/// Turns arguments into sources; folders are searched. Without arguments, the working folder is.
+/// Turns arguments into sources. Folders are searched. Without arguments, the working folder is searched.
 pub(crate) fn gather(paths: &[PathBuf]) -> Gathered {
     let here = [PathBuf::from(".")];
     let paths = if paths.is_empty() { &here } else { paths };
@@ -125,7 +125,7 @@ pub(crate) fn gather(paths: &[PathBuf]) -> Gathered {
     gathered
 }
 
-/// The sources of a command that reads stdin unless told otherwise.
+/// The sources of a command that reads stdin by default.
 pub(crate) fn documents(paths: &[PathBuf], printer: &mut Printer) -> io::Result<Vec<Source>> {
     if paths.is_empty() {
         if io::stdin().is_terminal() {
@@ -154,7 +154,7 @@ fn walk(root: &Path, gathered: &mut Gathered, seen: &mut HashSet<Source>) {
         let mut below = Vec::new();
         for (name, entry) in names {
             let Ok(file_type) = entry.file_type() else { continue };
-            // `.` would lengthen every path without telling anything.
+            // A prefix `./` would lengthen every path without information.
             let path = if folder == Path::new(".") { PathBuf::from(&name) } else { folder.join(&name) };
             if file_type.is_dir() {
                 if is_searched(&name) {
@@ -175,7 +175,7 @@ fn is_searched(folder: &OsStr) -> bool {
     let name = folder.to_string_lossy();
     name == WELL_KNOWN || !(name.starts_with('.') || SKIPPED_FOLDERS.contains(&&*name))
 }
-/// A JSON value that an argument gives: text, `@FILE`, or `-` for stdin.
+/// Parses a JSON argument: text, `@FILE`, or `-` for stdin.
 pub(crate) fn json_argument(text: &str) -> Result<serde_json::Value, Failure> {
     let bytes = match (text, text.strip_prefix('@')) {
         ("-", _) => Source::Stdin.read()?,

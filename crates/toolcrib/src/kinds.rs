@@ -1,6 +1,6 @@
-//! The kinds of manifest, as the commands see them: one function that checks, one that writes a start.
+//! Manifest kinds for the commands: one function checks a document, one writes a starting file.
 //!
-//! All rules live in `toolcrib-core`. This file only chooses the type that belongs to a kind.
+//! All rules are in `toolcrib-core`. This file only dispatches on the kind.
 
 use alloy_primitives::Address;
 use toolcrib_core::agent::{self, AgentManifest, AgtDomain, txt};
@@ -17,16 +17,16 @@ use toolcrib_core::url::well_known::check_origin_binding;
 
 use crate::outcome::Failure;
 
-/// What checking one document gave.
+/// The result of checking one document.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
-    /// Everything that was found, in source order.
+    /// All findings, in source order.
     pub(crate) findings: Vec<Finding>,
     /// Canonical bytes and hash, unless there are none.
     pub(crate) canonical: Option<Canonical>,
 }
 
-/// What the path of a file says about the manifest in it.
+/// What the path of a file says about its manifest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Place {
     /// The folder that holds a `manifest.json`: the id of a local tool.
@@ -54,12 +54,12 @@ pub(crate) fn check(kind: ManifestKind, bytes: &[u8], mode: Mode, place: &Place)
     }
 }
 
-/// Checks a document of no known kind: only the rules that hold for all.
+/// Checks a document of unknown kind with the rules that hold for all kinds.
 pub(crate) fn check_json(bytes: &[u8], mode: Mode) -> Report {
     report(checked::parse::<AnyJson>(bytes, mode), Vec::new())
 }
 
-/// Checks the TXT records of an agent's name, one on each line; `None` when the text is something else.
+/// Checks the TXT records of an agent's name, one on each line; `None` if the text is something else.
 pub(crate) fn check_records(bytes: &[u8]) -> Option<Report> {
     let text = std::str::from_utf8(bytes).ok()?;
     let is_record = |record: &txt::TextRecord| record.as_ref().trim_ascii_start().starts_with(b"agt-");
@@ -69,7 +69,7 @@ pub(crate) fn check_records(bytes: &[u8]) -> Option<Report> {
     Some(Report { findings: txt::parse_text(text).findings, canonical: None })
 }
 
-/// A correct starting file, or why the name gives none.
+/// Returns a valid starting file, or the reason why the name does not permit one.
 pub(crate) fn template(kind: ManifestKind, name: &str, address: Address, now: UnixTime) -> Result<String, String> {
     match kind {
         ManifestKind::Tool => tool::template(name, address)
@@ -82,7 +82,7 @@ pub(crate) fn template(kind: ManifestKind, name: &str, address: Address, now: Un
     }
 }
 
-/// An address in lower case or with its checksum. A wrong checksum is a typing error, and money would follow it.
+/// Parses an address, in lower case or with its checksum. A wrong checksum is a typing error that could send money to a wrong recipient.
 pub(crate) fn parse_address(text: &str) -> Result<Address, Failure> {
     let is_plain = text.strip_prefix("0x").is_some_and(|digits| !digits.bytes().any(|byte| byte.is_ascii_uppercase()));
     let parsed = if is_plain { text.parse().ok() } else { Address::parse_checksummed(text, None).ok() };
@@ -92,7 +92,7 @@ pub(crate) fn parse_address(text: &str) -> Result<Address, Failure> {
     })
 }
 
-/// Where a tool is served decides whether it can verify: ERC-8257 §6.
+/// Checks the URL from which a tool is served, since verification depends on it (ERC-8257 §6).
 fn check_place(manifest: &ToolManifest, place: &Place) -> Vec<Finding> {
     let at_endpoint = |finding: Finding| match manifest.document().root().get("endpoint") {
         Some(endpoint) => finding.at(endpoint),

@@ -41,7 +41,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    // Before everything else: the launcher of a sandboxed program starts in a millisecond, and has nothing to protect.
+    // Runs first: the launcher of a sandboxed program starts in about a millisecond, and has no secrets to protect.
     if arguments.get(1).is_some_and(|argument| argument == commands::local::LAUNCHER) {
         return toolcrib_process::launcher_main(arguments.into_iter().skip(2));
     }
@@ -141,12 +141,12 @@ fn run(cli: Cli) -> Exit {
     conclude(result, printer)
 }
 
-/// Runs a command that waits for others. One thread is enough: there is one conversation.
+/// Runs a command with network requests of its own on one thread.
 fn reach(command: impl Future<Output = Result<Done, Stop>>) -> Result<Done, Stop> {
     within(tokio::runtime::Builder::new_current_thread(), command)
 }
 
-/// Runs a command that many talk to at once, on all cores.
+/// Runs a command that serves many clients, on all cores.
 fn reach_at_once(command: impl Future<Output = Result<Done, Stop>>) -> Result<Done, Stop> {
     within(tokio::runtime::Builder::new_multi_thread(), command)
 }
@@ -158,7 +158,7 @@ fn within(mut builder: tokio::runtime::Builder, command: impl Future<Output = Re
     }
 }
 
-/// What the command line says about settings.
+/// The settings that the command line gives.
 const fn flags(color: Option<cli::Color>, command: &Command) -> Flags {
     let (what, format) = match command {
         Command::Lint(arguments) | Command::Agt(AgtCommand::Lint(arguments)) => (Some(&arguments.what), arguments.format),
@@ -171,7 +171,7 @@ const fn flags(color: Option<cli::Color>, command: &Command) -> Flags {
     }
 }
 
-/// Closes the output and gives the exit code.
+/// Flushes the output and returns the exit code.
 fn conclude(result: Result<Done, Stop>, mut printer: Printer) -> Exit {
     let closed = match result {
         Ok(done) | Err(Stop::Done(done)) => printer.finish(done.exit, &done.data).map(|()| done.exit).map_err(Stop::from),
@@ -181,7 +181,8 @@ fn conclude(result: Result<Done, Stop>, mut printer: Printer) -> Exit {
         Ok(exit) | Err(Stop::Done(Done { exit, .. })) => exit,
         Err(Stop::BrokenPipe) => {
             if let Some(how) = printer.recovery().map(ToOwned::to_owned) {
-                // The reader may have wanted less than all of it, which is no failure; what was paid for is named all the same.
+                // The reader may need only a part of the output, which is not an error. The way to get a paid result again is printed all
+                // the same.
                 let _ = printer.note(&format!("the reader closed the pipe before the end of the result; {how}"));
             }
             Exit::Yes
@@ -190,7 +191,7 @@ fn conclude(result: Result<Done, Stop>, mut printer: Printer) -> Exit {
             if let Some(how) = printer.recovery().filter(|_| failure.code == codes::cli::OUTPUT) {
                 failure = failure.hint(how);
             }
-            // When even this cannot be written, the exit code is all that is left to say.
+            // If this cannot be written either, only the exit code remains.
             let told = printer.failure(&failure).and_then(|()| printer.finish(Exit::CouldNotTell, &Value::Null));
             if told.is_err() && printer.json() {
                 let _ = printer.failure_as_text(&failure);
@@ -200,7 +201,7 @@ fn conclude(result: Result<Done, Stop>, mut printer: Printer) -> Exit {
     }
 }
 
-/// Answers a command line that clap refused, or that asked for help.
+/// Handles a command line that clap rejected, or that asked for help.
 fn refuse(error: &clap::Error, arguments: &[OsString]) -> Exit {
     let text = error.render();
     let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);

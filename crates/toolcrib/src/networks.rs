@@ -1,7 +1,7 @@
-//! `[networks.NAME]` of the settings files: read, checked, and added to the table of this process.
+//! `[networks.NAME]` of the settings files: read, checked, and added to the network table of this process.
 //!
-//! The user's file may add networks and tokens. A project's file comes with code of other people: it may add networks under new names,
-//! which are used by their names only, and its tokens and its `testnet` have no effect, because both decide what a signature is worth.
+//! The user's file may add networks and tokens. A project's file may come from an untrusted repository: it may add networks under new
+//! names, which are used only by those names. Its tokens and its `testnet` have no effect, because both decide what a signature is worth.
 
 pub(crate) mod record;
 
@@ -25,7 +25,7 @@ const MAX_NETWORKS: usize = 64;
 /// Most tokens of one network.
 const MAX_TOKENS: usize = 32;
 
-/// Longest name, version or symbol of a token, and longest currency. They are shown in questions, where a longer one would hide the rest.
+/// Longest name, version or symbol of a token, and longest currency. Approval prompts show them, and a longer one would hide the rest.
 const MAX_WORD_CHARS: usize = 40;
 
 /// Most decimals of a token: 10^77 is the largest power of ten in 256 bits.
@@ -39,7 +39,7 @@ pub(crate) type Entries = BTreeMap<String, Entry>;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
     chain_id: u64,
-    /// May hold a key, so it is shown by [`NodeUrl`] alone.
+    /// May contain a key, so only [`NodeUrl`] prints it.
     #[serde(default)]
     rpc_url: RpcUrls,
     registry: Option<String>,
@@ -63,7 +63,7 @@ enum RpcUrls {
     Several(Vec<String>),
 }
 
-/// URLs may hold keys.
+/// Omits the URLs, which may contain keys.
 impl std::fmt::Debug for RpcUrls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("RpcUrls(…)")
@@ -84,16 +84,16 @@ struct TokenEntry {
 /// A network of a settings file, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Custom {
-    /// What commands use.
+    /// The network as commands use it.
     pub(crate) network: Network,
-    /// What the file says about the kind of money.
+    /// Whether the file says that money on it is worthless.
     pub(crate) testnet: Option<bool>,
-    /// Tokens that the file names.
+    /// Tokens that the file adds.
     pub(crate) tokens: Vec<Token>,
 }
 
 impl Custom {
-    /// Whether the entry is the user's own, so that its tokens and its `testnet` count.
+    /// Whether the entry is from the user's file, so that its tokens and its `testnet` apply.
     pub(crate) const fn is_users(&self) -> bool {
         matches!(self.network.source, Source::User(_))
     }
@@ -117,7 +117,7 @@ pub(crate) fn read(entries: Entries, path: &Path, of_project: bool) -> Result<Ve
         .collect()
 }
 
-/// Refuses networks of a project that have a name of the user's.
+/// Refuses networks of a project whose names the user's file defines already.
 pub(crate) fn check_project(project: &[Custom], user: &[Custom]) -> Result<(), Failure> {
     match project.iter().find(|theirs| user.iter().any(|own| own.network.name == theirs.network.name)) {
         Some(Custom { network, .. }) => {
@@ -128,7 +128,7 @@ pub(crate) fn check_project(project: &[Custom], user: &[Custom]) -> Result<(), F
     }
 }
 
-/// Makes the networks known to this process. Called once, by the program's start.
+/// Adds the networks to the table of this process. Called once, at the start of the program.
 pub(crate) fn install(all: &[Custom]) -> Result<(), Failure> {
     let own = || all.iter().filter(|custom| custom.is_users());
     let mut extension = Extension::default();
@@ -162,7 +162,7 @@ impl Entry {
         if chain_id == 0 || i64::try_from(chain_id).is_err() {
             return Err(format!("chain_id is {chain_id}, expected 1 to {}", i64::MAX));
         }
-        // Tools of the development chain may be on this machine, and a file of other people must not choose the node that names them.
+        // Tools of the development chain may be on this machine, so an untrusted project file must not choose the node that lists them.
         if chain_id == LOCAL_CHAIN_ID && matches!(source, Source::Project(_)) {
             return Err(format!("chain {chain_id} is the network local; give its node with --rpc-url"));
         }
@@ -180,7 +180,7 @@ impl Entry {
         if urls.len() > MAX_NODES {
             return Err(format!("rpc_url has {} URLs, at most {MAX_NODES} are allowed", urls.len()));
         }
-        // The message of a URL that cannot be used does not repeat it.
+        // The error of an unusable URL does not contain the URL.
         let nodes = urls.iter().map(|url| NodeUrl::parse(url)).collect::<Result<Vec<_>, _>>();
         let nodes = nodes.map_err(|error| format!("rpc_url: {error}"))?;
         let currency = match self.currency {
@@ -199,7 +199,7 @@ impl Entry {
         network.registry = self.registry.as_deref().map(|text| address("registry", text)).transpose()?;
         network.registry_code = self.registry_code.as_deref().map(code_hash).transpose()?;
         network.predicates = predicates(&self.predicates)?;
-        // Predicates of a registry of the built-in table, and of our own contracts, need not be listed.
+        // Predicates are known for a registry of the built-in table and for Toolcrib's contracts.
         if let (true, Some(registry)) = (self.predicates.is_empty(), network.registry) {
             network.predicates = Network::unlisted(chain_id).with_registry(registry).predicates;
         }
@@ -226,7 +226,7 @@ impl TokenEntry {
     }
 }
 
-/// The predicates of an entry, by the names that gates have on the command line.
+/// The predicates of an entry, by the names of gates on the command line.
 fn predicates(entries: &BTreeMap<String, String>) -> Result<Predicates, String> {
     let mut predicates = Predicates::default();
     for (name, text) in entries {
@@ -240,7 +240,7 @@ fn predicates(entries: &BTreeMap<String, String>) -> Result<Predicates, String> 
     Ok(predicates)
 }
 
-/// The text is not repeated: a URL with a key in it may have come to the wrong line.
+/// Parses an address. The error does not contain the text: a URL with a key may be on the wrong line.
 fn address(key: &str, text: &str) -> Result<Address, String> {
     parse_address(text)
         .map_err(|_| format!("{key} is not an address: 0x and 40 hex digits, lower case or with the right checksum"))
@@ -250,7 +250,7 @@ fn code_hash(text: &str) -> Result<B256, String> {
     text.parse().map_err(|_| "registry_code is not 32 bytes in hexadecimal digits".to_owned())
 }
 
-/// An https URL of a host and a path, without the slash at its end.
+/// Parses an https URL of a host and a path; removes the slash at its end.
 fn explorer(text: &str) -> Result<&'static str, String> {
     let text = text.trim_end_matches('/');
     match HttpsUrl::parse(&format!("{text}/")) {
@@ -259,7 +259,7 @@ fn explorer(text: &str) -> Result<&'static str, String> {
     }
 }
 
-/// A word that is shown in questions: short, and without characters that change how the rest reads.
+/// Checks a word that approval prompts show: short, and without characters that change how the rest is displayed.
 fn word(key: &str, text: String) -> Result<&'static str, String> {
     let is_plain = !text.is_empty()
         && text.trim() == text
@@ -272,7 +272,7 @@ fn word(key: &str, text: String) -> Result<&'static str, String> {
     }
 }
 
-/// Settings are read once, and what they name lives as long as the process. The size of a file bounds it.
+/// Leaks a text. Settings are read once and live as long as the process; the size limit of the file bounds the memory.
 fn leak(text: String) -> &'static str {
     String::leak(text)
 }

@@ -1,4 +1,4 @@
-//! Reaching a chain and a wallet from the command line. Keys never come from arguments.
+//! Connects to a chain and opens a wallet for the command line. Keys never come from arguments.
 
 use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
@@ -80,17 +80,17 @@ pub(crate) struct Writing {
 }
 
 impl OnChain {
-    /// Connects to the registry that was meant.
+    /// Connects to the registry of the arguments.
     pub(crate) async fn connect(&self, printer: &mut Printer) -> Result<Registry, Stop> {
         self.connect_to(self.named()?, None, printer).await
     }
 
-    /// Connects to the chain that was meant, whether it has a registry or not.
+    /// Connects to the chain of the arguments, with or without a registry.
     pub(crate) async fn chain(&self, printer: &mut Printer) -> Result<Chain, Stop> {
         self.chain_of(self.named()?, printer).await
     }
 
-    /// The network that the arguments name.
+    /// The network of the arguments.
     pub(crate) fn named(&self) -> Result<Network, Failure> {
         let name = self.network.as_deref().ok_or_else(|| {
             Failure::new(codes::cli::USAGE, "no network was given").hint("give --network, such as base, base-sepolia or local")
@@ -98,7 +98,7 @@ impl OnChain {
         Network::resolve(name, self.registry()?).map_err(failed)
     }
 
-    /// Connects to the registry that a reference names, or that the arguments name.
+    /// Connects to the registry of a tool reference, or of the arguments.
     pub(crate) async fn connect_for(&self, tool: &str, printer: &mut Printer) -> Result<(Registry, U256), Stop> {
         if let Ok(id) = U256::from_str_radix(tool, 10) {
             return Ok((self.connect(printer).await?, id));
@@ -111,12 +111,12 @@ impl OnChain {
         Ok((self.connect_to(network, Some(reference.registry), printer).await?, reference.id))
     }
 
-    /// Connects to a chain by its number: that of a payment or of a price, whatever `--network` says.
+    /// Connects to a chain by its id, such as that of a payment or a price, whatever `--network` says.
     pub(crate) async fn chain_by_id(&self, chain: u64, printer: &mut Printer) -> Result<Chain, Stop> {
         self.chain_of(self.network_of(chain, None)?, printer).await
     }
 
-    /// Whether somebody named a node to ask.
+    /// Whether the user configured a node.
     pub(crate) fn names_a_node(&self) -> bool {
         let in_settings = || {
             let is_known = |network: Network| !network.nodes.is_empty() || node_variable(network.chain_id).is_some();
@@ -125,8 +125,8 @@ impl OnChain {
         self.rpc_url.is_some() || secrets::var(env::RPC_URL).is_some() || in_settings()
     }
 
-    /// The network of a chain: the one that `--network` names if it is of this chain, otherwise one of the built-in table or of the
-    /// user's settings, or else an unlisted one.
+    /// The network of a chain: the one that `--network` gives if it has this chain id, otherwise that of the built-in table or of the
+    /// user's settings, or else an unlisted network.
     fn network_of(&self, chain: u64, registry: Option<Address>) -> Result<Network, Failure> {
         if let Some(named) = self.network.as_ref().map(|_| self.named()).transpose()?.filter(|named| named.chain_id == chain) {
             return Ok(named);
@@ -154,14 +154,14 @@ impl OnChain {
     }
 }
 
-/// A local chain has our contracts on it, at the addresses that they have everywhere. A network of the settings says itself what it has.
+/// Adds Toolcrib's contracts to a local network, at their deterministic addresses. A network of the settings lists its own contracts.
 pub(crate) fn with_contracts(network: Network) -> Network {
     let is_built_in = network.is_local && network.source == Source::BuiltIn;
     if is_built_in && network.registry.is_none() { with_our_contracts(&network) } else { network }
 }
 
-/// Connects to a chain. Every command that reaches a chain comes through here or through [`Followed`], so that a network of a project's
-/// file is never used unseen.
+/// Connects to a chain. Every command connects here or through [`Followed`], so that a network of a project's file is always announced
+/// before use.
 ///
 /// [`Followed`]: crate::commands::hosting::followed::Followed
 async fn connect(network: Network, rpc_url: Option<&str>, printer: &mut Printer) -> Result<Chain, Stop> {
@@ -174,12 +174,12 @@ async fn connect(network: Network, rpc_url: Option<&str>, printer: &mut Printer)
     }
     let chain = Chain::lazy(config).map_err(failed)?;
     announce(&chain, printer)?;
-    // The first request shows whether the node is on this chain.
+    // The first request fails if the node is on another chain.
     chain.block_number().await.map_err(failed)?;
     Ok(chain)
 }
 
-/// How a network is reached.
+/// The connection settings of a network.
 pub(crate) fn config_of(network: &Network, setting: Option<&str>) -> Result<ChainConfig, Failure> {
     ChainConfig::from_setting(network, setting).map_err(|error| {
         let named = Network::added().iter().find(|added| added.chain_id == network.chain_id).filter(|_| is_unreached(&error));
@@ -199,7 +199,7 @@ pub(crate) fn node_variable(chain: u64) -> Option<String> {
     secrets::var(&format!("{}_{chain}", env::RPC_URL))
 }
 
-/// Shows a network that comes from a project's file, before anything else is done with it.
+/// Announces a network that comes from a project's file, before it is used.
 pub(crate) fn announce(chain: &Chain, printer: &mut Printer) -> Result<(), Stop> {
     let network = chain.network();
     if let Source::Project(_) = network.source {
@@ -209,7 +209,7 @@ pub(crate) fn announce(chain: &Chain, printer: &mut Printer) -> Result<(), Stop>
     Ok(())
 }
 
-/// Shows what a signature is about to be made for: network, node, registry, and the file that says so.
+/// Returns what the user must know before signing: network, node, registry, and the file that defines the network.
 pub(crate) fn facts(chain: &Chain, registry: Option<Address>, printer: &mut Printer) -> Result<(), Stop> {
     for line in fact_lines(chain, registry) {
         printer.note(&line)?;
@@ -225,7 +225,7 @@ pub(crate) fn fact_lines(chain: &Chain, registry: Option<Address>) -> Vec<String
 }
 
 impl Signing {
-    /// Opens the wallet that was meant.
+    /// Opens the wallet of the arguments.
     pub(crate) fn open(&self) -> Result<Box<dyn Wallet>, Failure> {
         let wallet = if let Some(index) = self.dev_account {
             LocalWallet::development(index)
@@ -235,11 +235,11 @@ impl Signing {
             Secret::from_fd(number).and_then(|phrase| LocalWallet::from_mnemonic(&phrase, None))
         } else if let Some(name) = &self.wallet {
             let store = keystore()?;
-            // Before anybody types a password.
+            // Check that the wallet exists before asking for its password.
             store.address_of(name).map_err(|error| failed(error.into()))?;
             let password = self.password(&format!("password of {name}"))?;
             if std::io::stderr().is_terminal() {
-                // A closed stderr is no reason to stop.
+                // If stderr is closed, continue without the note.
                 let _ = writeln!(std::io::stderr(), "opening the wallet; this takes a moment");
             }
             store.open(name, &password)
@@ -270,7 +270,7 @@ impl Signing {
     }
 }
 
-/// The key in the environment.
+/// The wallet of the private key in the environment.
 pub(crate) fn from_environment() -> Result<LocalWallet, WalletError> {
     let name = env::TOOLCRIB_PRIVATE_KEY;
     let missing = || WalletError::NoKey { place: format!("the environment variable {name} is not set") };
@@ -283,9 +283,9 @@ pub(crate) fn keystore() -> Result<Keystore, Failure> {
     Ok(Keystore::new(state_dir()?.join("wallets")))
 }
 
-/// Where things are kept that are neither settings nor copies: `$XDG_STATE_HOME/toolcrib`.
+/// The folder of state that is neither settings nor cache: `$XDG_STATE_HOME/toolcrib`.
 pub(crate) fn state_dir() -> Result<PathBuf, Failure> {
-    // A relative folder would be another one in every working folder (XDG Base Directory Specification).
+    // A relative folder would differ in every working folder (XDG Base Directory Specification).
     let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     variable(env::XDG_STATE_HOME)
         .or_else(|| Some(variable(env::HOME)?.join(".local/state")))
@@ -294,12 +294,12 @@ pub(crate) fn state_dir() -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::new(codes::cli::USAGE, "no home folder was found").hint("set HOME or XDG_STATE_HOME"))
 }
 
-/// Where the authority of the development world is: `dev` in the user's state folder.
+/// The folder of the development environment's certificate authority: `dev` in the user's state folder.
 pub(crate) fn dev_folder() -> Result<PathBuf, Failure> {
     Ok(state_dir()?.join("dev"))
 }
 
-/// A failure of the chain in the words of the command line.
+/// Converts an error of `toolcrib-chain`.
 pub(crate) fn failed(error: toolcrib_chain::Error) -> Failure {
     Failure::new(error.code(), error.to_string())
 }

@@ -1,4 +1,4 @@
-//! How a command ends: with an answer, or with a reason why there is none.
+//! How a command ends: with an answer, or with an error.
 
 use std::io;
 use std::process::ExitCode;
@@ -6,16 +6,16 @@ use std::process::ExitCode;
 use serde_json::Value;
 use toolcrib_core::codes::{self, Code};
 
-/// The answers that an exit code can give.
+/// Exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
-    /// 0: the answer is yes, or the work is done.
+    /// 0: yes, or done.
     Yes,
-    /// 1: the answer is no.
+    /// 1: no.
     No,
-    /// 2: there is no answer: wrong usage, unreadable files, a full disk.
+    /// 2: could not tell: wrong usage, unreadable files, a full disk.
     CouldNotTell,
-    /// 3: there is no answer for now: a directory wants no more questions.
+    /// 3: rate limited by a directory.
     RateLimited,
 }
 
@@ -30,7 +30,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A command that came to its end.
+/// A command that ended with an answer.
 #[derive(Debug)]
 pub(crate) struct Done {
     /// The answer.
@@ -46,14 +46,14 @@ impl Done {
     }
 }
 
-/// Why a command stopped before its end.
+/// Why a command stopped early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The answer was found on the way.
+    /// The answer is known already.
     Done(Done),
-    /// Something that the user should know.
+    /// An error to report.
     Failure(Failure),
-    /// Whoever read our output has seen enough. That is no failure.
+    /// The reader of the output closed the pipe. That is not an error.
     BrokenPipe,
 }
 
@@ -70,7 +70,7 @@ impl From<Failure> for Stop {
 }
 
 impl From<io::Error> for Stop {
-    /// For errors of writing to stdout and stderr; errors about files are made with more to say.
+    /// For errors of writing to stdout and stderr. Errors about files get more context where they occur.
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::BrokenPipe,
@@ -79,19 +79,19 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Why there is no answer.
+/// An error that a command reports.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    /// Which kind of failure this is.
+    /// The error code.
     pub(crate) code: Code,
-    /// One sentence: lowercase start, no full stop. May hold foreign text.
+    /// One sentence: lowercase start, no full stop. May contain untrusted input.
     pub(crate) message: String,
-    /// What to do next, when it is not what the code says.
+    /// What to do next, if it differs from the hint of the code.
     pub(crate) hint: Option<String>,
 }
 
 impl Failure {
-    /// A failure with the hint that its code has.
+    /// A failure with the hint of its code.
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: None }
     }

@@ -1,15 +1,15 @@
-//! From byte offsets to lines and columns.
+//! Converts byte offsets to lines and columns.
 
 use toolcrib_core::finding::Span;
 
-/// Knows where the lines of a text begin. The text may be anything; bytes that are not UTF-8 count as they come.
+/// The starts of the lines of a text. The text may be any bytes; a byte that is not UTF-8 counts as one character.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines<'a> {
     bytes: &'a [u8],
     starts: Vec<usize>,
 }
 
-/// A place in a text, counted from 1. Columns count characters, not bytes.
+/// A position in a text, counted from 1. Columns count characters, not bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     /// The line.
@@ -30,7 +30,7 @@ impl<'a> Lines<'a> {
         self.bytes
     }
 
-    /// The place of a byte. Offsets past the end stand for the end.
+    /// The position of a byte. Offsets past the end mean the end.
     pub(crate) fn position(&self, offset: usize) -> Position {
         let offset = offset.min(self.bytes.len());
         let line = self.line_of(offset);
@@ -57,7 +57,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The number of characters in UTF-8 bytes: all bytes but those that continue a character.
+/// The number of characters in UTF-8 bytes: all bytes except continuation bytes.
 pub(crate) fn characters(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| (**byte & 0xC0) != 0x80).count()
 }

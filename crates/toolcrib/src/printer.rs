@@ -1,7 +1,7 @@
-//! The one way out: stdout is the result, stderr is everything else.
+//! Output: results go to stdout, everything else goes to stderr.
 //!
-//! Text goes through [`Printer`], which knows whether to colour, whether to be quiet, and whether the result is a JSON
-//! envelope. Foreign text must be escaped before it comes here; [`shown`] does it, and JSON is escaped on its way out.
+//! All output goes through [`Printer`], which knows whether to colour, whether to be quiet, and whether the result is a JSON envelope.
+//! Escape untrusted input with [`shown`] before passing it here. JSON is escaped when it is written.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -13,7 +13,7 @@ use toolcrib_core::text::escape_for_display;
 
 use crate::outcome::{Exit, Failure};
 
-/// Version of the JSON envelope. It changes when a field changes its meaning or goes away, not when one is added.
+/// Version of the JSON envelope. It changes when the meaning of a field changes or a field is removed, not when one is added.
 const SCHEMA_VERSION: u32 = 1;
 
 /// Writes results and notes.
@@ -25,7 +25,7 @@ pub(crate) struct Printer {
     verbose: bool,
     paint_out: Paint,
     paint_err: Paint,
-    /// Whether the result is a line of JSON for each event.
+    /// Whether the result is one line of JSON per event.
     streams: bool,
     errors: Vec<Message>,
     warnings: Vec<Message>,
@@ -33,7 +33,7 @@ pub(crate) struct Printer {
     if_lost: Option<String>,
 }
 
-/// How a printer behaves.
+/// Output options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
     /// The result is a JSON envelope.
@@ -86,12 +86,12 @@ impl Printer {
         }
     }
 
-    /// Says how to get the result again if it cannot be written: somebody has paid for it.
+    /// Sets how to get the result again if it cannot be written, for results that were paid for.
     pub(crate) fn if_lost(&mut self, how: String) {
         self.if_lost = Some(how);
     }
 
-    /// How to get the result again, where it is worth it.
+    /// How to get the result again, for results that were paid for.
     pub(crate) fn recovery(&self) -> Option<&str> {
         self.if_lost.as_deref()
     }
@@ -101,12 +101,12 @@ impl Printer {
         self.json
     }
 
-    /// Whether more than the usual is wanted.
+    /// Whether `--verbose` was given.
     pub(crate) const fn is_verbose(&self) -> bool {
         self.verbose
     }
 
-    /// Whether only errors are wanted.
+    /// Whether `--quiet` was given.
     pub(crate) const fn is_quiet(&self) -> bool {
         self.quiet
     }
@@ -121,12 +121,12 @@ impl Printer {
         self.paint_err
     }
 
-    /// Writes text of the result. Nothing when the result is an envelope.
+    /// Writes text of the result. Does nothing if the result is an envelope.
     pub(crate) fn result(&mut self, text: &str) -> io::Result<()> {
         if self.json { Ok(()) } else { self.out.write_all(text.as_bytes()) }
     }
 
-    /// Writes a document exactly as it is, for pipes and files. A terminal gets it escaped if it would not be harmless.
+    /// Writes a document unchanged to pipes and files. For a terminal, it is escaped if it contains control characters.
     pub(crate) fn document(&mut self, text: &str) -> io::Result<()> {
         if self.json {
             return Ok(());
@@ -142,7 +142,7 @@ impl Printer {
         self.out.write_all(text.as_bytes())
     }
 
-    /// Writes one JSON value as the result, whatever the format asked for: SARIF and schemas.
+    /// Writes one JSON value as the result in every format: SARIF and schemas.
     pub(crate) fn json_document(&mut self, value: &impl Serialize) -> io::Result<()> {
         if self.json {
             return Ok(());
@@ -150,8 +150,8 @@ impl Printer {
         self.write_json(value)
     }
 
-    /// Writes one event of a command that goes on until it is stopped: a line of JSON if that was asked for, handed out at once.
-    /// From then on the envelope is one line as well.
+    /// Writes one event of a command that runs until it is stopped: with `--json` as a line that is flushed at once. From then on, the
+    /// envelope is one line as well.
     pub(crate) fn event(&mut self, event: &Value) -> io::Result<()> {
         if !self.json {
             return Ok(());
@@ -161,12 +161,12 @@ impl Printer {
         self.out.flush()
     }
 
-    /// Hands out what was written so far, for commands that go on for long.
+    /// Flushes the output, for long-running commands.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Closes the result: the envelope if one was asked for, and a flush in any case.
+    /// Ends the result: writes the envelope if `--json` was given, and flushes.
     pub(crate) fn finish(&mut self, exit: Exit, data: &Value) -> io::Result<()> {
         if self.json {
             let errors = std::mem::take(&mut self.errors);
@@ -177,7 +177,7 @@ impl Printer {
         self.out.flush()
     }
 
-    /// Says why something could not be answered.
+    /// Reports an error.
     pub(crate) fn failure(&mut self, failure: &Failure) -> io::Result<()> {
         if self.json {
             self.errors.push(failure.into());
@@ -186,7 +186,7 @@ impl Printer {
         self.failure_as_text(failure)
     }
 
-    /// Says it on stderr, whatever the result is written as: for when stdout is what failed.
+    /// Reports an error on stderr, whatever the output format, for errors of writing to stdout.
     pub(crate) fn failure_as_text(&mut self, failure: &Failure) -> io::Result<()> {
         let paint = self.paint_err;
         let text = format!(
@@ -199,39 +199,39 @@ impl Printer {
         self.stderr(&text)
     }
 
-    /// Adds to `warnings` of the envelope. Without an envelope, the caller says it in its own way.
+    /// Adds to `warnings` of the envelope. Without an envelope, the caller prints the warning itself.
     pub(crate) fn warn_in_envelope(&mut self, warning: &Failure) {
         if self.json {
             self.warnings.push(warning.into());
         }
     }
 
-    /// Writes lines that say why there is no result, already escaped.
+    /// Writes escaped lines that say why there is no result.
     pub(crate) fn complaint(&mut self, text: &str) -> io::Result<()> {
         self.stderr(text)
     }
 
-    /// Writes lines that are no part of the result, already escaped. Not when quiet.
+    /// Writes escaped lines that are not part of the result. Does nothing with `--quiet`.
     pub(crate) fn aside(&mut self, text: &str) -> io::Result<()> {
         if self.quiet { Ok(()) } else { self.stderr(text) }
     }
 
-    /// Writes one line that is no part of the result, already escaped. Not when quiet.
+    /// Writes one escaped line that is not part of the result. Does nothing with `--quiet`.
     pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
         self.aside(&format!("{text}\n"))
     }
 
-    /// Writes one line for those who asked for more, already escaped.
+    /// Writes one escaped line with `--verbose`.
     pub(crate) fn detail(&mut self, text: &str) -> io::Result<()> {
         if self.verbose { self.stderr(&format!("{text}\n")) } else { Ok(()) }
     }
 
-    /// Text for stderr comes after what was already said on stdout.
+    /// Writes to stderr, after flushing stdout so that the order is kept.
     fn stderr(&mut self, text: &str) -> io::Result<()> {
-        // When stdout is what failed, stderr must still be able to say so.
+        // If stdout failed, stderr must still be written.
         let flushed = self.out.flush();
         match io::stderr().write_all(text.as_bytes()) {
-            // Nobody listens to our notes; the result may still be wanted.
+            // A closed stderr is not an error, because the result may still be read.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => flushed,
             other => other.and(flushed),
         }
@@ -248,13 +248,12 @@ impl Printer {
     }
 }
 
-/// Foreign text made fit for one line of a terminal: a tab becomes a space, the rest is escaped.
+/// Escapes untrusted input for one line of a terminal: a tab becomes a space, the rest is escaped.
 pub(crate) fn shown(text: &str) -> String {
     escape_for_display(&if text.contains('\t') { Cow::Owned(text.replace('\t', " ")) } else { Cow::Borrowed(text) })
 }
 
-/// JSON whose strings hold no character that could disturb a terminal: such ones are written as `\uXXXX`, which means the same
-/// to every JSON reader.
+/// JSON without characters that could control a terminal: they are written as `\uXXXX`, which every JSON parser reads as the same text.
 struct Harmless<F>(F);
 
 impl<F: Formatter> Formatter for Harmless<F> {
@@ -313,39 +312,39 @@ impl<F: Formatter> Formatter for Harmless<F> {
     }
 }
 
-/// Colours, or none. Everything stays readable without them.
+/// Colours, or none. Output is readable without them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
     on: bool,
 }
 
 impl Paint {
-    /// Bad news.
+    /// Text in the colour of errors.
     pub(crate) fn error(self, text: &str) -> String {
         self.wrap("1;31", text)
     }
 
-    /// Doubtful news.
+    /// Text in the colour of warnings.
     pub(crate) fn warning(self, text: &str) -> String {
         self.wrap("1;33", text)
     }
 
-    /// Advice.
+    /// Text in the colour of hints.
     pub(crate) fn hint(self, text: &str) -> String {
         self.wrap("1;36", text)
     }
 
-    /// Good news.
+    /// Text in the colour of success.
     pub(crate) fn good(self, text: &str) -> String {
         self.wrap("1;32", text)
     }
 
-    /// The scaffolding of a report: line numbers, bars, arrows.
+    /// Text in the colour of line numbers, bars and arrows.
     pub(crate) fn frame(self, text: &str) -> String {
         self.wrap("1;34", text)
     }
 
-    /// What should be read first.
+    /// Bold text.
     pub(crate) fn strong(self, text: &str) -> String {
         self.wrap("1", text)
     }

@@ -1,9 +1,9 @@
-//! Secrets out of reach of other programs.
+//! Protects secrets from other programs.
 //!
-//! The environment that a process was started with stays readable in `/proc` as long as it lives, also for programs that it starts, and
-//! nothing that the process does to its variables changes that. So a process that finds secrets there starts itself again, under the same
-//! number, without them, and gives them to itself through a file in memory. The memory of such a process is closed to others of the same
-//! user, is not written to disk when it crashes, and descriptors that it was started with do not go on to its children.
+//! The initial environment of a process stays readable in `/proc/PID/environ` as long as it lives, also for programs that it starts, and
+//! changing variables does not change that file. Therefore a process that finds secrets in its environment executes itself again with the
+//! same process id and without them, and passes them on in a memory file. The process is not dumpable: other processes of the same user
+//! cannot read its memory, and a crash does not write it to disk. Inherited descriptors are not passed on to child processes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use crate::env;
 
-/// Variables that are secrets, or URLs that often hold one, by how their names begin.
+/// Prefixes of variables that are secrets, or URLs that often contain one.
 const SECRET: [&str; 18] = [
     env::TOOLCRIB_PRIVATE_KEY,
     env::TOOLCRIB_PASSWORD,
@@ -33,30 +33,31 @@ const SECRET: [&str; 18] = [
     env::RPC_URL,
 ];
 
-/// Variables that are secrets of an object store.
+/// Variables with credentials of an object store.
 const OBJECT_SECRET: [&str; 3] = [env::AWS_ACCESS_KEY_ID, env::AWS_SECRET_ACCESS_KEY, env::AWS_SESSION_TOKEN];
 
-/// The descriptor of the file, in the process that was started again.
+/// The variable with the descriptor of the memory file, set for the process after exec.
 const FILE: &str = "TOOLCRIB_SECRETS_FD";
 
-/// Most bytes that are read from the file. Linux gives a process at most 6 MiB of arguments and variables; as JSON a byte takes up to six.
+/// Most bytes that are read from the file. Linux limits arguments and variables of a process to 6 MiB; a byte takes up to six in JSON.
 const MAX_BYTES: u64 = 6 * 6 * 1_024 * 1_024;
 
 static TAKEN: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 
-/// A variable of ours: from the environment, or from where [`protect`] has put it. Empty ones count as absent.
+/// The value of a variable: from the environment, or from where [`protect`] moved it. Empty ones count as absent.
 pub(crate) fn var(name: &str) -> Option<String> {
     let taken = TAKEN.get().and_then(|taken| taken.get(name).cloned());
     taken.or_else(|| std::env::var(name).ok()).filter(|value| !value.is_empty())
 }
 
-/// The names of the variables that [`protect`] has put away.
+/// The names of the variables that [`protect`] removed from the environment.
 pub(crate) fn taken_names() -> impl Iterator<Item = String> {
     TAKEN.get().into_iter().flat_map(|taken| taken.keys().cloned())
 }
 
-/// Puts secrets out of reach. Called before there is a second thread. What the system does not let us do is left as it is, with a warning
-/// if secrets stay in the environment: that of a container without `/proc` cannot be read there, either.
+/// Removes secrets from the environment of this process. Called before a second thread starts. If the system refuses a step, the rest is
+/// done all the same, with a warning if secrets stay in the environment. In a container without `/proc`, the environment cannot be read
+/// there either.
 pub(crate) fn protect(arguments: &[OsString]) {
     #[cfg(target_os = "linux")]
     linux::protect(arguments);
@@ -64,7 +65,7 @@ pub(crate) fn protect(arguments: &[OsString]) {
     let _ = arguments;
 }
 
-/// Whether a variable is a secret: one of ours, the node of one chain, or one that an argument names.
+/// Whether a variable is a secret: one of Toolcrib's, the RPC URL of one chain, or one that an argument names.
 fn is_secret(name: &str, arguments: &[OsString]) -> bool {
     SECRET.contains(&name)
         || (OBJECT_SECRET.contains(&name) && uses_objects(arguments))
@@ -73,14 +74,14 @@ fn is_secret(name: &str, arguments: &[OsString]) -> bool {
         || is_named(name, arguments)
 }
 
-/// Whether this process opens an object store. Others may need credentials of S3 for what they start.
+/// Whether this process opens an object store. Otherwise its child processes may need the S3 credentials.
 fn uses_objects(arguments: &[OsString]) -> bool {
     const OPTION: &str = "--objects";
     let is_said = |argument: &OsString| argument.to_str().is_some_and(|text| text == OPTION || text.starts_with("--objects="));
     arguments.iter().any(is_said) || std::env::var_os(env::TOOLCRIB_OBJECTS).is_some()
 }
 
-/// Whether an option that takes `HEADER=NAME` names a variable.
+/// Whether an option of the form `HEADER=NAME` names the variable.
 fn is_named(name: &str, arguments: &[OsString]) -> bool {
     const OPTIONS: [&str; 2] = ["--facilitator-auth-env", "--header-env"];
     let names = |text: &str| text.split_once('=').is_some_and(|(_, variable)| variable == name);
@@ -129,13 +130,13 @@ mod linux {
 
     use super::{BTreeMap, FILE, MAX_BYTES, OsString, TAKEN, is_secret};
 
-    /// What the file in memory is called.
+    /// The name of the memory file.
     const NAME: &str = "toolcrib-secrets";
 
     pub(super) fn protect(arguments: &[OsString]) {
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
         let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-        // Whatever was open when we were started is ours alone.
+        // Inherited descriptors are for this process only.
         close_fds::set_fds_cloexec(3, &[]);
         if let Some(taken) = receive() {
             let _ = TAKEN.set(taken);
@@ -148,7 +149,7 @@ mod linux {
         if !secrets.is_empty() {
             let reason = start_again(arguments, &secrets);
             let names: Vec<_> = secrets.keys().map(String::as_str).collect();
-            // There is no printer yet, and standard error may be closed.
+            // There is no printer yet, and stderr may be closed.
             let _ = writeln!(
                 io::stderr(),
                 "warning: secrets stay in the environment of this process, where programs that it starts can read them: {} ({reason})",
@@ -157,10 +158,10 @@ mod linux {
         }
     }
 
-    /// What the process before this one, of the same number, has put into the file. It is emptied: the descriptor stays open.
+    /// Reads the secrets that this process stored in the file before exec. Then truncates the file, because the descriptor stays open.
     fn receive() -> Option<BTreeMap<String, String>> {
         let number: u32 = std::env::var(FILE).ok()?.parse().ok()?;
-        // The variable may be older than this process, or forged: another file is left as it is.
+        // The variable may be stale or forged, so a file with another name is not used.
         let path = format!("/proc/self/fd/{number}");
         std::fs::read_link(&path).ok().filter(|link| link.to_string_lossy().starts_with(&format!("/memfd:{NAME}")))?;
         let file = File::options().read(true).write(true).open(path).ok()?;
@@ -171,9 +172,9 @@ mod linux {
         taken
     }
 
-    /// Does not return if it succeeds. Otherwise the variables are where they were.
+    /// Executes this program again. Returns only on failure; then the variables are unchanged.
     fn start_again(arguments: &[OsString], secrets: &BTreeMap<String, String>) -> io::Error {
-        // Without CLOEXEC: it is for the process that takes our place.
+        // Without CLOEXEC, because the process after exec reads it.
         let handed_over = || -> io::Result<File> {
             let mut file = File::from(memfd_create(NAME, MemfdFlags::empty())?);
             let mut bytes = serde_json::to_vec(secrets)?;

@@ -1,4 +1,4 @@
-//! Settings: flag over environment over project file over user file over default, resolved here and nowhere else.
+//! Settings, in order of precedence: flag, environment, project file, user file, default. All are resolved here.
 
 use std::env::VarError;
 use std::io::{ErrorKind, Read};
@@ -17,13 +17,13 @@ use crate::networks::{self, Custom, Entries};
 use crate::outcome::Failure;
 use crate::secrets;
 
-/// The name of the project file, looked for in the working folder and those above it.
+/// The name of the project file, searched in the working folder and its parents.
 pub(crate) const PROJECT_FILE: &str = "toolcrib.toml";
 
-/// Largest settings file that is read. A dozen short lines are usual; anything near this is some other file.
+/// Largest settings file that is read. A dozen short lines are usual.
 const MAX_BYTES: u64 = 65_536;
 
-/// What was said on the command line about settings.
+/// Settings from the command line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flags {
     /// `--color`
@@ -45,19 +45,19 @@ pub(crate) struct Settings {
     pub(crate) format: Setting<Format>,
     /// Whether warnings count as errors.
     pub(crate) deny_warnings: Setting<bool>,
-    /// Whose rules apply.
+    /// Producer or consumer rules.
     pub(crate) role: Setting<Role>,
-    /// What calls may cost.
+    /// Spending limits of calls.
     pub(crate) spend: Setting<SpendPolicy>,
-    /// The directory that is asked for tools.
+    /// The directory to query for tools.
     pub(crate) directory: Setting<Option<String>>,
     /// The folder of a static embedding for search.
     pub(crate) embedding: Setting<Option<PathBuf>>,
     /// Read replicas of an index's database.
     pub(crate) read_stores: Setting<Vec<Location>>,
-    /// Networks beside the built-in ones: the user's, then the project's.
+    /// Networks in addition to the built-in ones: the user's, then the project's.
     pub(crate) networks: Vec<Custom>,
-    /// The files that were looked at, and whether they were there.
+    /// The settings files that were searched, and whether they exist.
     pub(crate) files: Vec<(PathBuf, bool)>,
 }
 
@@ -79,14 +79,14 @@ pub(crate) enum Origin {
     Environment(&'static str),
     /// `toolcrib.toml`.
     ProjectFile(PathBuf),
-    /// The user's own file.
+    /// The user's file.
     UserFile(PathBuf),
-    /// Nobody said anything.
+    /// The built-in default.
     Default,
 }
 
 impl Origin {
-    /// The word for this origin in JSON.
+    /// The name of this origin in JSON.
     pub(crate) const fn word(&self) -> &'static str {
         match self {
             Self::Flag(_) => "flag",
@@ -97,7 +97,7 @@ impl Origin {
         }
     }
 
-    /// Which flag, variable or file it is.
+    /// The flag, variable or file.
     pub(crate) fn detail(&self) -> Option<String> {
         match self {
             Self::Flag(name) | Self::Environment(name) => Some((*name).to_owned()),
@@ -119,7 +119,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Reads everything that can set something, and decides.
+/// Resolves all settings.
 pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
     let mut files = Vec::new();
     let mut layers = Vec::new();
@@ -127,22 +127,22 @@ pub(crate) fn resolve(flags: Flags) -> Result<Settings, Failure> {
     let (mut user_networks, mut project_networks) = (Vec::new(), Vec::new());
     if let Some(path) = project_file() {
         if let Some(mut file) = load(&path)? {
-            // Whoever works in somebody else's folder must not spend by his limits.
+            // An untrusted project must not change the user's spending limits.
             if file.spend.is_some() {
                 let what = format!("{}: spending limits can only be set in the user's settings file", path.display());
                 return Err(Failure::new(codes::cli::SETTINGS, what));
             }
-            // Nor tell his directory the user's key.
+            // Nor receive the user's API key by choosing the directory.
             if file.directory.is_some() {
                 let what = format!("{}: the directory can only be set in the user's settings file", path.display());
                 return Err(Failure::new(codes::cli::SETTINGS, what));
             }
-            // Nor have a directory read what a folder brings along.
+            // Nor make a directory load an embedding from the project.
             if file.embedding.is_some() {
                 let what = format!("{}: the embedding can only be set in the user's settings file", path.display());
                 return Err(Failure::new(codes::cli::SETTINGS, what));
             }
-            // Nor choose what the directory of the user tells others.
+            // Nor choose the database from which the user's directory answers.
             if file.read_stores.is_some() {
                 let what = format!("{}: read replicas can only be set in the user's settings file", path.display());
                 return Err(Failure::new(codes::cli::SETTINGS, what));
@@ -214,7 +214,7 @@ pub(crate) fn colored(color: Color, is_terminal: bool) -> bool {
     }
 }
 
-/// A settings file. Both files take the same keys.
+/// A settings file. Both files accept the same keys.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -223,19 +223,19 @@ struct File {
     deny_warnings: Option<bool>,
     #[serde(rename = "as")]
     role: Option<Role>,
-    /// In the user's file only.
+    /// Only in the user's file.
     directory: Option<String>,
-    /// In the user's file only.
+    /// Only in the user's file.
     embedding: Option<PathBuf>,
-    /// In the user's file only.
+    /// Only in the user's file.
     spend: Option<SpendPolicy>,
-    /// In the user's file only.
+    /// Only in the user's file.
     read_stores: Option<Vec<String>>,
     #[serde(default)]
     networks: Entries,
 }
 
-/// Reads the URL of a read replica. The text is not repeated, since it may hold a password.
+/// Parses the URL of a read replica. Errors do not contain the text, since it may contain a password.
 pub(crate) fn read_store(text: &str) -> Result<Location, Failure> {
     let location = Location::parse(text).map_err(|error| Failure::new(error.code(), error.to_string()))?;
     if location.is_shared() {
@@ -245,7 +245,7 @@ pub(crate) fn read_store(text: &str) -> Result<Location, Failure> {
         .hint("write postgres://USER@HOST/DATABASE"))
 }
 
-/// The read replicas, if some are named.
+/// The read replicas, if some are configured.
 fn read_stores(layers: &[(Origin, File)]) -> Result<Setting<Vec<Location>>, Failure> {
     let (stores, origin) = match secrets::var(names::TOOLCRIB_READ_STORES) {
         Some(text) => (text.split_whitespace().map(str::to_owned).collect(), Origin::Environment(names::TOOLCRIB_READ_STORES)),
@@ -258,7 +258,7 @@ fn read_stores(layers: &[(Origin, File)]) -> Result<Setting<Vec<Location>>, Fail
     Ok(Setting { value, origin })
 }
 
-/// The directory that is asked, if one is named.
+/// The directory to query, if one is configured.
 fn directory(layers: &[(Origin, File)]) -> Result<Setting<Option<String>>, Failure> {
     if let Some(url) = variable(names::TOOLCRIB_DIRECTORY, |text| Ok(text.to_owned()))? {
         return Ok(Setting { value: Some(url), origin: Origin::Environment(names::TOOLCRIB_DIRECTORY) });
@@ -270,7 +270,7 @@ fn directory(layers: &[(Origin, File)]) -> Result<Setting<Option<String>>, Failu
     })
 }
 
-/// The folder of an embedding, if one is named. A path need not be Unicode.
+/// The folder of an embedding, if one is configured. A path need not be Unicode.
 fn embedding(layers: &[(Origin, File)]) -> Setting<Option<PathBuf>> {
     if let Some(path) = env::var_os(names::TOOLCRIB_EMBEDDING).filter(|path| !path.is_empty()) {
         return Setting { value: Some(path.into()), origin: Origin::Environment(names::TOOLCRIB_EMBEDDING) };
@@ -295,7 +295,7 @@ fn decide<T: Copy>(
     if let Some(value) = in_environment {
         return Setting { value, origin: Origin::Environment(variable) };
     }
-    // NO_COLOR is part of the environment and so comes before the files.
+    // NO_COLOR is an environment variable, so it takes precedence over the files.
     if let Origin::Environment(_) = fallback {
         return Setting { value: otherwise, origin: fallback };
     }
@@ -313,7 +313,7 @@ pub(crate) fn project_file() -> Option<PathBuf> {
     here.ancestors().map(|folder| folder.join(PROJECT_FILE)).find(|path| path.is_file())
 }
 
-/// Where the user's settings would be. Relative paths are ignored, as the XDG specification asks.
+/// The path of the user's settings. Relative paths are ignored, as the XDG specification requires.
 pub(crate) fn user_file() -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute(names::XDG_CONFIG_HOME)
@@ -322,7 +322,7 @@ pub(crate) fn user_file() -> Option<PathBuf> {
     Some(base.join("toolcrib").join("config.toml"))
 }
 
-/// The folders of data, the user's before those of the machine. Relative paths are ignored, as the XDG specification asks.
+/// The data folders, the user's before those for all users. Relative paths are ignored, as the XDG specification requires.
 pub(crate) fn data_folders() -> Vec<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let own = absolute(names::XDG_DATA_HOME)
@@ -334,14 +334,14 @@ pub(crate) fn data_folders() -> Vec<PathBuf> {
     own.into_iter().chain(machine).map(|folder| folder.join("toolcrib")).collect()
 }
 
-/// Reads a settings file. `None` when there is none.
+/// Reads a settings file. Returns `None` if it does not exist.
 fn load(path: &Path) -> Result<Option<File>, Failure> {
     let failure = |what: String| Failure::new(codes::cli::SETTINGS, format!("{}: {what}", path.display()));
     let Some(text) = read_text(path)? else { return Ok(None) };
     parse(&text).map(Some).map_err(failure)
 }
 
-/// Reads the text of a settings file, or says what is wrong in which line.
+/// Parses a settings file. The error names the line.
 fn parse(text: &str) -> Result<File, String> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(0, |span| text.as_bytes()[..span.start.min(text.len())].split(|b| *b == b'\n').count());
@@ -350,7 +350,7 @@ fn parse(text: &str) -> Result<File, String> {
     })
 }
 
-/// Whether a text is one that [`resolve`] takes from this file, with the networks in it.
+/// Checks that [`resolve`] accepts a text from this file, including its networks.
 pub(crate) fn check_text(text: &str, path: &Path, of_project: bool) -> Result<(), Failure> {
     if text.len() as u64 > MAX_BYTES {
         return Err(Failure::new(codes::cli::SETTINGS, format!("a settings file has at most {MAX_BYTES} bytes")));
@@ -359,7 +359,7 @@ pub(crate) fn check_text(text: &str, path: &Path, of_project: bool) -> Result<()
     networks::read(file.networks, path, of_project).map(drop)
 }
 
-/// Reads a settings file as text. `None` when there is none.
+/// Reads a settings file as text. Returns `None` if it does not exist.
 pub(crate) fn read_text(path: &Path) -> Result<Option<String>, Failure> {
     match read(path) {
         Ok(text) => Ok(Some(text)),

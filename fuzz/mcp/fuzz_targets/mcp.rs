@@ -1,6 +1,6 @@
-//! MCP: messages of clients, arguments of tools, and what a directory answers. Whatever comes, an answer in our own words.
+//! MCP: messages of clients, arguments of tools, and responses of a directory. Any input gives a response in our own words.
 //!
-//! The input is two parts, separated by a zero byte: what the directory answers, and lines of the client.
+//! The input has two parts, separated by a zero byte: the directory's responses, and lines of the client.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};
@@ -15,7 +15,7 @@ use toolcrib_mcp::{About, Asker, Caller, Fault, Reply, Server, Stop, ToolSpec, T
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Builder::new_current_thread().enable_time().build().expect("a runtime"));
 
-/// A directory that answers whatever the fuzzer likes.
+/// A directory with the fuzzer's responses.
 struct Says(Json);
 
 #[async_trait]
@@ -24,7 +24,7 @@ impl Discovery for Says {
         let target = request.target();
         let is_plain = target.starts_with('/') && target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
         let path = target.split('?').next().unwrap_or_default();
-        // Two dots in a value of the query lead nowhere.
+        // Two dots in a query value have no effect on the path.
         assert!(is_plain && !path.split('/').any(|part| part == "..") && target.matches('?').count() <= 1, "{target}");
         Ok(self.0.clone())
     }
@@ -47,7 +47,7 @@ impl Toolbox for Finds {
     }
 }
 
-/// No text has characters that act in a terminal or change the direction of writing.
+/// Checks that no text contains control characters for terminals or for the writing direction.
 fn check_inert(value: &Json) {
     match value {
         Json::String(text) => {
@@ -87,12 +87,12 @@ fuzz_target!(|data: &[u8]| {
             }
         }
     }
-    // The protocol: every line that is written is a message.
+    // The protocol: every written line is a message.
     RUNTIME.block_on(async {
         let Ok(server) = Server::new(Arc::new(Finds(DiscoveryTools::new(Arc::new(Says(answer)))))) else { return };
         let (ours, mut theirs) = tokio::io::duplex(1 << 20);
         let input = std::io::Cursor::new([BEGIN, lines, b"\n"].concat());
-        // A client that breaks the protocol is an error of its own; it must not be a panic.
+        // A client that violates the protocol causes an error; it must not cause a panic.
         let _ = serve(&server, input, ours).await;
         let mut written = String::new();
         theirs.read_to_string(&mut written).await.expect("UTF-8");
@@ -103,7 +103,7 @@ fuzz_target!(|data: &[u8]| {
     });
 });
 
-/// How clients of the older era begin.
+/// The first messages of clients of the older era.
 const BEGIN: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"f","version":"0"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
 "#;

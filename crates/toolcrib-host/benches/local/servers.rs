@@ -19,7 +19,7 @@ use toolcrib_host::local::audit::SyncPolicy;
 use crate::{Containing, host_settings};
 use toolcrib_testkit::local_tools::open;
 
-/// Answers each call with its arguments.
+/// Answers each call with its arguments, over stdio.
 pub(crate) fn echo() {
     let mut stdout = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
@@ -31,7 +31,7 @@ pub(crate) fn echo() {
     }
 }
 
-/// Our bridge over the tools in `place`, on standard input and output.
+/// Runs our bridge over the tools in `place`, on stdio.
 pub(crate) fn bridge(place: &Path, sync: SyncPolicy) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -40,7 +40,7 @@ pub(crate) fn bridge(place: &Path, sync: SyncPolicy) {
     });
 }
 
-/// A server on rmcp alone, whose tool returns its arguments.
+/// A plain rmcp server, whose tool returns its arguments.
 struct Plain;
 
 impl ServerHandler for Plain {
@@ -70,7 +70,7 @@ impl ServerHandler for Plain {
     }
 }
 
-/// Serves [`Plain`] on standard input and output, on a runtime with several threads or with one.
+/// Serves [`Plain`] on stdio, on a runtime with several threads or with one.
 pub(crate) fn plain(mut builder: tokio::runtime::Builder) {
     let runtime = builder.enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -79,7 +79,7 @@ pub(crate) fn plain(mut builder: tokio::runtime::Builder) {
     });
 }
 
-/// A process that reads lines and answers with lines.
+/// A process that reads and writes lines.
 pub(crate) struct Peer {
     child: Child,
     stdin: ChildStdin,
@@ -104,7 +104,7 @@ impl Peer {
     }
 
     fn send(&mut self, message: &Json) {
-        // One write for each message, as clients do.
+        // One write per message, as clients do.
         self.stdin.write_all(format!("{message}\n").as_bytes()).expect("it reads");
     }
 
@@ -136,7 +136,7 @@ impl Peer {
         elapsed
     }
 
-    /// The time of one message of the host to a program and back.
+    /// Returns the time of one message to a program and its answer.
     pub(crate) fn exchange(&mut self, arguments: &Json) -> Duration {
         self.last += 1;
         let message = json!({
@@ -152,7 +152,7 @@ impl Peer {
         elapsed
     }
 
-    /// The number of the process.
+    /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

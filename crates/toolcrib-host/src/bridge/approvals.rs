@@ -1,4 +1,4 @@
-//! Approvals that were asked for and not given yet: what exactly, by whom, until when. Each is used once.
+//! Pending approvals: the exact call, the caller, and the expiry. Each is used once.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,29 +11,29 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::mcp as code;
 use toolcrib_mcp::{Caller, Fault};
 
-/// Most open questions. A user answers one at a time; a model that asks for more is out of hand.
+/// Most pending approvals. A user answers one at a time; a model that needs more is misbehaving.
 pub const MAX_PENDING: usize = 32;
 
-/// How long an answer counts, in seconds. As long as a client may take to get one.
+/// How long an approval can be answered, in seconds: as long as a client may take to get the answer.
 pub const APPROVAL_SECONDS: i64 = toolcrib_mcp::ANSWER_LIMIT.as_secs().cast_signed();
 
-/// What an approval of an onchain call is for, to the last field.
+/// Everything that an approval of an onchain call is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub(crate) tool: ToolRef,
     /// The manifest that was verified when the user was asked.
     pub(crate) manifest: B256,
-    /// The input and how it travels.
+    /// The input and the HTTP method.
     pub(crate) arguments: B256,
-    /// What would be paid: chain, token, amount and recipient.
+    /// The payment: chain, token, amount and recipient.
     pub(crate) terms: Option<Terms>,
 }
 
-/// The name of an approval: 16 random bytes.
+/// The id of an approval: 16 random bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ApprovalId(pub(crate) [u8; 16]);
 
-/// Questions that wait for their answer. In memory: a bridge that was started anew has asked nobody anything.
+/// Approvals that wait for their answer. In memory only, so none survives a restart of the bridge.
 pub(crate) struct Approvals<B>(Mutex<HashMap<ApprovalId, Pending<B>>>);
 
 struct Pending<B> {
@@ -55,7 +55,7 @@ impl<B> fmt::Debug for Approvals<B> {
 }
 
 impl<B> Approvals<B> {
-    /// Remembers what is about to be asked.
+    /// Stores a pending approval before the user is asked.
     pub(crate) fn open(&self, bound: B, caller: Caller, now: UnixTime) -> Result<ApprovalId, Fault> {
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|_| Fault::new(code::INTERNAL))?;
@@ -68,8 +68,7 @@ impl<B> Approvals<B> {
         Ok(ApprovalId(id))
     }
 
-    /// Uses an approval up, whatever comes of it. It is good when it was asked for by the same caller, for the same call, and not too
-    /// long ago.
+    /// Uses up an approval in any case. Returns whether it is valid: requested by the same caller, for the same call, and not expired.
     pub(crate) fn take(&self, state: &[u8], bound: &B, caller: &Caller, now: UnixTime) -> Result<(), Fault>
     where
         B: PartialEq,
@@ -80,13 +79,13 @@ impl<B> Approvals<B> {
         Ok(())
     }
 
-    /// Whether a question with this state waits for its answer.
+    /// Whether an approval with this state is pending.
     pub(crate) fn holds(&self, state: &[u8]) -> bool {
         let pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.try_into().is_ok_and(|id: [u8; 16]| pending.contains_key(&ApprovalId(id)))
     }
 
-    /// Like [`take`](Self::take), and gives what the approval is for. The caller has to compare it.
+    /// Like [`take`](Self::take), but returns what the approval is bound to. The caller must compare it.
     pub(crate) fn take_bound(&self, state: &[u8], caller: &Caller, now: UnixTime) -> Result<B, Fault> {
         let unknown = || Fault::new(code::APPROVAL_UNKNOWN);
         let id = ApprovalId(state.try_into().map_err(|_| unknown())?);

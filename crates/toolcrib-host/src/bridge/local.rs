@@ -1,4 +1,4 @@
-//! Local tools for models: every function as a tool, or three tools that find and call functions when there are many.
+//! Local tools over MCP: each function as a tool, or three tools that find and call functions if there are many.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::local::export::restored;
 use crate::local::permissions::Lifetime;
 use crate::local::{Approval, ApprovalPrompt, Bound, CallError, CallRequest, Event, Events, Host, LoadedTool, ToolSet};
 
-/// Most functions that are listed one by one. Clients with more than about forty tools choose badly or refuse them.
+/// Most functions that are listed as tools. With more than about forty tools, clients choose badly or refuse them.
 pub const MAX_LISTED: usize = 40;
 
 /// Most functions that a search returns.
 const MAX_FOUND: usize = 20;
 
-/// Events that may wait for a client that reads slowly.
+/// Events that are buffered for a client that reads slowly.
 const WAITING_EVENTS: usize = 64;
 
-/// The tools that stand for all functions when there are many.
+/// The tools that replace the functions in the list if there are many.
 const SEARCH: &str = "search_functions";
 const DESCRIBE: &str = "describe_function";
 const CALL: &str = "call_function";
 
-/// The answers that a user can give.
+/// The answers that a user can choose.
 const DENY: &str = "deny";
 const ALLOW_ONCE: &str = "allow once";
 const ALLOW_SESSION: &str = "allow for this session";
@@ -48,7 +48,7 @@ impl std::fmt::Debug for LocalTools {
 }
 
 impl LocalTools {
-    /// The tools of a host.
+    /// Creates the tools of a host.
     pub fn new(host: Arc<Host>) -> Self {
         Self { host, approvals: Approvals::default() }
     }
@@ -62,14 +62,14 @@ impl LocalTools {
         self.host.changes()
     }
 
-    /// Texts that authors of tools wrote for models.
+    /// Texts for models from the authors of tools.
     pub(super) fn prompts(&self) -> String {
         let tools = self.host.tools();
         let prompts = self.ready(&tools).filter_map(|tool| Some(format!("\n\nTool {}:\n{}", tool.id(), tool.prompt()?.trim())));
         prompts.collect()
     }
 
-    /// What is listed.
+    /// The tools to list.
     pub(super) fn specs(&self) -> Vec<ToolSpec> {
         let tools = self.host.tools();
         let count: usize = self.ready(&tools).map(|tool| tool.functions().len()).sum();
@@ -79,7 +79,7 @@ impl LocalTools {
         self.ready(&tools).flat_map(|tool| specs(tool, self.host.unsandboxed(tool))).collect()
     }
 
-    /// Tools that are enabled and whose required credentials are set. The others are not for models.
+    /// Tools that are enabled and whose required credentials are set. Models do not see the others.
     fn ready<'t>(&'t self, tools: &'t ToolSet) -> impl Iterator<Item = &'t Arc<LoadedTool>> {
         tools.tools().values().filter(|tool| self.is_shown(tool))
     }
@@ -88,7 +88,7 @@ impl LocalTools {
         self.host.is_enabled(tool) && self.host.is_ready(tool)
     }
 
-    /// The tool and the function that a model names in an argument. To a model, a tool that is not shown does not exist.
+    /// Finds the tool and the function that a model names in an argument. Hidden tools are reported as unknown.
     fn named<'t>(&self, tools: &'t ToolSet, name: &str) -> Result<(&'t Arc<LoadedTool>, &'t str), Fault> {
         tools.exposed(name).filter(|(tool, _)| self.is_shown(tool)).ok_or_else(|| self.unknown(tools, name))
     }
@@ -98,14 +98,14 @@ impl LocalTools {
         [SEARCH, DESCRIBE, CALL].contains(&name) || self.host.tools().exposed(name).is_some()
     }
 
-    /// The arguments of a function without the nulls by which a model in strict mode leaves parameters out.
+    /// The arguments of a function without the nulls that stand for absent parameters in strict mode.
     pub(super) fn restored(&self, name: &str, arguments: &Json) -> Option<Json> {
         let tools = self.host.tools();
         let (tool, function) = tools.exposed(name)?;
         restored(tool.functions().get(function)?.parameters(), arguments)
     }
 
-    /// Does the work of one of the tools.
+    /// Runs one of the tools.
     pub(super) async fn call(&self, name: &str, mut arguments: Map<String, Json>, asker: &Asker) -> Result<Reply, Stop> {
         let text =
             |key: &str, arguments: &Map<String, Json>| arguments.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
@@ -151,14 +151,14 @@ impl LocalTools {
             result = called => result,
             () = &mut relay => return Err(Fault::new(code::INTERNAL).into()),
         };
-        // What the program said right before its answer comes before the answer. The relay ends with the last sender.
+        // The program's last events are sent before its result. The relay ends when the last sender is dropped.
         drop(sender);
         relay.await;
         let result = result?;
         Ok(Reply { text: result.result.text, structured: result.result.structured })
     }
 
-    /// The answer that came back with this request, in the newer era of the protocol.
+    /// The user's answer that this request carries, in the newer era of the protocol.
     fn returned(&self, asker: &Asker) -> Result<Option<Approval>, Stop> {
         let Some(Returned { answer, state }) = asker.returned() else { return Ok(None) };
         let bound = self.approvals.take_bound(state, asker.caller(), self.host.clock().now())?;
@@ -176,7 +176,7 @@ impl LocalTools {
         Ok(Approval { lifetime, bound })
     }
 
-    /// Records that the user refused a call. Returns what the model gets.
+    /// Records that the user refused a call. Returns the error for the model.
     fn declined(&self, bound: &Bound) -> Stop {
         if let Err(error) = self.host.refused(bound, "mcp") {
             tracing::error!(%error, "refusal not recorded");
@@ -221,7 +221,8 @@ impl LocalTools {
     }
 }
 
-/// The functions of a tool. `unsandboxed` says that nothing contains it: users see titles, and models descriptions.
+/// The functions of a tool. `unsandboxed` says that the tool has no sandbox: it is added to titles for users, and to descriptions for
+/// models.
 fn specs(tool: &LoadedTool, unsandboxed: Option<String>) -> impl Iterator<Item = ToolSpec> {
     tool.manifest().functions().iter().filter_map(move |function| {
         let title = format!("{}: {}", tool.manifest().name(), function.name());
@@ -243,7 +244,7 @@ fn specs(tool: &LoadedTool, unsandboxed: Option<String>) -> impl Iterator<Item =
     })
 }
 
-/// Says of a function whose tool nothing contains that it is so.
+/// Adds a note to a function whose tool has no sandbox.
 fn with_sandbox(mut row: Json, unsandboxed: Option<&str>) -> Json {
     if let Some(what) = unsandboxed {
         row["sandbox"] = what.into();
@@ -251,7 +252,7 @@ fn with_sandbox(mut row: Json, unsandboxed: Option<&str>) -> Json {
     row
 }
 
-/// What the author claims; what is not claimed is taken for the worst.
+/// The effect that the author declares; the worst case for what is not declared.
 fn effect(effects: Effects) -> Effect {
     let read_only = effects.read_only.unwrap_or(false);
     Effect::Claimed {
@@ -300,7 +301,7 @@ fn meta_tools(count: usize) -> Vec<ToolSpec> {
     ]
 }
 
-/// Passes events on to the client, until nothing can send more.
+/// Forwards events to the client, until all senders are dropped.
 async fn relay(mut events: mpsc::Receiver<Event>, asker: &Asker) {
     while let Some(event) = events.recv().await {
         if let (Event::Progress { progress, total, message }, Some(client)) = (event, asker.progress()) {
@@ -326,7 +327,7 @@ fn question(prompt: &ApprovalPrompt, state: Vec<u8>) -> Question {
     Question { name: "approval", message: prompt.text(), form, state }
 }
 
-/// What the user allowed. `None` for no.
+/// The lifetime that the user chose; `None` means no.
 fn lifetime(answer: &Answer) -> Option<Lifetime> {
     let Answer::Accepted(content) = answer else { return None };
     match content.get("decision").and_then(Json::as_str)? {

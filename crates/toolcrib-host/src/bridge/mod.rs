@@ -1,17 +1,17 @@
-//! The MCP server that a user runs for himself: finding tools, and calling and paying for them.
+//! The user's MCP server: finds tools, and calls and pays for them.
 //!
-//! - `approvals`: questions that wait for an answer, each bound to one call.
-//! - `unattended`: what goes without a question.
-//! - `remote`: a directory somewhere else.
+//! - `approvals`: pending approvals, each bound to one call.
+//! - `unattended`: calls that need no approval.
+//! - `remote`: a remote directory.
 //! - `local`: functions of local tools.
 //! - `onchain`: calls of onchain tools.
-//! - `sign_in`: calls whose tool asks for a signed message.
-//! - `pinned`: onchain tools that the user accepted in one version, each as a tool of its own.
+//! - `sign_in`: calls whose tool requires a signed message.
+//! - `pinned`: onchain tools that the user accepted in one version, each listed as a tool.
 //!
-//! A call is verified afresh, planned by its manifest without sending anything, shown to the user, and only then made. What is paid is
-//! what was shown, or nothing: the manifest, the arguments, and the chain, token, amount and recipient of the price are compared after
-//! the answer, and a payment that differs is withdrawn before it is signed. A tool that asks for a sign-in message (EIP-4361) instead is
-//! answered after a second question, which shows the message; that message is signed, or none.
+//! The tool is verified at each call, the call is planned from its manifest without sending anything, shown to the user, and only then
+//! made. Only what was shown is paid: the manifest, the arguments, and the chain, token, amount and recipient of the price are compared
+//! after the approval, and a payment that differs is cancelled before it is signed. If a tool requires a sign-in message (EIP-4361)
+//! instead, a second prompt shows the message; only that message is signed.
 
 mod approvals;
 mod local;
@@ -54,14 +54,14 @@ use pinned::{merged, quarantined};
 
 use crate::onchain::{Pin, spec};
 
-/// Where the bridge answers over HTTP.
+/// The path of the bridge over HTTP.
 pub const HTTP_PATH: &str = "/mcp";
 
-/// How long requests under way may take when the bridge stops. Streams of sessions stay open as long as their clients like, so this is
-/// short; a payment that was begun ends in a task of its own.
+/// How long open requests may take when the bridge stops. It is short because clients keep session streams open; a payment that was
+/// started is finished by a separate task.
 const STOP_TIME: Duration = Duration::from_secs(1);
 
-/// Connections at the same time. A bridge has one user, and a few clients.
+/// Most concurrent connections. A bridge has one user, and a few clients.
 const MAX_CONNECTIONS: usize = 512;
 
 /// The tools of the bridge: onchain ones, local ones, or both.
@@ -83,16 +83,16 @@ impl fmt::Debug for Bridge {
     }
 }
 
-/// Who may reach the bridge over HTTP. There is always a token.
+/// Access to the bridge over HTTP. A token is always required.
 #[derive(Clone, Debug)]
 pub struct Reach {
-    /// The token that every request has to show.
+    /// The bearer token of every request.
     pub bearer: Bearer,
-    /// Hosts, with or without port, that may stand in `Host`. This machine's names when empty.
+    /// Accepted values of `Host`, with or without port. The names of this machine if empty.
     pub hosts: Vec<String>,
-    /// Origins of pages that may ask. None when empty.
+    /// Accepted values of `Origin`. If empty, none.
     pub origins: Vec<String>,
-    /// Certificates. Without them only programs on the same machine are served.
+    /// TLS certificates. Without them, only clients on the same machine are served.
     pub tls: Option<Tls>,
 }
 
@@ -100,13 +100,13 @@ pub struct Reach {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BridgeError {
-    /// It could not be set up, or its client broke the protocol.
+    /// The server could not be set up, or its client violated the protocol.
     #[error(transparent)]
     Serve(#[from] ServeError),
     /// The listener failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The address is reachable from other machines, and there is no TLS: the token would be sent in the clear.
+    /// Other machines can reach the address, and there is no TLS, so the token would be sent in clear text.
     #[error("{address} is not a loopback address, and there is no TLS: the token would cross the network in the clear")]
     Plain {
         /// The address.
@@ -131,8 +131,8 @@ impl From<SetupError> for BridgeError {
 }
 
 impl Bridge {
-    /// A bridge that finds tools in a directory, and calls them with a client: its wallet signs, its policy and ledger bound what is
-    /// spent. The clock should be the client's.
+    /// Creates a bridge that finds tools in a directory and calls them with a client, whose wallet signs and whose policy and ledger limit
+    /// spending. Pass the client's clock.
     pub fn new(
         directory: Arc<dyn Discovery>,
         client: Client,
@@ -145,55 +145,55 @@ impl Bridge {
         Self { onchain: Some(onchain), local: None }
     }
 
-    /// A bridge to local tools alone.
+    /// Creates a bridge to local tools only.
     pub const fn local_only(tools: LocalTools) -> Self {
         Self { onchain: None, local: Some(tools) }
     }
 
-    /// Local tools beside the onchain ones.
+    /// Adds local tools to the onchain ones.
     #[must_use]
     pub fn with_local(mut self, tools: LocalTools) -> Self {
         self.local = Some(tools);
         self
     }
 
-    /// Pinned onchain tools, each listed as a tool of its own. They are verified in the background, at once and then every `interval`, as
-    /// long as the bridge is there. Without onchain tools nothing can be verified, and nothing is listed.
+    /// Adds pinned onchain tools, each listed as a tool. They are verified in the background, at once and then every `interval`, until the
+    /// bridge is dropped. Without onchain tools nothing can be verified, and nothing is listed.
     ///
-    /// Has to be called within a Tokio runtime.
+    /// Must be called within a Tokio runtime.
     #[must_use]
     pub fn with_pinned(mut self, tools: PinnedTools, interval: Duration) -> Self {
         if let Some(onchain) = &mut self.onchain {
-            // It ends with the tools.
+            // The task ends when the tools are dropped.
             drop(tools.watch(onchain.client.clone(), Arc::clone(&onchain.clock), interval));
             onchain.pinned = Some(tools);
         }
         self
     }
 
-    /// The pin with a name that models see, quarantined or not: its name is not given to another tool.
+    /// The pin with a name that models see, also a quarantined one: its name is not given to another tool.
     fn pin(&self, name: &str) -> Option<Pin> {
         self.onchain.as_ref()?.pinned.as_ref()?.pins().exposed(name).cloned()
     }
 
-    /// Serves the client that started this process, until it leaves. Nothing else may write to standard output.
+    /// Serves the client that started this process over stdio, until it disconnects. Nothing else may write to stdout.
     pub async fn serve_stdio(self) -> Result<(), BridgeError> {
         Ok(toolcrib_mcp::serve_stdio(Arc::new(self)).await?)
     }
 
-    /// The bridge at [`HTTP_PATH`], for whoever has the token.
+    /// Returns the router of the bridge at [`HTTP_PATH`], which requires the token.
     pub fn router(self, reach: Reach) -> Result<Router, SetupError> {
         let Reach { bearer, hosts, origins, .. } = reach;
         let options = HttpOptions { bearer: Some(bearer), hosts, origins, sessions: true };
         Ok(Router::new().nest_service(HTTP_PATH, http_router(Arc::new(self), options)?))
     }
 
-    /// Checks that a token is not sent in the clear: an address that other machines reach needs TLS.
+    /// Checks that the token is not sent in clear text: an address that other machines can reach needs TLS.
     pub fn check_listen(address: SocketAddr, tls: Option<&Tls>) -> Result<(), BridgeError> {
         if tls.is_some() || address.ip().to_canonical().is_loopback() { Ok(()) } else { Err(BridgeError::Plain { address }) }
     }
 
-    /// Serves over HTTP until `stop` is done, with TLS if there are certificates, and otherwise on loopback addresses only.
+    /// Serves over HTTP until `stop` completes, with TLS if there are certificates, and otherwise only on loopback addresses.
     pub async fn serve_http(
         self,
         listener: TcpListener,
@@ -257,7 +257,7 @@ impl Toolbox for Bridge {
             let listed = pins.iter().filter(|pin| pin.quarantine().is_none() && onchain.client.knows_chain(pin.tool().chain));
             tools.extend(listed.map(|pin| spec(pin, call_tool_spec().output)));
         }
-        // A local tool never takes the name of one that can spend.
+        // A local tool never takes the name of a tool that can spend.
         let is_free =
             |spec: &ToolSpec| !NAMES.contains(&spec.name.as_str()) && spec.name != CALL_TOOL && self.pin(&spec.name).is_none();
         tools.extend(self.local.iter().flat_map(LocalTools::specs).filter(is_free));

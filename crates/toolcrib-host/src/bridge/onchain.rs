@@ -1,4 +1,4 @@
-//! Calling onchain tools: verified now, approved by the user or a policy, and paid once.
+//! Calls onchain tools: verified at the call, approved by the user or a policy, and paid once.
 
 use std::sync::Arc;
 
@@ -23,19 +23,19 @@ use crate::onchain::Pin;
 /// The tool that calls and pays.
 pub(super) const CALL_TOOL: &str = "call_tool";
 
-/// Most characters of a tool's output that a model gets. Models read a few hundred thousand at most, and all of it costs the user.
+/// Most characters of a tool's output that a model gets. Models read a few hundred thousand at most, and the user pays for all of it.
 pub const MAX_OUTPUT_CHARS: usize = 200_000;
 
-/// Most characters of the arguments that are shown in a question. The rest is bound by its hash.
+/// Most characters of the arguments that a prompt shows. The hash binds the rest.
 const SHOWN_CHARS: usize = 1_500;
 
-/// Most values of a schema that are shown in a question.
+/// Most fixed values of a schema that a prompt shows.
 const SHOWN_VALUES: usize = 10;
 
-/// Longest text of a server in an error, in characters.
+/// Longest server text in an error, in characters.
 const DETAIL_CHARS: usize = 500;
 
-/// Finding, calling and paying for onchain tools.
+/// Finds, calls and pays for onchain tools.
 pub(super) struct Onchain {
     pub(super) discovery: DiscoveryTools,
     pub(super) client: Client,
@@ -58,8 +58,8 @@ impl Onchain {
         self.call(tool, input, method, asker).await
     }
 
-    /// Calls a tool: verified now, approved, and paid once. A tool that the user pinned has to be in the pinned version, by whatever name it
-    /// is called.
+    /// Calls a tool: verifies it, gets the approval, and pays once. A pinned tool must have the pinned version, by whatever name it is
+    /// called.
     pub(super) async fn call(&self, tool: ToolRef, input: Json, method: CallMethod, asker: &Asker) -> Result<Reply, Stop> {
         let pin = pin_of(self.pinned.as_ref(), tool);
         if let Some((pin, quarantine)) = pin.as_ref().and_then(|pin| Some((pin, pin.quarantine()?))) {
@@ -72,7 +72,7 @@ impl Onchain {
         }
     }
 
-    /// The fault of a call that failed. A pinned tool that turns out to be another one is quarantined from now on.
+    /// Converts the error of a call. A pinned tool whose version differs is quarantined.
     async fn explain(&self, pin: Option<&Pin>, error: &CallError) -> Fault {
         let is_suspect = matches!(error, CallError::ChangedMeanwhile { .. } | CallError::NotVerified { .. });
         if let (true, Some(pin), Some(pinned)) = (is_suspect, pin, &self.pinned)
@@ -92,14 +92,14 @@ impl Onchain {
         asker: &Asker,
     ) -> Result<Reply, Refused> {
         let arguments = value_hash(&json!({ "method": method.as_str(), "input": input }));
-        // An answer to the second question of a call: the first one was answered, and the tool was asked.
+        // This is the answer to the second prompt of a call: the first one was approved, and the tool was called.
         if let Some(returned) = asker.returned().filter(|returned| self.sign_ins.holds(&returned.state)) {
             let is_this = |bound: &Bound| {
                 (bound.tool, bound.arguments) == (tool, arguments) && pin.is_none_or(|pin| pin.hash() == bound.manifest)
             };
             return self.answered_sign_in(returned, is_this, asker).await;
         }
-        // What these agree to is shown in the question, or allowed by the policy file.
+        // The prompt shows what these options accept, or the policy file allows it.
         let consent = Consent { ack_const: true, unchecked: true, yes: true, manifest: pin.map(Pin::hash), ..Consent::default() };
         let mut options = CallOptions { method, consent, ..CallOptions::default() };
         let mut plan = self.client.plan(tool, &input, &options).await?;
@@ -117,13 +117,13 @@ impl Onchain {
             Asked::SignIn(request) => return self.sign_in(bound, *request, asker).await,
             Asked::Quoted(quote) => {
                 let approved = self.client.approve(*quote, &options.consent).await?;
-                // A proof of identity costs nothing; everything else is what was shown.
+                // A proof of identity costs nothing; every payment must be the one that was shown.
                 if !approved.terms().amount.is_zero() && bound.terms != Some(*approved.terms()) {
                     let asked = *approved.terms();
                     self.client.withdraw(approved).await?;
                     return Err(Stop::from(differs(bound.terms, asked)).into());
                 }
-                // Once it is signed it is seen through, also when the client of this call is gone.
+                // Once signed, the payment is completed even if the client of this call disconnects.
                 let client = self.client.clone();
                 let paying = tokio::spawn(async move { client.pay(approved).await });
                 paying.await.map_err(|_| Stop::from(Fault::new(code::INTERNAL)))??
@@ -132,12 +132,12 @@ impl Onchain {
         Ok(reply(&bound, called))
     }
 
-    /// Gets the user's word for a call, or uses the one that came back with this request.
+    /// Asks the user to approve a call, or uses the answer that this request carries.
     async fn approve(&self, bound: &Bound, plan: &Plan, input: &Json, asker: &Asker) -> Result<(), Stop> {
         let returned = match asker.returned() {
             Some(returned) => returned.clone(),
             None => {
-                // Without a user to ask there is no pending approval to keep.
+                // If no user can be asked, no pending approval is stored.
                 let id = match asker.can_ask() {
                     true => self.approvals.open(*bound, *asker.caller(), self.clock.now())?.0.to_vec(),
                     false => Vec::new(),
@@ -152,12 +152,12 @@ impl Onchain {
     }
 }
 
-/// Whether the user ticked the box of [`approval_form`] and sent the form.
+/// Whether the user checked the box of [`approval_form`] and submitted the form.
 pub(super) fn is_approved(answer: &Answer) -> bool {
     matches!(answer, Answer::Accepted(content) if content.get("approve") == Some(&Json::Bool(true)))
 }
 
-/// A form with one box to tick.
+/// A form with one checkbox.
 pub(super) fn approval_form(description: &str) -> Json {
     json!({
         "type": "object",
@@ -168,7 +168,7 @@ pub(super) fn approval_form(description: &str) -> Json {
     })
 }
 
-/// Why a call gives no reply: an error of the client, which may say that a pinned tool changed, or something else.
+/// Why a call has no result: an error of the client, which may say that a pinned tool changed, or another error.
 pub(super) enum Refused {
     Call(CallError),
     Stop(Stop),
@@ -186,7 +186,7 @@ impl From<Stop> for Refused {
     }
 }
 
-/// The tool that calls any registered tool.
+/// The specification of the tool that calls any registered tool.
 pub(super) fn call_tool_spec() -> ToolSpec {
     ToolSpec {
         name: CALL_TOOL.to_owned(),
@@ -226,8 +226,8 @@ pub(super) fn call_tool_spec() -> ToolSpec {
     }
 }
 
-/// What the user reads. No text of the manifest but the URL, whose grammar was checked; all of it escaped, so that nothing in it can look
-/// like a part of the question.
+/// The text of the prompt. Of the manifest it contains only the URL, whose grammar was checked; everything is escaped, so that it cannot
+/// imitate a part of the prompt.
 fn question(
     bound: &Bound,
     plan: &Plan,
@@ -272,7 +272,7 @@ fn question(
     Question { name: "approval", message, form: approval_form("Send the input, and sign what is said above"), state }
 }
 
-/// The codes of what keeps a schema from being applied: words of ours, since messages may quote the schema.
+/// The codes of the findings that prevent a schema from being applied. Codes only, since messages may quote the schema.
 fn causes(findings: &[Finding]) -> String {
     let mut codes: Vec<_> =
         findings.iter().filter(|finding| finding.severity != Severity::Hint).map(|finding| finding.code.id()).collect();
@@ -280,7 +280,7 @@ fn causes(findings: &[Finding]) -> String {
     codes.join(", ")
 }
 
-/// What a call signs, and with which account. Whether a tool without a price asks who calls is not known before it is called.
+/// What a call signs, and with which account. Whether a tool without a price requires a proof of identity is known only after the call.
 fn signs(plan: &Plan, account: Option<Address>) -> String {
     let Some(account) = account else { return "nothing; there is no wallet".to_owned() };
     match &plan.terms {
@@ -297,7 +297,7 @@ fn differs(shown: Option<Terms>, asked: Terms) -> Fault {
     Fault::new(code::APPROVAL_DIFFERS).details(details)
 }
 
-/// An error of the client, described by its code. What a server said is in a field of its own, marked as untrusted.
+/// An error of the client, described by its code. Server text is in a separate field, marked as untrusted.
 fn fault(error: &CallError) -> Fault {
     let mut details = json!({ "untrusted_detail": inert(&error.to_string(), DETAIL_CHARS) });
     if let Some(payment) = error.payment() {

@@ -1,4 +1,4 @@
-//! Pinned onchain tools behind the bridge: what is listed, and the check that finds changes in the background.
+//! Pinned onchain tools of the bridge: their listing, and the background check for changes.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -15,16 +15,16 @@ use toolcrib_mcp::Fault;
 
 use crate::onchain::{Observation, Pin, PinError, PinStore, Pins, Quarantine, observe};
 
-/// How often pinned tools are verified again unless told otherwise.
+/// Default interval between verifications of pinned tools.
 pub const RECHECK_INTERVAL: Duration = Duration::from_secs(300);
 
-/// How often the file of pins is compared with what is listed: a tool that the user adds or accepts appears at once.
+/// How often the pins file is compared with the list: a tool that the user adds or accepts appears at once.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Longest time for one verification. Servers and nodes have shorter limits of their own.
+/// Time limit of one verification. Servers and nodes have shorter limits.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
 
-/// Tools that are verified at the same time.
+/// Parallel verifications.
 const AT_ONCE: usize = 4;
 
 /// Pinned onchain tools behind an MCP server. Cheap to clone.
@@ -47,12 +47,12 @@ impl PinnedTools {
         Ok(Self { inner: Arc::new(Inner { store, pins, changes: watch::Sender::new(0) }) })
     }
 
-    /// The pins of this moment.
+    /// The current pins.
     pub fn pins(&self) -> Arc<Pins> {
         self.inner.pins()
     }
 
-    /// A number that grows whenever a pin is added, removed, accepted, quarantined or released.
+    /// A counter that grows when a pin is added, removed, accepted, quarantined or released.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.inner.changes.subscribe()
     }
@@ -62,7 +62,7 @@ impl PinnedTools {
         self.inner.check_all(client, clock).await;
     }
 
-    /// Verifies all pins now and then every `interval`, and follows the file of pins, until the task is aborted or the tools are dropped.
+    /// Verifies all pins now and then every `interval`, and follows the pins file, until the task is aborted or the tools are dropped.
     pub(super) fn watch(&self, client: Client, clock: Arc<dyn Clock + Send + Sync>, interval: Duration) -> JoinHandle<()> {
         let weak = Arc::downgrade(&self.inner);
         tokio::spawn(async move {
@@ -80,7 +80,7 @@ impl PinnedTools {
         })
     }
 
-    /// Verifies one pin once more after a call found something else, and records the change. Returns the quarantine, if there is one now.
+    /// Verifies one pin again after a call found a difference, and records the change. Returns the quarantine, if there is one now.
     pub(super) async fn recheck(&self, client: &Client, clock: &Arc<dyn Clock + Send + Sync>, pin: &Pin) -> Option<Quarantine> {
         let observation = check(client, clock, pin).await;
         self.inner.apply(pin, observation).await;
@@ -93,7 +93,7 @@ impl Inner {
         Arc::clone(&self.pins.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads the file again. A file that cannot be read leaves what was listed before.
+    /// Reads the file again. If it cannot be read, the list stays as it was.
     async fn reload(&self) {
         let store = self.store.clone();
         let read = match tokio::task::spawn_blocking(move || store.read()).await {
@@ -123,14 +123,14 @@ impl Inner {
                 });
             }
             while let Some(done) = checks.join_next().await {
-                // A check that panicked says nothing about its tool.
+                // If a check panicked, nothing is known about its tool.
                 let Ok((pin, observation)) = done else { continue };
                 self.apply(&pin, observation).await;
             }
         }
     }
 
-    /// Records what a verification found, if it is news.
+    /// Records the result of a verification, if it is new.
     async fn apply(&self, pin: &Pin, observation: Observation) {
         let quarantine = match observation {
             Observation::Unknown => return,
@@ -166,7 +166,7 @@ async fn check(client: &Client, clock: &Arc<dyn Clock + Send + Sync>, pin: &Pin)
     }
 }
 
-/// Why a quarantined tool is not called: hashes, codes and names of parts, and no text of the manifest.
+/// The error for a quarantined tool: hashes, codes and names of parts, and no text of the manifest.
 pub(super) fn quarantined(pin: &Pin, quarantine: &Quarantine) -> Fault {
     let fields: Vec<_> = quarantine.changes.iter().flat_map(|changes| changes.fields()).map(|field| field.as_str()).collect();
     Fault::new(code::PIN_QUARANTINED).details(json!({
@@ -178,7 +178,7 @@ pub(super) fn quarantined(pin: &Pin, quarantine: &Quarantine) -> Fault {
     }))
 }
 
-/// Two counters as one that grows with both.
+/// Merges two counters into one that grows with both.
 pub(super) fn merged(mut one: watch::Receiver<u64>, mut other: watch::Receiver<u64>) -> watch::Receiver<u64> {
     let sum = |one: &watch::Receiver<u64>, other: &watch::Receiver<u64>| one.borrow().wrapping_add(*other.borrow());
     let (sender, receiver) = watch::channel(sum(&one, &other));

@@ -1,4 +1,4 @@
-//! A directory somewhere else, by its REST interface.
+//! A remote directory, queried over its REST API.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 use toolcrib_mcp::discovery::{Discovery, MAX_ANSWER_BYTES, RestRequest, refusal};
 use toolcrib_mcp::{Asker, Fault};
 
-/// How long a directory may take. It waits five seconds for a verification.
+/// Time limit of a request. The directory itself waits five seconds for a verification.
 const ANSWER_TIME: Duration = Duration::from_secs(20);
 
-/// A directory that the user's settings name.
+/// A directory from the user's settings.
 #[derive(Clone)]
 pub struct RemoteDirectory {
     door: Configured,
@@ -22,7 +22,7 @@ pub struct RemoteDirectory {
 }
 
 impl RemoteDirectory {
-    /// The directory at a URL out of the settings, with a key if it wants one. The key is sent and shown nowhere.
+    /// Creates a client for the directory at a configured URL, with an API key if it needs one. The key is sent and never shown.
     pub fn new(door: Configured, url: ConfiguredUrl, key: Option<&str>) -> Result<Self, toolcrib_fetch::Error> {
         let mut headers = Headers::new().with("accept", "application/json")?;
         if let Some(key) = key {

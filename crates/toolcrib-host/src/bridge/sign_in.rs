@@ -1,8 +1,8 @@
-//! Calls whose tool asks for a signed message (EIP-4361) and nothing else.
+//! Calls whose tool requires only a signed message (EIP-4361).
 //!
-//! What the message says is known only after the tool was asked, and a part of it is the server's. So the user is asked a second time, and
-//! sees account, site, resource, network, statement, end and the whole text. The message that was shown is the one that is signed: in
-//! the newer era of the protocol, where the call ends with the question, it waits here for the answer.
+//! The message is known only after the tool was called, and a part of it comes from the server. Therefore the user is asked a second time,
+//! and sees account, site, resource, network, statement, expiry and the whole text. Exactly the message that was shown is signed: in the
+//! newer era of the protocol, where the call ends with the prompt, it is stored here until the answer arrives.
 
 use std::fmt::Write as _;
 
@@ -14,14 +14,14 @@ use toolcrib_mcp::{Asker, Fault, Question, Reply, Returned, Stop};
 use super::approvals::{APPROVAL_SECONDS, Bound};
 use super::onchain::{Onchain, Refused, approval_form, is_approved, reply};
 
-/// A sign-in that the user was asked about, and the call that it is a part of.
+/// A sign-in that waits for the user's answer, and its call.
 pub(super) struct WaitingSignIn {
     bound: Bound,
     prepared: PreparedSignIn,
 }
 
 impl Onchain {
-    /// Asks the user about the message that a tool wants to be signed, and goes on with the answer if it comes within this call.
+    /// Asks the user to sign a tool's message, and continues if the answer comes within this call.
     pub(super) async fn sign_in(&self, bound: Bound, request: SignInRequest, asker: &Asker) -> Result<Reply, Refused> {
         let prepared = self.client.prepare_sign_in(request)?;
         if self.unattended.allows_sign_in(bound.tool) {
@@ -29,7 +29,7 @@ impl Onchain {
         }
         let domain = prepared.terms().domain.clone();
         let message = message(&bound, prepared.terms(), &self.client.facts(prepared.terms().chain));
-        // Without a user to ask nothing waits.
+        // If no user can be asked, nothing is stored.
         let state = match asker.can_ask() {
             true => self
                 .sign_ins
@@ -41,14 +41,15 @@ impl Onchain {
         };
         let question = Question { name: "sign_in", message, form: approval_form("Sign the message above"), state };
         let returned = asker.ask(question).await.map_err(|stop| match stop.fault() {
-            // The tool was asked already, so this is not a call of which nothing was sent.
+            // The tool was called already, so the error must not say that nothing was sent.
             Some(fault) if fault.code == code::DECLINED => not_approved(domain),
             _ => stop.into(),
         })?;
         self.answered_sign_in(&returned, |asked| *asked == bound, asker).await
     }
 
-    /// Uses up the answer to the question about a message: signs it and calls again with it, if the user agreed and the call is the same.
+    /// Uses up the answer to the prompt about a message: if the user agreed and the call is the same, signs the message and calls again
+    /// with it.
     pub(super) async fn answered_sign_in(
         &self,
         returned: &Returned,
@@ -67,13 +68,13 @@ impl Onchain {
     }
 }
 
-/// The user said no to a message.
+/// The user refused to sign a message.
 fn not_approved(domain: String) -> Refused {
     CallError::SignInNotApproved { domain }.into()
 }
 
-/// What the user reads. All text of the server is escaped, and the message is indented, so that no line of it looks like one of the
-/// question.
+/// The text of the prompt. All server text is escaped, and the message is indented, so that none of its lines imitates a line of the
+/// prompt.
 fn message(bound: &Bound, terms: &SignInTerms, facts: &[(&str, String)]) -> String {
     let shown = escape_for_display;
     let mut message = format!(

@@ -1,12 +1,12 @@
-//! What may be called without asking the user: the policy file of the bridge.
+//! Calls that need no approval: the policy file of the bridge.
 
 use serde::{Deserialize, Serialize};
 use toolcrib_client::{Plan, Terms, Usdc};
 use toolcrib_core::caip::ToolRef;
 use toolcrib_x402::asset;
 
-/// Calls that nobody is asked about, because the user wrote so beforehand. By default none, however cheap: what a model sends to a
-/// stranger's server is the user's, also when it costs nothing. The spend policy's caps hold all the same. In settings:
+/// Calls that need no approval, because the user allowed them beforehand. By default none, however cheap: a model sends the user's data
+/// to a third-party server, even if the call is free. The caps of the spend policy apply all the same. In settings:
 ///
 /// ```
 /// let unattended: toolcrib_host::bridge::Unattended = toml::from_str(r#"
@@ -19,14 +19,14 @@ use toolcrib_x402::asset;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Unattended {
-    /// These tools, as `eip155:<chain>/erc8257:<registry>/<id>`.
+    /// Allowed tools, as `eip155:<chain>/erc8257:<registry>/<id>`.
     pub tools: Vec<String>,
-    /// Every tool that is verified.
+    /// Allow every tool that is verified.
     pub any_tool: bool,
-    /// The highest price of a call. Nothing unless said: then only what is free is called.
+    /// The highest price of a call. By default zero: only free calls.
     pub max_price: Usdc,
-    /// Sign-in messages (EIP-4361) of these tools are signed without being shown. Their domain, origin, network and times are checked all the
-    /// same; their statement is the tool's.
+    /// Sign messages (EIP-4361) of these tools without showing them. Domain, origin, network and times are checked all the same; the tool
+    /// chooses the statement.
     pub sign_in: bool,
 }
 
@@ -37,14 +37,14 @@ impl Default for Unattended {
 }
 
 impl Unattended {
-    /// Whether a call that was planned just now may go without asking. One whose schema fixes values, or
-    /// cannot be applied, may not: the user has to see that.
+    /// Whether a planned call needs no approval. A call whose schema fixes values, or cannot be applied, always needs it, because the user
+    /// must see that.
     pub(crate) fn allows(&self, plan: &Plan) -> bool {
         let is_free_choice = plan.prefilled.iter().all(|value| value.keyword != "const");
         self.names(plan.tool) && is_free_choice && plan.unchecked.is_empty() && plan.terms.is_none_or(|terms| self.covers(&terms))
     }
 
-    /// Whether a message that this tool asks for may be signed without asking.
+    /// Whether a message of this tool may be signed without approval.
     pub(crate) fn allows_sign_in(&self, tool: ToolRef) -> bool {
         self.sign_in && self.names(tool)
     }

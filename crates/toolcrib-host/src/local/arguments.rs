@@ -1,4 +1,4 @@
-//! Arguments of a call against the parameters of a function, with messages that a model can act on.
+//! Validates the arguments of a call against the parameters of a function, with messages that help a model to correct them.
 
 use std::io;
 
@@ -8,14 +8,14 @@ use toolcrib_core::schema::{Echo, MAX_INSTANCE_BYTES, Validator};
 
 use super::export::restored;
 
-/// Most violations that a model is told about. It corrects a few and calls again.
+/// Most violations that are reported to a model. It corrects a few and calls again.
 const MAX_TOLD: usize = 8;
 
-/// Longest message of one violation, in characters: values are repeated in it, and violations of the closest alternative.
+/// Longest message of one violation, in characters: messages repeat values, and violations of the closest alternative.
 const MAX_MESSAGE_CHARS: usize = 600;
 
-/// Checks arguments as [`check`] does. Those that do not fit are checked again without the nulls by which a model in strict mode says that
-/// it leaves a parameter out, and are replaced if they fit then. The error is about the arguments as they were given.
+/// Validates arguments as [`check`] does. Invalid arguments are validated again without the nulls that stand for absent parameters in
+/// strict mode, and replaced if they are valid then. The error is about the original arguments.
 pub(crate) fn check_or_restore(arguments: &mut Json, schema: &Json, validator: &Validator) -> Result<(), Vec<String>> {
     let violations = match check(arguments, schema, validator) {
         Ok(()) => return Ok(()),
@@ -26,7 +26,7 @@ pub(crate) fn check_or_restore(arguments: &mut Json, schema: &Json, validator: &
     Ok(())
 }
 
-/// Checks arguments. The error is what to tell the model, a line for each violation.
+/// Validates arguments. The error is the message for the model, one line per violation.
 fn check(arguments: &Json, schema: &Json, validator: &Validator) -> Result<(), Vec<String>> {
     if !arguments.is_object() {
         return Err(vec!["the arguments must be a JSON object".to_owned()]);
@@ -47,7 +47,7 @@ fn check(arguments: &Json, schema: &Json, validator: &Validator) -> Result<(), V
     Err(told)
 }
 
-/// Names of arguments that are not parameters but resemble one. Names further inside are in the messages of the validator.
+/// Names of arguments that are not parameters but resemble one. Messages of the validator mention nested names.
 fn near_misses(arguments: &Json, schema: &Json) -> Vec<String> {
     let Some(properties) = schema.get("properties").and_then(Json::as_object) else { return Vec::new() };
     let known = || properties.keys().map(String::as_str);
@@ -69,7 +69,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// The number of bytes of a value as JSON. Nothing is kept of the text: it may be far above the limit.
+/// The size of a value as JSON in bytes. The text is not stored: it may be far above the limit.
 fn json_bytes(value: &Json) -> usize {
     struct Counter(usize);
     impl io::Write for Counter {
@@ -84,7 +84,7 @@ fn json_bytes(value: &Json) -> usize {
     let mut counter = Counter(0);
     match serde_json::to_writer(&mut counter, value) {
         Ok(()) => counter.0,
-        // Neither the counter nor a JSON value gives an error.
+        // Neither the counter nor a JSON value can fail.
         Err(_) => usize::MAX,
     }
 }
@@ -150,7 +150,7 @@ mod tests {
                 "parameters: to, body",
             ]
         );
-        // A parameter that is given is not what another name was meant to be.
+        // A given parameter is not suggested for another name.
         let twice = told(&mail, &json!({"to": 1, "too": "a", "body": {"kind": "text", "text": ""}}));
         assert!(!twice.iter().any(|line| line.contains("`too`")), "{twice:?}");
     }

@@ -1,4 +1,4 @@
-//! One call: arguments, permission, credentials, program, result, record.
+//! A call: arguments, permission, credentials, program, result, audit record.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,16 +23,16 @@ use super::runtime::{Invocation, RunError, Runtime};
 use super::secrets::{Lookup, Redactor, Secret};
 use super::shown::access;
 
-/// The time limit of a call unless function or tool say otherwise.
+/// Default time limit of a call.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(30);
 
-/// The containment of a tool whose content is not loaded any more.
+/// The sandbox description of a tool version that is not loaded any more.
 const NOT_LOADED: &str = "not known: this version of the tool is not loaded";
 
 impl Host {
-    /// Calls a function. Dropping the future ends the call and every process of it.
+    /// Calls a function. Dropping the future cancels the call and kills its processes.
     ///
-    /// The tool that is called is the one of the current set when the call begins, to its end.
+    /// The call uses the tool version that is loaded at its start, to its end.
     pub async fn call(&self, mut request: CallRequest<'_>) -> Result<CallResult, CallError> {
         let tools = self.tools();
         let Some((tool, function)) = tools.function(request.tool, request.function) else {
@@ -49,7 +49,7 @@ impl Host {
         let decision = self.permit(tool, &request, &bound)?;
         match self.prepare(tool) {
             Ok(means) => self.run(Pending { tool, function, bound, means, decision }, request).await,
-            // The call does not begin, and what was decided is known all the same.
+            // The call does not start, but the decision is returned all the same.
             Err(error) => {
                 self.record([decision.exit(error.code().id())])?;
                 Err(error)
@@ -57,7 +57,7 @@ impl Host {
         }
     }
 
-    /// Whether no rule denies every call of a tool. Rules that cannot be read deny everything.
+    /// Whether a tool is not disabled by a rule that denies every call. Unreadable rules deny everything.
     pub fn is_enabled(&self, tool: &LoadedTool) -> bool {
         !self.permissions().is_disabled(tool.id()).unwrap_or(true)
     }
@@ -67,8 +67,8 @@ impl Host {
         self.credentials(tool).is_ok()
     }
 
-    /// Holds the call against the permissions, and uses the answer of a person where one is needed. Returns what to record; what is not
-    /// allowed is recorded here.
+    /// Checks the call against the permissions, and uses the user's answer if one is needed. Returns the record to write; a denied call is
+    /// recorded here.
     fn permit(&self, tool: &LoadedTool, request: &CallRequest<'_>, bound: &Bound) -> Result<Record, CallError> {
         let record = Record::new(AuditEvent::Decision)
             .client(request.caller)
@@ -81,7 +81,7 @@ impl Host {
             Ok(decided) => decided,
             Err(error) => {
                 match &error {
-                    // Nothing is decided yet.
+                    // Not decided yet.
                     CallError::NeedsApproval(_) => {}
                     CallError::Denied { reason } => self.record([record.decision("deny", reason)])?,
                     _ => self.record([record.decision("deny", "the rules cannot be used").exit(error.code().id())])?,
@@ -95,13 +95,13 @@ impl Host {
             return Err(CallError::Denied { reason: verdict.reason.text() });
         }
         Ok(match allowed_by_person {
-            // The rule of the approval was made for this call, so "a rule allows it" would hide who decided.
+            // The rule was created from this approval, so "a rule allows it" would hide who decided.
             Some(lifetime) => record.decision("allow", lifetime_reason(lifetime)),
             None => record,
         })
     }
 
-    /// The verdict of the rules, and for how long a person allowed the call if one was needed.
+    /// The verdict of the rules, and the lifetime of the user's approval if one was needed.
     fn decide(
         &self,
         tool: &LoadedTool,
@@ -137,14 +137,14 @@ impl Host {
         Ok((self.permissions().decide(&asked).map_err(failed)?, Some(approval.lifetime)))
     }
 
-    /// Checks that every required credential of a tool is set. For callers that are about to ask a person, who should not decide about a call
-    /// that cannot run.
+    /// Checks that every required credential of a tool is set. Call this before asking the user, who should not decide about a call that
+    /// cannot run.
     pub fn check_credentials(&self, tool: &str) -> Result<(), CallError> {
         let tools = self.tools();
         tools.tools().get(tool).map_or(Ok(()), |tool| self.credentials(tool).map(drop))
     }
 
-    /// Records that a person refused a call.
+    /// Records that the user refused a call.
     pub fn refused(&self, bound: &Bound, caller: &str) -> Result<(), CallError> {
         let Bound { tool, function, content, .. } = bound;
         let tools = self.tools();
@@ -197,7 +197,7 @@ impl Host {
         Ok(found)
     }
 
-    /// Gets what a call needs before it begins. Starts nothing.
+    /// Prepares what a call needs. Starts nothing.
     fn prepare(&self, tool: &LoadedTool) -> Result<Means, CallError> {
         let credentials = self.credentials(tool)?;
         let redactor = Redactor::new(credentials.values().map(AsRef::as_ref)).map_err(|error| state(error.code(), &error))?;
@@ -221,7 +221,7 @@ impl Host {
             started = started.recorded_arguments(&request.arguments, &redactor);
         }
         let on_disk = self.record_call([decision.call(&call_id), started])?;
-        // Written when the call ends, also when this future is dropped in the middle of it.
+        // Written when the call ends, also if this future is dropped in between.
         let mut finished = Finished {
             host: self,
             call_id: &call_id,
@@ -243,7 +243,7 @@ impl Host {
             data,
             limit,
         };
-        // A disk that fails ends the call: dropping it ends its processes.
+        // A disk error ends the call: dropping it kills its processes.
         let called = match tokio::try_join!(async { Ok(runtime.call(invocation, &events).await) }, on_disk) {
             Ok((called, ())) => called,
             Err(error) => {
@@ -251,7 +251,7 @@ impl Host {
                 return Err(error);
             }
         };
-        // Measured now that a program ran.
+        // Known precisely now, because a program ran.
         finished.sandbox = self.sandbox_summary(tool);
         let sandbox = finished.sandbox.clone();
         let mut value = match called {
@@ -273,7 +273,7 @@ impl Host {
         Ok(CallResult { result, value, duration, sandbox })
     }
 
-    /// The smallest of the limits of function, tool, caller and host.
+    /// The smallest limit of function, tool, caller and host.
     fn limit(&self, tool: &LoadedTool, function: &str, caller: Option<Duration>) -> Duration {
         let stated = tool.manifest().function(function).and_then(|function| function.timeout_ms());
         let whole = tool.manifest().runtime().and_then(RuntimeBlock::timeout_ms);
@@ -285,12 +285,12 @@ impl Host {
         own.min(self.settings.limit).min(caller.unwrap_or(Duration::MAX))
     }
 
-    /// Writes lines that survive the end of this process from now on, and returns a future that waits until they are on the disk, if the policy
-    /// asks for that. The program runs meanwhile; its result is held back until both are done.
+    /// Writes lines, which survive the end of this process from now on, and returns a future that waits until they are on disk, if the
+    /// policy requires that. The program runs meanwhile; its result is returned when both are done.
     fn record_call(&self, records: [Record; 2]) -> Result<impl Future<Output = Result<(), CallError>> + use<>, CallError> {
         let failed = |error: AuditError| state(error.code(), &error);
         let pending = self.audit().append_call(records).map_err(failed)?;
-        // Begun here, not when it is first awaited, and finished even if the call is dropped.
+        // Started here, not when it is first awaited, and finished even if the call is dropped.
         let syncing = pending.map(|pending| tokio::task::spawn_blocking(move || pending.sync()));
         Ok(async move {
             let Some(syncing) = syncing else { return Ok(()) };
@@ -298,23 +298,23 @@ impl Host {
         })
     }
 
-    /// Writes a line that has to be on the disk before anything else happens.
+    /// Writes a line that must be on disk before anything else happens.
     fn record(&self, records: impl IntoIterator<Item = Record>) -> Result<(), CallError> {
         self.audit().append(records).map(drop).map_err(|error| state(error.code(), &error))
     }
 }
 
-/// What a call needs before it begins.
+/// Everything that a call needs before it starts.
 struct Means {
     runtime: Arc<dyn Runtime>,
     redactor: Arc<Redactor>,
     credentials: BTreeMap<String, Arc<Secret>>,
-    /// Where the tool keeps what it wants.
+    /// The data folder of the tool.
     data: PathBuf,
     call_id: String,
 }
 
-/// A call that may be made.
+/// A call that is permitted.
 struct Pending<'a> {
     tool: &'a Arc<LoadedTool>,
     function: &'a LoadedFunction,
@@ -323,7 +323,7 @@ struct Pending<'a> {
     decision: Record,
 }
 
-/// Writes the end of a call to the audit log, however the call ends.
+/// Writes the end of a call to the audit log, however it ends.
 struct Finished<'a> {
     host: &'a Host,
     call_id: &'a str,
@@ -348,7 +348,7 @@ fn about(event: AuditEvent, call_id: &str, bound: &Bound) -> Record {
     Record::new(event).call(call_id).tool(&bound.tool).function(&bound.function).content(bound.content)
 }
 
-/// What a model sees of a function, to tell later what changed.
+/// The definition of a function that models see, to detect changes later.
 pub(crate) fn definition(tool: &LoadedTool, function: &str) -> Definition {
     let manifest = tool.manifest();
     let description = manifest.function(function).map_or("", |function| function.description());
@@ -356,7 +356,7 @@ pub(crate) fn definition(tool: &LoadedTool, function: &str) -> Definition {
     Definition::new(manifest.version(), description, parameters)
 }
 
-/// Clients hold results against the schema that was listed, so a result that breaks it is an error here, with a clear message.
+/// Clients validate results against the listed schema, so an invalid result is an error here, with a clear message.
 fn check_output(function: &LoadedFunction, value: &Json) -> Result<(), CallError> {
     let Some(validator) = function.output_validator() else { return Ok(()) };
     if validator.is_valid(value) {
@@ -368,7 +368,7 @@ fn check_output(function: &LoadedFunction, value: &Json) -> Result<(), CallError
         .into())
 }
 
-/// The reason in the audit log for a call that a person allowed.
+/// The reason in the audit log for a call that a user allowed.
 const fn lifetime_reason(lifetime: Lifetime) -> &'static str {
     match lifetime {
         Lifetime::Once => "a person allowed the call",
@@ -377,7 +377,7 @@ const fn lifetime_reason(lifetime: Lifetime) -> &'static str {
     }
 }
 
-/// Credentials by the variables or headers that the manifest names for them.
+/// Maps credentials to the variables or headers that the manifest declares for them.
 pub(crate) fn placed(
     tool: &LoadedTool,
     credentials: &BTreeMap<String, Arc<Secret>>,
@@ -387,7 +387,7 @@ pub(crate) fn placed(
     declared.filter_map(|one| Some((place(one)?.to_owned(), Arc::clone(credentials.get(one.name())?)))).collect()
 }
 
-/// A name for a call: 16 random bytes.
+/// Returns the id of a call: 16 random bytes.
 fn call_id() -> Result<String, CallError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| state(codes::host::STATE, &error))?;

@@ -1,4 +1,4 @@
-//! One text for one JSON value, to hash it.
+//! A canonical text of JSON values for hashing.
 
 use std::fmt::Write as _;
 
@@ -7,9 +7,9 @@ use sha2::{Digest as _, Sha256};
 use toolcrib_core::canon::write_string;
 use toolcrib_core::json::{utf16_order, write_number};
 
-/// Writes `value` as RFC 8785 does: members sorted by UTF-16 code units, no blanks, the smallest escapes.
+/// Writes `value` as RFC 8785 does: members sorted by UTF-16 code units, no whitespace, shortest escapes.
 ///
-/// Integers beyond 2^53 keep all their digits, which RFC 8785 would round: two calls that differ in one digit are two calls.
+/// Integers beyond 2^53 keep all their digits, which RFC 8785 would round, because calls that differ in one digit are different calls.
 pub(crate) fn canonical(value: &Value) -> String {
     let mut out = String::new();
     write_value(value, &mut out);
@@ -21,7 +21,7 @@ pub(crate) fn canonical_hash(value: &Value) -> [u8; 32] {
     Sha256::digest(canonical(value).as_bytes()).into()
 }
 
-/// As deep as the value nests, which the parser bounds to 128.
+/// Recursion is limited by the parser to a depth of 128.
 fn write_value(value: &Value, out: &mut String) {
     match value {
         Value::Null => out.push_str("null"),
@@ -29,7 +29,7 @@ fn write_value(value: &Value, out: &mut String) {
         Value::Bool(false) => out.push_str("false"),
         Value::Number(number) => match number.as_f64() {
             Some(float) if number.is_f64() => write_number(float, out),
-            // Writing to a string gives no error.
+            // Writing to a string cannot fail.
             _ => _ = write!(out, "{number}"),
         },
         Value::String(text) => write_string(text, out),

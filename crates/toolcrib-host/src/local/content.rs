@@ -12,27 +12,27 @@ use toolcrib_core::codes::{Code, install as code};
 use toolcrib_core::hex;
 use toolcrib_core::text::escape_for_display;
 
-/// How a content hash begins as text.
+/// The prefix of a content hash in text form.
 pub const CONTENT_HASH_PREFIX: &str = "sha256:";
 
-/// Most files of a tool folder, and most folders in it. Node tools bring their packages; beyond this it is a build tree.
+/// Most files of a tool folder, and most folders in it. Node tools include their packages; a larger folder is a build tree.
 pub const MAX_FILES: usize = 20_000;
 
-/// Most bytes of all files of a tool folder together: what is hashed in about a second.
+/// Most bytes of all files of a tool folder together: as much as can be hashed in about a second.
 pub const MAX_FOLDER_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Longest path within a folder, in bytes. Systems refuse longer ones sooner or later.
+/// Longest path within a folder, in bytes. Many systems refuse longer ones.
 pub const MAX_PATH_BYTES: usize = 1_024;
 
-/// What the hash of a folder begins with, so that it is never the hash of something else.
+/// Domain separation tag of the hash.
 const DOMAIN: &[u8] = b"toolcrib/tool-folder/1";
 
-/// The only thing that is passed over: the history of a working copy, at the top of the folder.
+/// The only entry that is skipped: the git history at the top of the folder.
 const SKIPPED: &str = ".git";
 
 /// SHA-256 over the names, executable bits and contents of all files of a tool folder.
 ///
-/// Permissions and secrets are bound to it: a tool whose manifest or handler changed has neither until its user grants them again.
+/// Permissions and secrets are bound to it: when a manifest or handler changes, the tool loses both until the user grants them again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentHash([u8; 32]);
 
@@ -91,28 +91,28 @@ impl<'de> Deserialize<'de> for ContentHash {
     }
 }
 
-/// What an entry of a folder is.
+/// The kind of a folder entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EntryKind {
     /// A file.
     File,
-    /// A file that may be executed.
+    /// An executable file.
     Executable,
-    /// A symbolic link within the folder.
+    /// A symbolic link that stays within the folder.
     Link,
 }
 
 /// A file or link of a tool folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderEntry {
-    /// The path from the folder, with `/` on every system. Untrusted text.
+    /// The path relative to the folder, with `/` on every system. Untrusted input.
     pub path: String,
     /// What it is.
     pub kind: EntryKind,
     /// SHA-256 of the content, or of the target of a link.
     pub sha256: [u8; 32],
-    /// Bytes of the content; of the target of a link.
+    /// Size in bytes of the content, or of the target of a link.
     pub size: u64,
 }
 
@@ -137,16 +137,16 @@ pub enum FolderError {
     /// A path is not UTF-8 or longer than [`MAX_PATH_BYTES`].
     #[error("the path {} is not UTF-8 or longer than {MAX_PATH_BYTES} bytes", escape_for_display(path))]
     Path {
-        /// The path, as far as it can be shown.
+        /// The path, with invalid parts replaced.
         path: String,
     },
-    /// A symbolic link leads out of the folder, or to what the hash does not cover.
+    /// A symbolic link points out of the folder, or to something that the hash does not cover.
     #[error("the link {} leads out of the folder", escape_for_display(path))]
     Link {
         /// The path of the link.
         path: String,
     },
-    /// Neither a file nor a folder nor a link.
+    /// An entry that is not a file, folder or link.
     #[error("{} is not a file, a folder or a link", escape_for_display(path))]
     Special {
         /// The path.
@@ -169,8 +169,8 @@ impl FolderError {
 /// Hashes all files of a folder.
 ///
 /// The hash is SHA-256 over a domain tag and, in the order of the bytes of the paths, for each file and link: the length of the path as
-/// eight bytes in big-endian order, the path, one byte for the kind (0 file, 1 executable file, 2 link), and the SHA-256 of the content
-/// or of the target of the link. A `.git` at the top of the folder is passed over, nothing else is. Empty folders do not count.
+/// eight bytes in big-endian order, the path, one byte for the kind (0 file, 1 executable file, 2 link), and the SHA-256 of the content or
+/// of the target of the link. Only a `.git` at the top of the folder is skipped. Empty folders do not count.
 pub fn hash_folder(path: &Path) -> Result<ContentHash, FolderError> {
     Ok(hash_entries(&list_folder(path)?))
 }
@@ -221,7 +221,7 @@ pub fn list_folder(folder: &Path) -> Result<Vec<FolderEntry>, FolderError> {
             let metadata = fs::symlink_metadata(&at).map_err(io_error(&at))?;
             if metadata.is_dir() {
                 left.push((at, format!("{path}/")));
-                // Checked here as well: a single folder can hold millions.
+                // Checked here as well, because a single folder can contain millions of entries.
                 if left.len() > MAX_FILES {
                     return Err(FolderError::TooManyFiles);
                 }
@@ -255,7 +255,7 @@ pub fn list_folder(folder: &Path) -> Result<Vec<FolderEntry>, FolderError> {
     Ok(entries)
 }
 
-/// The hash and size of a file; nothing if it has more than `most` bytes.
+/// The hash and size of a file; `None` if it has more than `most` bytes.
 fn hash_file(path: &Path, most: u64) -> io::Result<Option<([u8; 32], u64)>> {
     let mut file = open_file(path)?.take(most.saturating_add(1));
     let (mut hash, mut size, mut piece) = (Sha256::new(), 0_u64, vec![0; 64 * 1024]);
@@ -269,7 +269,7 @@ fn hash_file(path: &Path, most: u64) -> io::Result<Option<([u8; 32], u64)>> {
     }
 }
 
-/// Opens a regular file. A link or a pipe that took its place in the meantime is refused and not waited for.
+/// Opens a regular file. A link or a pipe that replaced it meanwhile is refused, without blocking.
 pub(super) fn open_file(path: &Path) -> io::Result<File> {
     let mut options = fs::OpenOptions::new();
     options.read(true);
@@ -295,10 +295,10 @@ pub(super) fn is_executable(_: &fs::Metadata) -> bool {
     false
 }
 
-/// Whether a link at `path`, read as text, stays within the folder and out of what is passed over.
+/// Whether a link at `path`, read as text, stays within the folder and does not point to a skipped entry.
 fn stays_within(path: &str, target: &Path) -> bool {
     let mut parts: Vec<_> = path.split('/').collect();
-    // The link itself.
+    // Remove the name of the link itself.
     parts.pop();
     for component in target.components() {
         match component {
@@ -318,7 +318,7 @@ fn stays_within(path: &str, target: &Path) -> bool {
     parts.first() != Some(&SKIPPED)
 }
 
-/// Whether what a link leads to, through further links, lies within the folder. A link to nothing is judged by its text alone.
+/// Whether the resolved target of a link is within the folder. For a dangling link, only its text is checked.
 fn leads_within(link: &Path, folder: &Path) -> bool {
     match fs::canonicalize(link) {
         Ok(target) => target.strip_prefix(folder).is_ok_and(|rest| !rest.starts_with(SKIPPED)),

@@ -92,7 +92,7 @@ fn what_leaves_the_folder_is_refused() {
     ] {
         let place = folder(&[("b/c", "2"), (".git/config", "x")]);
         symlink(target, place.path().join("link")).unwrap();
-        // Leads further through another link.
+        // Points to another link.
         if target == "up/a" {
             symlink("/", place.path().join("up")).unwrap();
         }

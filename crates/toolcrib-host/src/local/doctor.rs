@@ -1,4 +1,4 @@
-//! What is missing or wrong, for `local doctor` and the settings page.
+//! Diagnostics for `local doctor` and the settings page.
 
 use std::process::{Command, Stdio};
 
@@ -11,19 +11,19 @@ use super::folder::LoadedTool;
 use super::host::Host;
 use super::secrets::{Lookup, SecretError};
 
-/// One thing that was checked.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// What was checked.
     pub name: String,
-    /// Whether it is as it should be.
+    /// Whether the check passed.
     pub ok: bool,
-    /// What was found. May hold text of a tool's author.
+    /// The details. May contain text of a tool's author.
     pub text: String,
 }
 
 impl Host {
-    /// Checks folders, programs, sandbox, credentials, permissions and audit log. Runs nothing of a tool. Blocks.
+    /// Checks folders, programs, sandbox, credentials, permissions and audit log. Does not run tools. Blocks.
     pub fn doctor(&self) -> Vec<Check> {
         let mut checks = Vec::new();
         let mut add = |name: String, ok: bool, text: String| checks.push(Check { name, ok, text });
@@ -43,7 +43,7 @@ impl Host {
             let text = if missing.is_empty() { "all set".to_owned() } else { missing.join(". ") };
             add(format!("credentials of {id}"), missing.is_empty(), text);
             if !self.is_enabled(tool) {
-                // What the user wanted is not a problem.
+                // A tool that the user disabled is not a problem.
                 let text = "hidden from models: a rule denies every call; `toolcrib permit list` has its number for `toolcrib permit revoke`";
                 add(format!("permissions of {id}"), true, text.to_owned());
             }
@@ -67,7 +67,7 @@ impl Host {
         checks
     }
 
-    /// Whether the program of a tool is there and new enough, and which one it is.
+    /// Whether the program of a tool exists and is new enough, and which one it is.
     fn runtime_state(&self, tool: &LoadedTool) -> (bool, String) {
         match self.check_runtime(tool) {
             Err(error) => (false, error.to_string()),
@@ -80,12 +80,12 @@ impl Host {
         }
     }
 
-    /// Required credentials that are not set for the content of a tool.
+    /// Required credentials that are not set for the current content of a tool.
     pub fn missing_credentials(&self, tool: &LoadedTool) -> Vec<String> {
         self.missing(tool).map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// Required credentials that are not set for the content of a tool, with what was found instead.
+    /// Required credentials that are not set for the current content of a tool, with the lookup result.
     fn missing<'t>(&self, tool: &'t LoadedTool) -> impl Iterator<Item = (&'t str, Result<Lookup, SecretError>)> {
         let required = tool.manifest().credentials().iter().filter(|credential| credential.required());
         let found =
@@ -94,7 +94,7 @@ impl Host {
     }
 }
 
-/// Why a tool is hidden from models for want of a credential, and the command that changes it.
+/// Why a tool without a credential is hidden from models, and the command that sets it.
 fn hidden_until(tool: &str, name: &str, lookup: &Result<Lookup, SecretError>) -> String {
     match lookup {
         Ok(Lookup::BoundToOther { .. }) => format!(
@@ -105,7 +105,7 @@ fn hidden_until(tool: &str, name: &str, lookup: &Result<Lookup, SecretError>) ->
     }
 }
 
-/// The version of a Node that does not run TypeScript, for a tool that needs it.
+/// The version of a Node that cannot run TypeScript, for a tool that needs it.
 fn old_node(tool: &LoadedTool, program: &str) -> Option<String> {
     let RuntimeKind::Node { entry: Some(entry) } = tool.runtime() else { return None };
     if !entry.ends_with(".ts") && !entry.ends_with(".mts") {
@@ -115,7 +115,7 @@ fn old_node(tool: &LoadedTool, program: &str) -> Option<String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let version = text.trim().trim_start_matches('v');
     let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
-    // Types are removed without a flag since 22.18, and since 23.6 of the next line.
+    // Node strips types by default since 22.18, and in the next line since 23.6.
     let runs = matches!((numbers.next()?, numbers.next()?), (22, 18..) | (23, 6..) | (24.., _));
     (!runs).then(|| version.to_owned())
 }

@@ -1,4 +1,4 @@
-//! One tool: from a folder to something that can be called.
+//! Loads a tool from its folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,16 +18,16 @@ use toolcrib_core::schema::{Validator, to_serde};
 use super::content::{ContentHash, FolderError};
 use super::snapshot::{Snapshot, SnapshotError, Snapshots};
 
-/// The file that makes a folder a tool.
+/// The manifest file of a tool folder.
 pub const MANIFEST: &str = "manifest.json";
 
 /// The file whose text is added to the instructions of a model that may use the tool.
 pub const PROMPT: &str = "prompt.md";
 
-/// Longest text of [`PROMPT`] that is used, in bytes. Clients cut instructions at about 2 KiB each.
+/// Most bytes of [`PROMPT`] that are used. Clients truncate instructions at about 2 KiB each.
 const MAX_PROMPT_BYTES: u64 = 2_048;
 
-/// Modules that run the functions of a folder without a `runtime`, in the order in which they are tried.
+/// Entry modules of a folder whose manifest has no `runtime`, in search order.
 const ENTRIES: [&str; 6] = ["index.ts", "index.mts", "index.js", "index.mjs", "handler.js", "handler.mjs"];
 
 /// A tool that can be called.
@@ -64,7 +64,7 @@ impl LoadedTool {
         &self.source
     }
 
-    /// The copy that the tool runs from.
+    /// The snapshot from which the tool runs.
     pub fn folder(&self) -> &Path {
         &self.snapshot.folder
     }
@@ -79,12 +79,12 @@ impl LoadedTool {
         self.manifest.value()
     }
 
-    /// What runs the functions: as the manifest says, or inferred from the files.
+    /// The runtime of the functions: from the manifest, or inferred from the files.
     pub const fn runtime(&self) -> &RuntimeKind {
         &self.runtime
     }
 
-    /// The URL of the server of this machine that takes the calls, if it is one. The host neither starts nor restricts it.
+    /// The URL of the local server that handles the calls, if there is one. The host neither starts nor restricts it.
     pub fn local_server(&self) -> Option<&str> {
         match &self.runtime {
             RuntimeKind::Http { url } | RuntimeKind::McpHttp { url } if local::is_loopback_url(url) => Some(url),
@@ -145,7 +145,7 @@ impl LoadedFunction {
     }
 }
 
-/// Why a folder is not a tool that can be called.
+/// Why a folder cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -174,12 +174,12 @@ pub enum LoadError {
         /// The one that is loaded.
         other: PathBuf,
     },
-    /// Nothing can run the functions.
+    /// The functions have no runtime.
     #[error("{folder}: {reason}")]
     HandlerMissing {
         /// The folder.
         folder: PathBuf,
-        /// What was looked for.
+        /// What was searched.
         reason: String,
     },
 }
@@ -210,7 +210,7 @@ impl LoadError {
     }
 }
 
-/// Loads the tool in `source`: copies the folder, checks the manifest, compiles the schemas. Runs nothing of it.
+/// Loads the tool in `source`: copies the folder, checks the manifest, compiles the schemas. Does not run its code.
 pub(crate) fn load(source: &Path, snapshots: &Snapshots) -> Result<LoadedTool, LoadError> {
     let invalid = |findings| LoadError::ManifestInvalid { folder: source.to_owned(), findings };
     if !source.join(MANIFEST).is_file() {
@@ -248,7 +248,7 @@ fn functions(manifest: &LocalManifest) -> Result<BTreeMap<String, LoadedFunction
         let exposed = exposed_name(manifest.id(), function.name(), Target::Mcp).map_err(|_| {
             vec![Finding::new(codes::local::EXPOSED_NAME_TOO_LONG).got(format!("{}_{}", manifest.id(), function.name()))]
         })?;
-        // Both texts were read as JSON when the manifest was checked.
+        // Both texts were parsed when the manifest was checked.
         let parameters = serde_json::from_str(function.parameters()).map_err(|_| Vec::new())?;
         let outputs = function.outputs().map(outputs).transpose()?;
         let validator = Validator::compile(schema)?;
@@ -272,7 +272,7 @@ fn outputs(text: &str) -> Result<(Json, Validator), Vec<Finding>> {
     Ok((to_serde(document.root()), validator))
 }
 
-/// What runs the functions, or what was looked for in vain.
+/// The runtime of the functions, or what was searched without result.
 fn runtime(manifest: &LocalManifest, folder: &Path) -> Result<RuntimeKind, String> {
     let has = |file: &str| folder.join(file).is_file();
     let inferred = || ENTRIES.into_iter().find(|entry| has(entry)).map(str::to_owned);

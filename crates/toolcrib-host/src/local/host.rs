@@ -1,4 +1,4 @@
-//! The host: tools of some folders, and what their user granted them.
+//! The host: tools in folders, with the user's permissions.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -27,43 +27,42 @@ use super::secrets::SecretStore;
 use super::set::ToolSet;
 use super::snapshot::Snapshots;
 
-/// How long an idle Node handler or MCP server is kept unless its manifest says otherwise: starting one takes 30 ms and more.
+/// Default idle time of a Node handler or MCP server, because starting one takes 30 ms and more.
 const WARM_KEEP_ALIVE: Duration = Duration::from_secs(300);
 
-/// What a host is made from. Paths and variables are given, never read from the environment here.
+/// Settings of a host. Paths and variables are passed in, never read from the environment.
 pub struct HostSettings {
-    /// Folders with tool folders in them, or tool folders themselves.
+    /// Folders that contain tool folders, or tool folders themselves.
     pub roots: Vec<PathBuf>,
-    /// The state folder. Made if it is not there; private.
+    /// The state folder. Created if it does not exist; private.
     pub state: PathBuf,
     /// The home folder of the user, for paths that begin with `~`.
     pub home: Option<PathBuf>,
-    /// Where programs are found.
+    /// The search path of programs.
     pub path: OsString,
     /// The language of programs.
     pub language: Option<OsString>,
     /// The Node to use instead of the one in `path`.
     pub node: Option<PathBuf>,
-    /// What starts programs and ends them with this process. Without it they run without a sandbox as well.
+    /// The launcher, which terminates programs when this process ends. Without it they also run without a sandbox.
     pub launcher: Option<Launcher>,
-    /// Whether programs are restricted. Every list and prompt says if they are not.
+    /// Whether programs are sandboxed. If not, every list and prompt says so.
     pub sandboxed: bool,
-    /// Whether sandboxed programs also run in namespaces made by bubblewrap, which is looked for in `path`. Where it is missing, they do not
-    /// run.
+    /// Whether sandboxed programs also run in namespaces of bubblewrap, which is searched in `path`. If it is missing, they do not run.
     pub isolated: bool,
-    /// The longest time of a call.
+    /// The longest time limit of a call.
     pub limit: Duration,
-    /// What the user granted.
+    /// The user's permissions.
     pub permissions: Permissions,
     /// Credentials.
     pub secrets: SecretStore,
     /// The audit log.
     pub audit: AuditLog,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock + Send + Sync>,
     /// The client for servers on this machine.
     pub http: Configured,
-    /// The client for servers elsewhere, which manifests name: under the egress policy.
+    /// The client for remote servers in manifests, under the egress policy.
     pub remote: Untrusted,
 }
 
@@ -80,7 +79,7 @@ pub struct Host {
     tools: RwLock<Arc<ToolSet>>,
     changes: watch::Sender<u64>,
     runtimes: Mutex<HashMap<(String, ContentHash), Arc<dyn Runtime>>>,
-    /// One reload at a time, so that an older set never replaces a newer one.
+    /// Allows one reload at a time, so that an older set never replaces a newer one.
     reloading: Mutex<()>,
 }
 
@@ -108,7 +107,7 @@ impl HostError {
 }
 
 impl Host {
-    /// Makes the folders of the state and loads the tools. Nothing of a tool is run.
+    /// Creates the state folders and loads the tools. Does not run code of tools.
     pub fn open(settings: HostSettings) -> Result<Self, HostError> {
         for name in ["", "tools", "data", "tmp", "results"] {
             private_folder(&settings.state.join(name))?;
@@ -128,17 +127,17 @@ impl Host {
         Ok(host)
     }
 
-    /// The tools of this moment.
+    /// The current tools.
     pub fn tools(&self) -> Arc<ToolSet> {
         Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The time.
+    /// The clock.
     pub fn clock(&self) -> &(dyn Clock + Send + Sync) {
         &*self.settings.clock
     }
 
-    /// What the user granted.
+    /// The user's permissions.
     pub const fn permissions(&self) -> &Permissions {
         &self.settings.permissions
     }
@@ -153,12 +152,12 @@ impl Host {
         &self.settings.audit
     }
 
-    /// A number that grows whenever the tools change, or something that decides which of them models see, such as a credential.
+    /// A counter that grows when the tools change, or something else that affects which of them models see, such as a credential.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Says that something about the tools changed that is not in their folders.
+    /// Reports a change of the tools that is not in their folders.
     pub fn touch(&self) {
         self.changes.send_modify(|number| *number += 1);
     }
@@ -178,7 +177,7 @@ impl Host {
         true
     }
 
-    /// Ends idle processes of all tools, and brings the audit log to the disk.
+    /// Ends idle processes of all tools, and syncs the audit log.
     pub async fn shutdown(&self) {
         let runtimes: Vec<_> = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner).drain().collect();
         for (_, runtime) in runtimes {
@@ -187,20 +186,20 @@ impl Host {
         self.sync_audit();
     }
 
-    /// Brings lines to the disk that did not wait for it: the ends of calls.
+    /// Syncs the lines that were not synced yet: the ends of calls.
     pub(super) fn sync_audit(&self) {
         if let Err(error) = self.audit().sync() {
             tracing::error!(%error, "audit log not on the disk");
         }
     }
 
-    /// The folder in which a tool keeps what it wants.
+    /// The data folder of a tool.
     pub fn data_folder(&self, tool: &str) -> Result<PathBuf, HostError> {
         let folder = self.settings.state.join("data").join(tool);
         private_folder(&folder).map(|()| folder)
     }
 
-    /// What runs the functions of a tool: the same while its content is the same.
+    /// The runtime of a tool. It is reused while the content is the same.
     pub(super) fn runtime(&self, tool: &LoadedTool) -> Result<Arc<dyn Runtime>, RunError> {
         let key = (tool.id().to_owned(), tool.content());
         let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -212,12 +211,12 @@ impl Host {
         Ok(runtime)
     }
 
-    /// How programs of a tool are contained: measured if one ran, otherwise as planned. `None` when no program runs on this machine.
+    /// How programs of a tool are contained: measured if one ran, otherwise as planned. `None` if no program runs on this machine.
     pub fn containment(&self, tool: &LoadedTool) -> Option<Containment> {
         self.planned_containment(tool).ok().flatten()
     }
 
-    /// The same, or why no program can be started.
+    /// The planned containment, or why no program can be started.
     pub(super) fn planned_containment(&self, tool: &LoadedTool) -> Result<Option<Containment>, RunError> {
         let key = (tool.id().to_owned(), tool.content());
         let runtime = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner).get(&key).map(Arc::clone);
@@ -232,7 +231,7 @@ impl Host {
         planned.map(Some).map_err(|error| RunError::new(error.code(), error.to_string()))
     }
 
-    /// The program that runs the functions of a tool, and how long it is kept. `None` for runtimes without a program.
+    /// The program that runs the functions of a tool, and its idle time. `None` for runtimes without a program.
     pub(super) fn program(&self, tool: &LoadedTool) -> Result<Option<(ProgramSpec, Duration)>, RunError> {
         let program = |command: &[String]| -> Result<(PathBuf, Vec<OsString>), RunError> {
             let name = command.first().map(String::as_str).unwrap_or_default();
@@ -277,12 +276,12 @@ impl Host {
         Ok(Some((spec, keep_alive)))
     }
 
-    /// The folders that a tool's sandbox is made from.
+    /// The folders for the sandbox of a tool.
     pub(super) fn folders<'a>(&'a self, tool: &'a LoadedTool, data: &'a Path, temporary: &'a Path) -> Folders<'a> {
         Folders { folder: tool.folder(), data, temporary, home: self.settings.home.as_deref(), state: &self.settings.state }
     }
 
-    /// The folders of a tool for what it keeps, and for what may go at any time.
+    /// The data folder and the temporary folder of a tool.
     pub(super) fn private_folders(&self, tool: &LoadedTool) -> Result<(PathBuf, PathBuf), RunError> {
         let failed = |error: HostError| RunError::new(codes::host::STATE, error.to_string());
         let temporary = self.settings.state.join("tmp").join(tool.id());
@@ -290,17 +289,17 @@ impl Host {
         Ok((self.data_folder(tool.id()).map_err(failed)?, temporary))
     }
 
-    /// Bubblewrap, for programs that are to run in namespaces.
+    /// Bubblewrap, for programs that run in namespaces.
     fn bubblewrap(&self) -> Result<Bubblewrap, RunError> {
         let missing = "bubblewrap (bwrap) is not installed, and programs are to run isolated";
         Bubblewrap::find(std::env::split_paths(&self.settings.path))
             .ok_or_else(|| RunError::new(codes::sandbox::BUBBLEWRAP, missing))
     }
 
-    /// A program in the path. One that every sandboxed program may execute is taken before others: version managers put scripts into
-    /// the home folder, which need all of it.
+    /// Finds a program in the search path. One that every sandboxed program may execute is preferred: version managers put scripts into
+    /// the home folder, which then would have to be granted.
     fn find(&self, name: &str) -> Result<PathBuf, RunError> {
-        // The program that runs this host need not be installed for its own examples.
+        // This program need not be installed to run its own examples.
         if let Some(launcher) = self.settings.launcher.as_ref().filter(|_| name == "toolcrib") {
             return Ok(launcher.program().to_owned());
         }
@@ -311,7 +310,7 @@ impl Host {
         program.ok_or_else(|| unsupported(format!("the program {name:?} is not installed")))
     }
 
-    /// Lets go of runtimes of contents that are not in use any more. Calls under way keep theirs until they end.
+    /// Drops runtimes of contents that are not in use any more. Running calls keep theirs until they end.
     fn drop_runtimes(&self) {
         let tools = self.tools();
         let mut gone = Vec::new();
@@ -363,9 +362,9 @@ fn is_executable(path: &Path) -> bool {
     data.is_file() && may_run
 }
 
-/// Makes a folder that only its owner may use.
+/// Creates a folder that only its owner can access.
 fn private_folder(path: &Path) -> Result<(), HostError> {
-    // The usual case of every call.
+    // The fast path of every call.
     if path.is_dir() {
         return Ok(());
     }

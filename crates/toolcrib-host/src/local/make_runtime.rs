@@ -1,4 +1,4 @@
-//! What runs the functions of a tool, by the kind that its manifest names.
+//! Creates the runtime of a tool, by the kind in its manifest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use super::runtime::{VisibleFolder, WasmRuntime, WasmSettings};
 #[cfg(feature = "wasm")]
 use super::sandbox;
 
-/// Memory of a WebAssembly component that asks for nothing, in MiB. Less than for a program: there is no language runtime beside it.
+/// Default memory of a WebAssembly component, in MiB. Less than for a program, because it contains no language runtime.
 #[cfg(feature = "wasm")]
 const COMPONENT_MEMORY_MIB: u64 = 256;
 
-/// Calls of one tool at the same time unless its manifest says otherwise.
+/// Default limit of concurrent calls to one tool.
 const DEFAULT_CONCURRENT: u64 = 4;
 
 impl Host {
-    /// Checks that the program or the server of a tool can be used, and names it. Runs and sends nothing.
+    /// Checks that the program or the server of a tool can be used, and returns its name. Runs and sends nothing.
     pub fn check_runtime(&self, tool: &LoadedTool) -> Result<String, RunError> {
         match self.program(tool)? {
             Some((spec, _)) => {
@@ -40,7 +40,7 @@ impl Host {
         }
     }
 
-    /// Makes the runtime of a tool. Starts and sends nothing.
+    /// Creates the runtime of a tool. Starts and sends nothing.
     pub(super) fn make_runtime(&self, tool: &LoadedTool) -> Result<Arc<dyn Runtime>, RunError> {
         let block = tool.manifest().runtime();
         let concurrent = block.and_then(RuntimeBlock::max_concurrent).unwrap_or(DEFAULT_CONCURRENT);

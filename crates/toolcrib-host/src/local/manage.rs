@@ -1,4 +1,4 @@
-//! What a person changes: rules and credentials. Every change is recorded in the audit log.
+//! Changes by users: rules and credentials. Every change is recorded in the audit log.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::install::{Diff, read_manifest};
 use super::permissions::{ArgumentPattern, Decision, Grant, Lifetime, PermissionError, Rule, RuleId};
 use super::secrets::{Secret, SecretError};
 
-/// Why a change was not made, or not recorded.
+/// Why a change failed, or was not recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
@@ -24,7 +24,7 @@ pub enum ChangeError {
     /// The credentials cannot be changed.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// The change was made and cannot be recorded.
+    /// The change was made, but could not be recorded.
     #[error("the change was made and is not in the audit log: {0}")]
     Audit(#[from] AuditError),
     /// The tool has no such function.
@@ -32,7 +32,7 @@ pub enum ChangeError {
     Function {
         /// The tool.
         tool: String,
-        /// The name that was given.
+        /// The given name.
         function: String,
     },
     /// The tool has no such credential.
@@ -40,7 +40,7 @@ pub enum ChangeError {
     Credential {
         /// The tool.
         tool: String,
-        /// The name that was given.
+        /// The given name.
         name: String,
         /// The names of its credentials.
         known: Vec<String>,
@@ -60,7 +60,7 @@ impl ChangeError {
 }
 
 impl LoadedTool {
-    /// A credential that the manifest names.
+    /// A credential that the manifest declares.
     pub fn credential(&self, name: &str) -> Result<&Credential, ChangeError> {
         let credentials = self.manifest().credentials();
         credentials.iter().find(|credential| credential.name() == name).ok_or_else(|| ChangeError::Credential {
@@ -71,9 +71,9 @@ impl LoadedTool {
     }
 }
 
-/// `client` is the program that the person uses, for the audit log: `cli` or `page`. All functions block.
+/// `client` is the program of the user, for the audit log: `cli` or `page`. All functions block.
 impl Host {
-    /// Adds a stored rule for a tool, or for one of its functions. A rule that allows holds for the content that `tool` has.
+    /// Adds a stored rule for a tool, or for one of its functions. An allow rule is bound to the current content of `tool`.
     pub fn set_rule(
         &self,
         tool: &LoadedTool,
@@ -107,8 +107,8 @@ impl Host {
         Ok(rule)
     }
 
-    /// Sets what happens with every call of a function, in place of the stored rules that say so now. Rules with argument patterns, rules
-    /// for the whole tool and rules of the policy file stay.
+    /// Sets the decision for all calls of a function, replacing the stored rules that do so now. Rules with argument patterns, rules for
+    /// the whole tool and rules of the policy file stay.
     pub fn replace_rule(
         &self,
         tool: &LoadedTool,
@@ -123,13 +123,13 @@ impl Host {
                 && !matches!(rule.id, RuleId::Policy(_))
         };
         let old: Vec<_> = self.permissions().list()?.iter().filter(|rule| is_replaced(rule)).map(|rule| rule.id).collect();
-        // The new rule first: between the two steps the stricter one of both counts.
+        // The new rule is added first: between the two steps, the stricter one applies.
         let new = self.set_rule(tool, Some(function), decision, Vec::new(), client)?;
         self.revoke_rules(old, client)?;
         Ok(new)
     }
 
-    /// Removes a rule, and gives it.
+    /// Removes and returns a rule.
     pub fn revoke_rule(&self, id: RuleId, client: &str) -> Result<Rule, ChangeError> {
         let rule = self.permissions().revoke(id)?;
         let record = Record::new(Event::PermissionChanged).client(client).tool(rule.tool.as_deref().unwrap_or_default());
@@ -137,7 +137,7 @@ impl Host {
         Ok(rule)
     }
 
-    /// Disables a tool by a rule that denies every call of it, whatever its content. It is not listed to models until that rule is removed.
+    /// Disables a tool by a rule that denies every call of any content. Models do not see the tool until that rule is removed.
     pub fn disable(&self, tool: &LoadedTool, client: &str) -> Result<(), ChangeError> {
         if self.permissions().is_disabled(tool.id())? {
             return Ok(());
@@ -145,7 +145,7 @@ impl Host {
         self.set_rule(tool, None, Decision::Deny, Vec::new(), client).map(drop)
     }
 
-    /// Removes the rules that disable a tool. Gives whether it is enabled now: a rule of the policy file cannot be removed.
+    /// Removes the rules that disable a tool. Returns whether it is enabled now: a rule of the policy file cannot be removed.
     pub fn enable(&self, tool: &str, client: &str) -> Result<bool, ChangeError> {
         let is_removed = |rule: &Rule| rule.disables(tool) && !matches!(rule.id, RuleId::Policy(_));
         let rules: Vec<_> = self.permissions().list()?.iter().filter(|rule| is_removed(rule)).map(|rule| rule.id).collect();
@@ -153,14 +153,14 @@ impl Host {
         Ok(!self.permissions().is_disabled(tool)?)
     }
 
-    /// Stores a credential for the content that `tool` has.
+    /// Stores a credential for the current content of `tool`.
     pub fn set_secret(&self, tool: &LoadedTool, name: &str, value: &Secret, client: &str) -> Result<(), ChangeError> {
         tool.credential(name)?;
         self.secrets().set(tool.id(), name, &tool.content(), value, self.clock().now())?;
         self.changed(Record::new(Event::SecretSet).client(client).tool(tool.id()).content(tool.content()).detail(name))
     }
 
-    /// Stores the path of a private file with a credential for the content that `tool` has.
+    /// Stores the path of a private file with a credential for the current content of `tool`.
     pub fn set_secret_reference(&self, tool: &LoadedTool, name: &str, file: &Path, client: &str) -> Result<(), ChangeError> {
         tool.credential(name)?;
         self.secrets().set_reference(tool.id(), name, &tool.content(), file, self.clock().now())?;
@@ -172,7 +172,7 @@ impl Host {
         self.changed(Record::new(Event::SecretKeyMoved).client(client).detail(place))
     }
 
-    /// Removes a stored credential. Whether there was one.
+    /// Removes a stored credential. Returns whether there was one.
     pub fn unset_secret(&self, tool: &str, name: &str, client: &str) -> Result<bool, ChangeError> {
         let was_set = self.secrets().unset(tool, name)?;
         if was_set {
@@ -181,7 +181,7 @@ impl Host {
         Ok(was_set)
     }
 
-    /// Gives the stored credentials of earlier contents of a tool to the content that `tool` has, and gives their number.
+    /// Binds the stored credentials of earlier contents of a tool to its current content. Returns their number.
     pub fn rebind_secrets(&self, tool: &LoadedTool, client: &str) -> Result<usize, ChangeError> {
         let stored = self.secrets().list()?;
         let old = stored.into_iter().filter(|secret| secret.tool == tool.id()).filter_map(|secret| secret.bound_to);
@@ -197,7 +197,7 @@ impl Host {
         Ok(count)
     }
 
-    /// What differs between an earlier content of a tool and the one that `tool` has. `None` if no copy of the earlier one is kept.
+    /// The changes from an earlier content of a tool to the current one. `None` if no copy of the earlier one is kept.
     pub fn diff_since(&self, tool: &LoadedTool, earlier: &ContentHash) -> Option<Diff> {
         let folder = self.snapshots.kept(earlier)?;
         let (old, new) = (list_folder(&folder).ok()?, list_folder(tool.folder()).ok()?);
@@ -208,7 +208,7 @@ impl Host {
         Some(Diff::of((&old, &manifest), (&new, tool.manifest())))
     }
 
-    /// Removes rules. One that is gone already is not an error.
+    /// Removes rules. A missing rule is not an error.
     fn revoke_rules(&self, rules: Vec<RuleId>, client: &str) -> Result<(), ChangeError> {
         for id in rules {
             match self.revoke_rule(id, client) {
@@ -219,7 +219,7 @@ impl Host {
         Ok(())
     }
 
-    /// Records a change, and says that what models see may differ now.
+    /// Records a change, and reports that the list for models may have changed.
     fn changed(&self, record: Record) -> Result<(), ChangeError> {
         self.touch();
         self.audit().append([record])?;

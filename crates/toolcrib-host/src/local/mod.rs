@@ -1,4 +1,4 @@
-//! Local tools: folders on the user's machine with functions that a model may call.
+//! Local tools: folders on the user's machine with functions that models can call.
 
 mod arguments;
 pub mod audit;

@@ -1,4 +1,4 @@
-//! A function that is served to callers outside of this machine: checked before it is published, and held to that version.
+//! Functions that are published to remote callers: checked before publishing, and pinned to that version.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use super::shown::access;
 /// The caller in the audit log.
 const CALLER: &str = "gate";
 
-/// Dangers that the user accepts.
+/// Risks that the user accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PublishOptions {
     /// Callers use the credentials of the tool.
@@ -42,7 +42,7 @@ pub enum PublishError {
         /// The name that was asked for.
         function: String,
     },
-    /// The tool has credentials.
+    /// The tool uses credentials.
     #[error("callers would use the credentials of {tool}: {}", .names.join(", "))]
     Credentials {
         /// The tool.
@@ -50,7 +50,7 @@ pub enum PublishError {
         /// The names of its credentials.
         names: Vec<String>,
     },
-    /// Nothing contains the tool.
+    /// The tool has no sandbox.
     #[error("{tool} would run without a sandbox: {reason}")]
     Unsandboxed {
         /// The tool.
@@ -61,7 +61,7 @@ pub enum PublishError {
     /// The program of the tool cannot run.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// A rule forbids it.
+    /// A rule denies it.
     #[error("the function may not be published: {reason}")]
     Denied {
         /// Why.
@@ -91,11 +91,11 @@ impl PublishError {
     }
 }
 
-/// Why a published function gave no result.
+/// Why a call of a published function failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishedError {
-    /// The tool changed, or is gone.
+    /// The tool changed, or was removed.
     #[error("{tool} changed after it was published")]
     Changed {
         /// The tool.
@@ -122,7 +122,7 @@ pub struct Published {
     tool: String,
     function: String,
     content: ContentHash,
-    /// What a log line was written about, so that callers cannot fill the log.
+    /// The last logged change, so that callers cannot flood the log.
     reported: Mutex<String>,
 }
 
@@ -139,7 +139,7 @@ impl fmt::Display for Published {
 }
 
 impl Published {
-    /// Checks that the current version of a function may be published. Nothing is granted yet.
+    /// Checks that the current version of a function may be published. Grants nothing yet.
     pub fn new(host: Arc<Host>, tool: &str, function: &str, options: PublishOptions) -> Result<Self, PublishError> {
         let tools = host.tools();
         let unknown = || PublishError::Unknown { tool: tool.to_owned(), function: function.to_owned() };
@@ -158,12 +158,12 @@ impl Published {
         Ok(Self { host, tool: tool.to_owned(), function: function.to_owned(), content, reported: Mutex::default() })
     }
 
-    /// The content that is published.
+    /// The published content.
     pub const fn content(&self) -> ContentHash {
         self.content
     }
 
-    /// Whether a rule allows the function without asking. A rule that denies it is an error: publishing does not override it.
+    /// Whether a rule allows the function without approval. A deny rule is an error: publishing does not override it.
     pub fn is_allowed(&self) -> Result<bool, PublishError> {
         let verdict = self.verdict()?;
         match verdict.decision {
@@ -186,7 +186,7 @@ impl Published {
         self.host.permissions().preview(&request).map_err(failed)
     }
 
-    /// Records the approval of the user: this version of the function runs without asking from now on.
+    /// Records the user's approval: from now on, this version of the function runs without a prompt.
     pub fn allow(&self) -> Result<(), PublishError> {
         let tools = self.host.tools();
         let loaded =
@@ -208,7 +208,7 @@ impl Published {
         self.host.audit().append([record]).map(drop).map_err(|error| failed(error.code(), &error))
     }
 
-    /// What the user has to know before a function is published, all of it escaped.
+    /// What the user must know before a function is published, escaped.
     pub fn prompt(&self, endpoint: &str) -> String {
         let tools = self.host.tools();
         let Some(loaded) = self.loaded(&tools) else { return String::new() };
@@ -228,12 +228,12 @@ impl Published {
         )
     }
 
-    /// The tool, as long as it is the published version.
+    /// The tool, while it has the published version.
     fn loaded<'s>(&self, tools: &'s super::ToolSet) -> Option<&'s Arc<LoadedTool>> {
         tools.tools().get(&self.tool).filter(|tool| tool.content() == self.content)
     }
 
-    /// Calls the function for a caller of the gate, without asking: only rules count.
+    /// Calls the function for a caller of the gate. There is no prompt: only rules decide.
     pub async fn call(&self, arguments: Json, limit: Duration) -> Result<Json, PublishedError> {
         let tools = self.host.tools();
         if self.loaded(&tools).is_none() {
@@ -253,7 +253,7 @@ impl Published {
         Ok(self.host.call(request).await?.value)
     }
 
-    /// Writes one log line for each other content that is found.
+    /// Writes one log line for each new content.
     fn report(&self, found: Option<ContentHash>) {
         let found = found.map_or_else(|| "none".to_owned(), |content| content.to_string());
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What a call is made from and what it gives: request, approval, prompt, result and error.
+//! Requests, approvals, prompts, results and errors of calls.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::permissions::Lifetime;
 use super::result::ModelResult;
 use super::runtime::{Events, RunError};
 
-/// Most characters of the arguments that are shown in a prompt. The rest is bound by its hash.
+/// Most characters of the arguments that a prompt shows. The hash binds the rest.
 const SHOWN_CHARS: usize = 1_500;
 
 /// A call of a function.
@@ -24,28 +24,28 @@ pub struct CallRequest<'a> {
     pub function: &'a str,
     /// The arguments.
     pub arguments: Json,
-    /// What the call comes from, for the audit log: `cli`, `mcp`, `page` or `gate`.
+    /// The origin of the call, for the audit log: `cli`, `mcp`, `page` or `gate`.
     pub caller: &'static str,
-    /// Whether a person can be asked. Without one, only what is allowed by a rule runs.
+    /// Whether a user can be asked. If not, only calls that a rule allows run.
     pub interactive: bool,
-    /// What a person answered when an earlier try gave [`CallError::NeedsApproval`].
+    /// The user's answer to an earlier [`CallError::NeedsApproval`].
     pub approval: Option<Approval>,
     /// The time limit of the caller.
     pub limit: Option<Duration>,
-    /// Where progress and log lines go.
+    /// Receives progress and log lines.
     pub events: Events,
 }
 
-/// The answer of a person.
+/// A user's approval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Approval {
-    /// For how long it holds.
+    /// Its lifetime.
     pub lifetime: Lifetime,
-    /// What it is for.
+    /// What it is bound to.
     pub bound: Bound,
 }
 
-/// What an approval is for, to the last byte of tool and arguments.
+/// What an approval is bound to, to the last byte of tool and arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// The id of the tool.
@@ -58,29 +58,29 @@ pub struct Bound {
     pub arguments: B256,
 }
 
-/// What a person has to know to allow or refuse a call.
+/// What a user must know to approve or refuse a call.
 #[derive(Clone, Debug)]
 pub struct ApprovalPrompt {
-    /// What the answer is for.
+    /// What the approval is bound to.
     pub bound: Bound,
-    /// The version that the manifest states.
+    /// The version in the manifest.
     pub version: String,
-    /// Why a person is asked.
+    /// Why approval is needed.
     pub reason: String,
-    /// What changed since the function was approved, if it was.
+    /// What changed since the last approval, if there was one.
     pub changed: Option<String>,
     /// The arguments as JSON.
     pub arguments: String,
-    /// The names of credentials that the program gets.
+    /// The names of the program's credentials.
     pub credentials: Vec<String>,
-    /// What the program may reach.
+    /// What the program can access.
     pub access: String,
     /// How the program is contained.
     pub sandbox: String,
 }
 
 impl ApprovalPrompt {
-    /// The prompt as text, all of it escaped. Of the author's prose it has only descriptions that changed, in quotation marks.
+    /// The prompt as escaped text. Of the author's prose it contains only changed descriptions, in quotation marks.
     pub fn text(&self) -> String {
         let shown = match self.arguments.char_indices().nth(SHOWN_CHARS) {
             Some((end, _)) => format!("{} … (cut; {} bytes in all)", &self.arguments[..end], self.arguments.len()),
@@ -120,41 +120,41 @@ pub struct CallResult {
     pub sandbox: String,
 }
 
-/// Why a call has no result.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
     /// There is no such function.
     #[error("there is no function {function:?} of a tool {tool:?}")]
     Unknown {
-        /// The id that was asked for.
+        /// The given id.
         tool: String,
-        /// The name that was asked for.
+        /// The given name.
         function: String,
     },
-    /// The arguments do not fit.
+    /// The arguments are invalid.
     #[error("the arguments do not fit the parameters: {}", .violations.join("; "))]
     Arguments {
-        /// What is wrong, a line each.
+        /// The violations, one per line.
         violations: Vec<String>,
     },
-    /// A person has to allow it.
+    /// A user must approve it.
     #[error("a person has to allow this call")]
     NeedsApproval(Box<ApprovalPrompt>),
-    /// It is not allowed.
+    /// It is denied.
     #[error("the call is not allowed: {reason}")]
     Denied {
         /// Why.
         reason: String,
     },
-    /// A required credential is not set, or not for this version of the tool.
+    /// A required credential is not set for this version of the tool.
     #[error("the credential {name:?} of {tool:?} is not set{}", if *.is_bound_to_other { " for this version of the tool" } else { "" })]
     CredentialMissing {
         /// The tool.
         tool: String,
         /// The credential.
         name: String,
-        /// Whether there is one for another version of the tool.
+        /// Whether it is set for another version of the tool.
         is_bound_to_other: bool,
     },
     /// The program failed.

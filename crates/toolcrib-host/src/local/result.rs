@@ -1,4 +1,4 @@
-//! Results: what a model gets, and what goes to a file instead.
+//! Results: what a model gets, and what is written to a file.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
-/// Most bytes of a result that a model gets. Clients warn or cut above 40 KB, and every byte costs the user.
+/// Most bytes of a result that a model gets. Clients warn or truncate above 40 KB, and the user pays for every byte.
 pub const MODEL_RESULT_BYTES: usize = 40_000;
 
 /// Bytes of a larger result that the model gets with the notice.
 const EXCERPT_BYTES: usize = 4_000;
 
-/// A result as a model gets it.
+/// A result for a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelResult {
-    /// The text: what a handler returned as a text, or JSON.
+    /// The text: a string from the handler, or JSON.
     pub text: String,
     /// The value, if it is a JSON object and small enough.
     pub structured: Option<Json>,
-    /// The file with the whole result, if it is too large for a model.
+    /// The file with the whole result, if that is too large for a model.
     pub file: Option<PathBuf>,
 }
 
 impl ModelResult {
-    /// A result for a model; one that is too large is written to a private file in `folder`.
+    /// Creates a result for a model; one that is too large is written to a private file in `folder`.
     pub(crate) fn new(value: Json, call_id: &str, folder: &Path) -> io::Result<Self> {
         let (text, structured) = match value {
             Json::String(text) => (text, None),
@@ -47,7 +47,7 @@ impl ModelResult {
     }
 }
 
-/// Writes a new file that only its owner can read.
+/// Writes a new file with access only for its owner.
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);

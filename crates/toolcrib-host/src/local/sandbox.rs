@@ -1,4 +1,4 @@
-//! From what a tool asks for to what its programs get.
+//! Converts a tool's sandbox request to the policy of its programs.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use toolcrib_core::local::{NetworkRequest, SandboxRequest};
 use toolcrib_process::{Limits, Network, Policy};
 
-/// Memory of a tool that asks for nothing, in MiB: enough for Node and Python, too little to hurt a desktop.
+/// Default memory of a tool, in MiB: enough for Node and Python, too little to hurt a desktop.
 const DEFAULT_MEMORY_MIB: u64 = 512;
 
-/// Processes and threads of a tool that asks for nothing. Node alone has a dozen threads.
+/// Default number of processes and threads of a tool. Node alone has a dozen threads.
 const DEFAULT_PROCESSES: u64 = 64;
 
-/// Largest file of a tool that asks for nothing, in MiB.
+/// Default size limit of files of a tool, in MiB.
 const DEFAULT_FILE_MIB: u64 = 64;
 
-/// Most entries that are granted of a folder that contains the state of the host.
+/// Most entries that are granted individually in a folder that contains the host's state.
 const MAX_ENTRIES: usize = 1_000;
 
 const MIB: u64 = 1 << 20;
@@ -24,22 +24,22 @@ const MIB: u64 = 1 << 20;
 /// Folders of one tool.
 #[derive(Clone, Debug)]
 pub(crate) struct Folders<'a> {
-    /// The copy of the tool.
+    /// The snapshot of the tool.
     pub(crate) folder: &'a Path,
-    /// What the tool keeps between calls.
+    /// The data folder of the tool.
     pub(crate) data: &'a Path,
-    /// What may go at any time.
+    /// Temporary files.
     pub(crate) temporary: &'a Path,
     /// The home folder of the user.
     pub(crate) home: Option<&'a Path>,
-    /// The state of the host, with credentials and rules of all tools.
+    /// The state folder of the host, with credentials and rules of all tools.
     pub(crate) state: &'a Path,
 }
 
-/// What programs of a tool may do.
+/// The sandbox policy for programs of a tool.
 pub(crate) fn policy(request: &SandboxRequest, folders: &Folders<'_>) -> Policy {
     let mut policy = Policy::default();
-    // What the user approved: the program may run any file of it.
+    // The user approved this content: the program may execute any of its files.
     policy.execute.push(folders.folder.to_owned());
     policy.write.extend([folders.data.to_owned(), folders.temporary.to_owned()]);
     let existing = |paths: &[String]| -> Vec<PathBuf> {
@@ -55,10 +55,10 @@ pub(crate) fn policy(request: &SandboxRequest, folders: &Folders<'_>) -> Policy 
     policy
 }
 
-/// What of a path can be granted: nothing of the state of the host beside the folders of the tool itself. Of a folder that contains the
-/// state, each entry is granted that does not, and so not the list of its entries.
+/// The parts of a path that can be granted: nothing of the host's state except the folders of the tool. In a folder that contains the
+/// state, each other entry is granted, but not the listing of the folder.
 ///
-/// A rule is about a file that exists. What does not exist cannot be reached either.
+/// Rules apply to existing files. A missing file cannot be accessed either.
 fn without_state(path: PathBuf, folders: &Folders<'_>) -> Vec<PathBuf> {
     let real = |path: &Path| fs::canonicalize(path).ok();
     let (Some(place), Some(state)) = (real(&path), real(folders.state)) else { return Vec::new() };
@@ -73,11 +73,11 @@ fn without_state(path: PathBuf, folders: &Folders<'_>) -> Vec<PathBuf> {
     entries.flat_map(|entry| without_state(entry.path(), folders)).collect()
 }
 
-/// The folders that a component of a tool sees, with whether it may write: its data folder, and what its manifest declares and exists,
-/// without the state of the host.
+/// The folders that are visible to a component, each with write access or not: its data folder, and existing folders that its manifest
+/// declares, without the host's state.
 #[cfg(feature = "wasm")]
 pub(crate) fn folders(request: &SandboxRequest, folders: &Folders<'_>) -> Vec<(PathBuf, bool)> {
-    // Of a folder that contains the state only its other folders are left: components cannot be given single files.
+    // In a folder that contains the state, only subfolders are granted: components cannot be given single files.
     let granted = |path: PathBuf| -> Vec<PathBuf> {
         let left = without_state(path.clone(), folders);
         if left == [path] { left } else { left.into_iter().filter(|path| path.is_dir()).collect() }
@@ -92,7 +92,7 @@ pub(crate) fn folders(request: &SandboxRequest, folders: &Folders<'_>) -> Vec<(P
     all
 }
 
-/// How much programs of a tool may use.
+/// The resource limits of a tool's programs.
 pub(crate) fn limits(request: &SandboxRequest) -> Limits {
     Limits {
         memory: Some(request.memory_mib().unwrap_or(DEFAULT_MEMORY_MIB) * MIB),
@@ -110,8 +110,8 @@ pub(crate) fn is_system(program: &Path) -> bool {
     SYSTEM_FOLDERS.iter().any(|folder| program.starts_with(folder))
 }
 
-/// The folder that a program outside the system was installed into: it needs its libraries. `prefix` of `prefix/bin/program`, otherwise
-/// the folder of the program itself.
+/// The installation folder of a program outside the system, which contains its libraries: `prefix` of `prefix/bin/program`, otherwise the
+/// folder of the program.
 pub(crate) fn installation(program: &Path) -> Option<PathBuf> {
     let program = fs::canonicalize(program).ok().filter(|program| !is_system(program))?;
     let folder = program.parent()?;
@@ -119,7 +119,7 @@ pub(crate) fn installation(program: &Path) -> Option<PathBuf> {
     Some(prefix.unwrap_or(folder).to_owned())
 }
 
-/// The environment of programs of a tool. Nothing of the host's own but how to find programs and the language.
+/// The environment of a tool's programs. Of the host's environment, only the search path and the language.
 pub(crate) fn environment(path: &OsStr, language: Option<&OsStr>, folders: &Folders<'_>) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), path.to_owned()),
@@ -130,7 +130,7 @@ pub(crate) fn environment(path: &OsStr, language: Option<&OsStr>, folders: &Fold
     variables
 }
 
-/// The place that a path of a manifest means. `None` for one below a home folder that there is not.
+/// Resolves a path of a manifest. `None` for a path in the home folder if there is none.
 fn expand(path: &str, folders: &Folders<'_>) -> Option<PathBuf> {
     let starts = [
         ("$folder", Some(folders.folder)),

@@ -1,4 +1,4 @@
-//! The tools of one moment.
+//! The set of loaded tools.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,13 +11,13 @@ use std::time::SystemTime;
 use super::folder::{LoadError, LoadedFunction, LoadedTool, MANIFEST, load};
 use super::snapshot::Snapshots;
 
-/// Most tool folders of one host. The target is 200 in a second; more than this is a folder that is not meant.
+/// Most tool folders of one host. The target is 200 in a second; more than this is probably the wrong folder.
 pub const MAX_TOOLS: usize = 2_000;
 
-/// Most files of a folder that are compared to notice a change.
+/// Most files of a folder that are compared to detect a change.
 const MAX_COMPARED: usize = 20_000;
 
-/// The tools of one moment. Never changes; a reload makes another one.
+/// An immutable set of tools; a reload creates another one.
 #[derive(Debug, Default)]
 pub struct ToolSet {
     generation: u64,
@@ -26,7 +26,7 @@ pub struct ToolSet {
     states: FolderStates,
 }
 
-/// A folder that is not loaded, or not in its current state.
+/// A folder that is not loaded, or not in its current version.
 #[derive(Debug)]
 pub struct Problem {
     /// The folder.
@@ -37,18 +37,18 @@ pub struct Problem {
     pub earlier_version_in_use: bool,
 }
 
-/// Folders that are loaded at the same time. A copy is brought to the disk file by file, and disks do several at once.
+/// Folders that are loaded in parallel. A copy is synced file by file, and disks handle several at once.
 const LOADERS: usize = 4;
 
-/// Most looks at folders that keep changing, before they are read as they are. A tool that writes into its own folder never settles.
+/// Most comparisons of folders that keep changing, before they are read as they are. A tool that writes into its own folder never settles.
 const MAX_LOOKS: usize = 30;
 
-/// The state of every tool folder at one moment.
+/// The state of every tool folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FolderStates(BTreeMap<PathBuf, FolderState>);
 
 impl FolderStates {
-    /// The state of the tool folders in these roots now.
+    /// Reads the state of the tool folders in these roots.
     pub(crate) fn of(roots: &[PathBuf]) -> Self {
         Self(discover(roots).into_iter().map(|folder| (folder.clone(), state(&folder))).collect())
     }
@@ -58,7 +58,7 @@ impl FolderStates {
     }
 }
 
-/// Looks again after each pause until two looks in a row are the same, or [`MAX_LOOKS`] were not.
+/// Repeats `look` after each pause until two results in a row are equal, or [`MAX_LOOKS`] were not.
 pub(crate) fn settle<T: PartialEq>(mut last: T, mut look: impl FnMut() -> T, mut pause: impl FnMut()) {
     for _ in 0..MAX_LOOKS {
         pause();
@@ -70,12 +70,12 @@ pub(crate) fn settle<T: PartialEq>(mut last: T, mut look: impl FnMut() -> T, mut
     }
 }
 
-/// What the file system says about a folder: enough to notice a change without reading the files.
+/// File system metadata of a folder: enough to detect a change without reading the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FolderState(Vec<(PathBuf, u64, Option<SystemTime>, u64)>);
 
 impl ToolSet {
-    /// Grows with every set that differs from the one before.
+    /// Increases with every set that differs from the previous one.
     pub const fn generation(&self) -> u64 {
         self.generation
     }
@@ -85,7 +85,7 @@ impl ToolSet {
         &self.tools
     }
 
-    /// Folders that are not loaded, or not in their current state.
+    /// Folders that are not loaded, or not in their current version.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -98,7 +98,7 @@ impl ToolSet {
 
     /// A tool and the name of one of its functions, by the name that models see.
     pub fn exposed(&self, exposed: &str) -> Option<(&Arc<LoadedTool>, &str)> {
-        // An id may hold an underscore itself, so the name cannot simply be split at the first one.
+        // An id may contain an underscore, so the name cannot be split at the first one.
         self.tools.values().filter(|tool| exposed.strip_prefix(tool.id()).is_some_and(|rest| rest.starts_with('_'))).find_map(
             |tool| {
                 let (name, _) = tool.functions().iter().find(|(_, function)| function.exposed() == exposed)?;
@@ -112,8 +112,8 @@ impl ToolSet {
         self.generation > 0 && *states == self.states
     }
 
-    /// Reads all folders again. Tools whose files did not change stay as they are; one that cannot be loaded any more stays in its last
-    /// good version. `None` when nothing changed.
+    /// Reads all folders again. Tools without changes are kept; for one that cannot be loaded any more, the last valid version is kept.
+    /// Returns `None` if nothing changed.
     pub(crate) fn reload(&self, roots: &[PathBuf], snapshots: &Snapshots) -> Option<Self> {
         let found = discover(roots);
         let states = FolderStates(found.iter().map(|folder| (folder.clone(), state(folder))).collect());
@@ -161,7 +161,7 @@ impl ToolSet {
     }
 }
 
-/// Loads folders, some at the same time: most of the time they wait for the disk. The results are in the order of the folders.
+/// Loads folders in parallel, because most of the time is spent on disk I/O. The results are in the order of the folders.
 fn load_all(folders: &[&PathBuf], snapshots: &Snapshots) -> Vec<Result<LoadedTool, LoadError>> {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -184,7 +184,7 @@ fn load_all(folders: &[&PathBuf], snapshots: &Snapshots) -> Vec<Result<LoadedToo
     all.into_iter().map(|(_, loaded)| loaded).collect()
 }
 
-/// Tool folders in the order of their roots: a root that has a manifest itself, or the folders in it. Hidden folders are not tools.
+/// Finds tool folders, in the order of their roots: a root with a manifest, or the folders in it. Hidden folders are skipped.
 fn discover(roots: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for root in roots {
@@ -203,7 +203,7 @@ fn discover(roots: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
-/// Names, sizes, times and numbers of all files. A folder that cannot be read has none.
+/// Names, sizes, times and ids of all files. Empty for an unreadable folder.
 fn state(folder: &Path) -> FolderState {
     #[cfg(unix)]
     use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,4 @@
-//! What people and models are shown of a tool: how it is contained, and what it may reach.
+//! Descriptions of a tool's sandbox and access for users and models.
 
 use toolcrib_core::local::{NetworkRequest, RuntimeKind};
 use toolcrib_core::text::escape_for_display;
@@ -6,11 +6,11 @@ use toolcrib_core::text::escape_for_display;
 use super::folder::LoadedTool;
 use super::host::Host;
 
-/// How a summary of a tool begins that nothing contains.
+/// The prefix of the summary of a tool without a sandbox.
 const UNSANDBOXED: &str = "UNSANDBOXED";
 
 impl Host {
-    /// How programs of a tool are contained, in a few words.
+    /// A short description of how programs of a tool are contained.
     pub fn sandbox_summary(&self, tool: &LoadedTool) -> String {
         match (self.planned_containment(tool), tool.local_server()) {
             (Ok(Some(containment)), _) => containment.summary(),
@@ -22,7 +22,7 @@ impl Host {
         }
     }
 
-    /// What lists for models say about a tool that nothing contains: the first part of its summary. `None` for all others.
+    /// The note about a tool without a sandbox in lists for models: the first part of its summary. `None` for all others.
     pub fn unsandboxed(&self, tool: &LoadedTool) -> Option<String> {
         let summary = self.sandbox_summary(tool);
         let (first, _) = summary.split_once("; ").unwrap_or((&summary, ""));
@@ -30,7 +30,7 @@ impl Host {
     }
 }
 
-/// What a tool may reach, in the words of its manifest.
+/// What a tool may access, according to its manifest.
 pub(crate) fn access(tool: &LoadedTool) -> String {
     if let RuntimeKind::McpHttp { url } | RuntimeKind::Http { url } = tool.runtime() {
         return format!("the server {url}, which gets the arguments; nothing of this machine");
@@ -43,7 +43,7 @@ pub(crate) fn access(tool: &LoadedTool) -> String {
             format!("TCP ports {}", ports.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
         }
     };
-    // Every tool has its data folder, so `$data` adds nothing.
+    // Every tool has its data folder, so `$data` is omitted.
     let list = |paths: &[String]| {
         let named = paths.iter().filter(|path| *path != "$data");
         let named: Vec<_> = named.map(|path| if path == "$tmp" { "temporary files" } else { path.as_str() }).collect();

@@ -1,8 +1,7 @@
-//! Copies of tool folders, named by their content.
+//! Snapshots of tool folders, named by their content hash.
 //!
-//! A tool runs from a copy, never from the folder that its author edits. So the bytes that run are those whose hash the user approved,
-//! a call that is under way keeps its files while the folder changes, and the last version that loaded stays usable when a new one does
-//! not.
+//! A tool runs from a snapshot, never from the folder that its author edits. So the bytes that run are those whose hash the user approved,
+//! a running call keeps its files while the folder changes, and the last valid version stays usable when a new one is invalid.
 
 use std::fs;
 use std::io;
@@ -12,10 +11,10 @@ use std::time::Duration;
 use super::content::{ContentHash, FolderError, hash_folder};
 use super::install::{InstallError, copy_folder};
 
-/// How long a copy that no host uses is kept. Longer than a host that does not reload its tools usually runs.
+/// How long an unused snapshot is kept: longer than a host usually runs without reloading its tools.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// How the names of unfinished copies begin.
+/// The prefix of unfinished snapshots.
 const UNFINISHED: &str = ".copy-";
 
 /// Why a folder cannot be copied.
@@ -29,13 +28,13 @@ pub enum SnapshotError {
     Copy(#[from] InstallError),
 }
 
-/// A folder with one copy for each content.
+/// A folder with one snapshot per content.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshots {
     folder: PathBuf,
 }
 
-/// A copy of a tool folder.
+/// A snapshot of a tool folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     pub(crate) folder: PathBuf,
@@ -48,9 +47,9 @@ impl Snapshots {
         Self { folder }
     }
 
-    /// Copies a tool folder, unless there is a copy of the same content already.
+    /// Copies a tool folder, unless there is a snapshot of the same content.
     ///
-    /// A new copy is named by a hash that is made from the copy: what changes in the source meanwhile is in the copy and in its hash, or in
+    /// A new snapshot is named by the hash of the copy, so a change of the source during the copy is in both the copy and its hash, or in
     /// neither.
     pub(crate) fn take(&self, source: &Path) -> Result<Snapshot, SnapshotError> {
         let content = hash_folder(source)?;
@@ -66,7 +65,7 @@ impl Snapshots {
         let unfinished = unfinished.keep();
         if let Err(error) = fs::rename(&unfinished, &folder) {
             let _ = fs::remove_dir_all(&unfinished);
-            // Another host may have been faster.
+            // Another host may have created it meanwhile.
             if !folder.is_dir() {
                 return Err(failed(error).into());
             }
@@ -75,7 +74,7 @@ impl Snapshots {
         Ok(Snapshot { folder, content })
     }
 
-    /// The copy of a content, if it is still kept.
+    /// The snapshot of a content, if it still exists.
     pub(crate) fn kept(&self, content: &ContentHash) -> Option<PathBuf> {
         Some(self.place(content)).filter(|folder| folder.is_dir())
     }
@@ -84,7 +83,7 @@ impl Snapshots {
         self.folder.join(content.to_string().replace(':', "-"))
     }
 
-    /// Removes copies that were not used for long, and unfinished ones of hosts that were killed. Errors are left for the next time.
+    /// Removes snapshots that were unused for long, and unfinished ones of killed hosts. Errors are ignored until the next time.
     pub(crate) fn clean(&self, is_used: impl Fn(&Path) -> bool) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -96,7 +95,7 @@ impl Snapshots {
     }
 }
 
-/// Marks a copy as used now. One that cannot be marked is copied again when it is needed.
+/// Marks a snapshot as used now. If that fails, it is copied again when it is needed.
 pub(crate) fn mark_used(folder: &Path) {
     let _ = touch(folder);
 }

@@ -1,4 +1,4 @@
-//! Files of the user's own state: private, locked, and replaced whole or not at all.
+//! Private state files of the user: locked, and replaced atomically.
 //!
 //! Every writer holds a lock, so a crash leaves at most one unfinished file, which the next write removes.
 
@@ -12,29 +12,29 @@ use thiserror::Error;
 pub(crate) use toolcrib_files::Step;
 use toolcrib_files::{AtomicFile, create_private_folder, sync_folder};
 
-/// Longest wait for another process that writes the same state. A write takes milliseconds; deriving a key from a passphrase takes a
-/// second, on a loaded machine several.
+/// Longest wait for the lock of another process. A write takes milliseconds; deriving a key from a passphrase takes a second, or several
+/// on a loaded machine.
 pub(crate) const LOCK_WAIT: Duration = Duration::from_secs(15);
 
-/// How long to sleep between two attempts to take the lock: short at first, since most writes are, then longer.
+/// Pauses between attempts to take the lock: short at first, since most writes are, then longer.
 const LOCK_PAUSES: [Duration; 4] =
     [Duration::from_micros(100), Duration::from_micros(500), Duration::from_millis(2), Duration::from_millis(5)];
 
-/// Why a file of the user's state cannot be used.
+/// Why a state file cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StateFileError {
     /// The operating system refused an operation.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was attempted, such as "write".
+        /// The operation, such as "write".
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
         /// What the operating system says.
         source: io::Error,
     },
-    /// The file is larger than any that is written.
+    /// The file is larger than any valid one.
     #[error("{} has more than {limit} bytes", path.display())]
     TooLarge {
         /// The file.
@@ -52,14 +52,14 @@ pub enum StateFileError {
         /// The permission bits that it should have.
         expected: u32,
     },
-    /// The file belongs to another user.
+    /// Another user owns the file.
     #[error("{} belongs to user {owner}; expected user {expected}", path.display())]
     Owner {
         /// The file or folder.
         path: PathBuf,
-        /// The owner's number.
+        /// The owner's uid.
         owner: u32,
-        /// The number of the user who runs this process.
+        /// The uid of this process.
         expected: u32,
     },
     /// A symbolic link, a folder, a pipe or a device where a regular file is expected.
@@ -77,7 +77,7 @@ pub enum StateFileError {
 }
 
 impl StateFileError {
-    /// An error of the operating system.
+    /// Converts an error of the operating system.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
@@ -85,11 +85,11 @@ impl StateFileError {
 
 type Result<T, E = StateFileError> = std::result::Result<T, E>;
 
-/// What a test does at a step of writing the named file.
+/// A test hook for a step of writing the named file.
 #[cfg(test)]
 pub(crate) type Fault = std::sync::Arc<dyn Fn(&str, Step) -> io::Result<()> + Send + Sync>;
 
-/// A folder for the state of one user.
+/// A folder with the state of one user.
 #[derive(Clone)]
 pub(crate) struct StateFolder {
     path: PathBuf,
@@ -103,11 +103,11 @@ impl std::fmt::Debug for StateFolder {
     }
 }
 
-/// Proof that this process alone writes. Dropping it releases the lock.
+/// Proof that this process holds the lock. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct StateLock(LockFile);
 
-/// An open lock file. What is locked for each call keeps it open in between.
+/// An open lock file. It can stay open between locks.
 #[derive(Debug)]
 pub(crate) struct LockFile {
     file: File,
@@ -115,14 +115,15 @@ pub(crate) struct LockFile {
 }
 
 impl StateLock {
-    /// Releases the lock, and keeps its file open for [`StateFolder::lock_with`]. `None` if that failed, in which case the file is closed.
+    /// Releases the lock, and keeps its file open for [`StateFolder::lock_with`]. Returns `None` if that failed, in which case the file is
+    /// closed.
     pub(crate) fn release(self) -> Option<LockFile> {
         self.0.file.unlock().is_ok().then_some(self.0)
     }
 }
 
 impl StateFolder {
-    /// A folder that need not exist yet.
+    /// A folder that may not exist yet.
     pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -148,7 +149,7 @@ impl StateFolder {
         self.path.join(name)
     }
 
-    /// Creates the folder if it is missing, and refuses one that others have access to: they could replace its files.
+    /// Creates the folder if it is missing, and refuses one that other users can access, because they could replace its files.
     pub(crate) fn ensure(&self) -> Result<()> {
         match fs::metadata(&self.path) {
             Ok(metadata) => check_private(&metadata, &self.path, 0o700, Owners::User),
@@ -159,12 +160,13 @@ impl StateFolder {
         }
     }
 
-    /// Waits until this process alone writes. The lock is on a file of its own, since the files that it protects are replaced.
+    /// Waits for the lock. It is on a separate file, since the protected files are replaced.
     pub(crate) fn lock(&self, name: &str) -> Result<StateLock> {
         self.lock_with(name, None)
     }
 
-    /// The same with a lock file that was kept open, if it is still the one of that name: the folder was checked when it was opened.
+    /// Like [`lock`](Self::lock), with a lock file that was kept open, if it still has that name: the folder was checked when it was
+    /// opened.
     pub(crate) fn lock_with(&self, name: &str, kept: Option<LockFile>) -> Result<StateLock> {
         let path = self.file(name);
         let is_current = |kept: &LockFile| fs::symlink_metadata(&path).is_ok_and(|found| file_number(&found) == kept.number);
@@ -194,14 +196,14 @@ impl StateFolder {
         read_private(&self.file(name), limit, Owners::User)
     }
 
-    /// Replaces a file, whole or not at all.
+    /// Replaces a file atomically.
     pub(crate) fn replace(&self, _: &StateLock, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.file(name);
         let replaced = AtomicFile::new(&path).under_lock().replace_with(bytes, |step| self.reach(name, step));
         replaced.map_err(StateFileError::io("replace", &path))
     }
 
-    /// Brings the names in the folder to the disk.
+    /// Syncs the names in the folder to disk.
     pub(crate) fn sync(&self) -> Result<()> {
         sync_folder(&self.path).map_err(StateFileError::io("write", &self.path))
     }
@@ -217,18 +219,18 @@ impl StateFolder {
     }
 }
 
-/// Who may own a file.
+/// The permitted owners of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owners {
     /// The user who runs this process.
     User,
-    /// That user or root, who can read everything anyway.
+    /// That user or root, who has access to everything anyway.
     UserOrRoot,
     /// Not checked: another program manages the folder.
     Any,
 }
 
-/// Reads a regular file of at most `limit` bytes that no other user has access to. `None` if it does not exist.
+/// Reads a regular file of at most `limit` bytes that no other user can access. `None` if it does not exist.
 pub(crate) fn read_private(path: &Path, limit: u64, owners: Owners) -> Result<Option<Vec<u8>>> {
     let Some((file, metadata)) = open_regular(path)? else { return Ok(None) };
     if owners != Owners::Any {
@@ -237,7 +239,7 @@ pub(crate) fn read_private(path: &Path, limit: u64, owners: Owners) -> Result<Op
     read_open(file, &metadata, path, limit).map(Some)
 }
 
-/// Opens a regular file for reading, without following a link in the last part of the path, and without waiting for a pipe.
+/// Opens a regular file for reading, without following a link in the last part of the path, and without blocking on a pipe.
 pub(crate) fn open_regular(path: &Path) -> Result<Option<(File, fs::Metadata)>> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -247,12 +249,12 @@ pub(crate) fn open_regular(path: &Path) -> Result<Option<(File, fs::Metadata)>> 
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(opening(path)(error)),
     };
-    // Of the open file, not of the path: nothing can be exchanged in between.
+    // Metadata of the open file, not of the path, so that it cannot be replaced in between.
     let metadata = file.metadata().map_err(StateFileError::io("open", path))?;
     if metadata.is_file() { Ok(Some((file, metadata))) } else { Err(StateFileError::NotRegular { path: path.to_owned() }) }
 }
 
-/// Reads an open file into a buffer that has room for all of it: one that grows leaves copies behind.
+/// Reads an open file into a buffer of its full size, because a growing buffer leaves copies behind.
 pub(crate) fn read_open(file: File, metadata: &fs::Metadata, path: &Path, limit: u64) -> Result<Vec<u8>> {
     let too_large = || StateFileError::TooLarge { path: path.to_owned(), limit };
     if metadata.len() > limit {
@@ -263,7 +265,7 @@ pub(crate) fn read_open(file: File, metadata: &fs::Metadata, path: &Path, limit:
     if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// Refuses what other users have access to. `expected` is the widest mode.
+/// Refuses a file that other users can access. `expected` is the widest accepted mode.
 #[cfg(unix)]
 pub(crate) fn check_private(metadata: &fs::Metadata, path: &Path, expected: u32, owners: Owners) -> Result<()> {
     use std::os::unix::fs::MetadataExt as _;
@@ -280,13 +282,13 @@ pub(crate) fn check_private(metadata: &fs::Metadata, path: &Path, expected: u32,
     Ok(())
 }
 
-/// Where there are no permission bits, the folder of the user's profile protects the file.
+/// On systems without permission bits, the user's profile folder protects the file.
 #[cfg(not(unix))]
 pub(crate) fn check_private(_: &fs::Metadata, _: &Path, _: u32, _: Owners) -> Result<()> {
     Ok(())
 }
 
-/// What tells a file from all others, whatever its name.
+/// The id of a file, independent of its name.
 #[cfg(unix)]
 pub(crate) fn file_number(metadata: &fs::Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt as _;
@@ -294,13 +296,13 @@ pub(crate) fn file_number(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Where files have no numbers, nothing tells them apart.
+/// On systems without file ids, all are equal.
 #[cfg(not(unix))]
 pub(crate) const fn file_number(_: &fs::Metadata) -> (u64, u64) {
     (0, 0)
 }
 
-/// Options for files that only their owner can read, from the moment they exist.
+/// Options for files that only their owner can read from their creation on.
 pub(crate) fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -322,7 +324,7 @@ fn no_follow(options: &mut OpenOptions) {
     let _ = options;
 }
 
-/// What an error of opening without following links means.
+/// Interprets an error of opening without following links.
 pub(crate) fn opening(path: &Path) -> impl FnOnce(io::Error) -> StateFileError {
     move |error| {
         #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! Noticing that tool folders changed.
+//! Detects changes of tool folders.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use super::host::Host;
 use super::set::{FolderStates, settle};
 use super::snapshot;
 
-/// How often folders are compared with what was loaded. A person who saves a file does not notice half a second.
+/// How often folders are compared with the loaded set. Half a second is not noticeable after saving a file.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long folders must stay as they are before a change is loaded. Editors and installers write the files of one change faster.
+/// How long folders must be unchanged before a change is loaded. Editors and installers write the files of one change faster.
 const SETTLE_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often the copies in use are marked, so that no other host takes them for abandoned.
+/// How often used snapshots are marked, so that no other host removes them.
 const MARK_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 impl Host {
-    /// Reloads whenever a folder changes, until the task is aborted or the host is gone. Credentials and rules that another process sets
-    /// count as a change, since a tool that is disabled or lacks a credential is hidden from models.
+    /// Reloads whenever a folder changes, until the task is aborted or the host is dropped. Credentials and rules that another process
+    /// sets count as a change, since a tool that is disabled or lacks a credential is hidden from models.
     pub fn watch(self: &Arc<Self>) -> JoinHandle<()> {
         let weak = Arc::downgrade(self);
         let mut times = self.state_times();
@@ -36,7 +36,7 @@ impl Host {
                     marked = Instant::now();
                     host.tools().tools().values().for_each(|tool| snapshot::mark_used(tool.folder()));
                 }
-                // A panic in a reload is not the end of watching.
+                // A panic in a reload does not end watching.
                 let _ = tokio::task::spawn_blocking({
                     let host = Arc::clone(&host);
                     move || {
@@ -55,7 +55,7 @@ impl Host {
         })
     }
 
-    /// Waits while the folders change, so that half of a file, or one of several files of a change, is not taken for a version.
+    /// Waits while the folders change, so that a partial write is not loaded as a version.
     fn settle(&self) {
         let roots = &self.settings.roots;
         let now = FolderStates::of(roots);
@@ -64,7 +64,7 @@ impl Host {
         }
     }
 
-    /// When the files of credentials and rules were last written.
+    /// Modification times of the files with credentials and rules.
     fn state_times(&self) -> [Option<SystemTime>; 2] {
         let files = [self.settings.secrets.file().path(), self.settings.permissions.path()];
         files.map(|file| fs::metadata(file).and_then(|data| data.modified()).ok())

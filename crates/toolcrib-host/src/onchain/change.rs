@@ -1,11 +1,11 @@
-//! What differs between the pinned manifest and another one.
+//! Differences between the pinned manifest and another one.
 
 use serde::{Deserialize, Serialize};
 use toolcrib_core::json::{Document, Value};
 use toolcrib_core::text::escape_for_display;
 use toolcrib_judge::explain::diff;
 
-/// Most changes that are kept of a manifest. More than this is another tool.
+/// Most changes that are stored. A manifest with more is a different tool.
 pub const MAX_CHANGES: usize = 40;
 
 /// The part of a manifest that changed.
@@ -31,7 +31,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// The words for it in output.
+    /// The name of the field in output.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Name => "name",
@@ -45,7 +45,7 @@ impl Field {
         }
     }
 
-    /// The part that an RFC 6901 pointer leads into.
+    /// The field that contains the target of an RFC 6901 pointer.
     fn of(pointer: &str) -> Self {
         let mut parts = pointer.split('/').skip(1);
         match parts.next().unwrap_or_default() {
@@ -67,18 +67,18 @@ impl Field {
 pub struct Change {
     /// The part of the manifest.
     pub field: Field,
-    /// The place, as an RFC 6901 pointer. Untrusted text.
+    /// The location, as an RFC 6901 pointer. Untrusted input.
     pub pointer: String,
     /// `added`, `removed` or `changed`.
     pub kind: String,
-    /// The canonical form before, shortened. Untrusted text.
+    /// The canonical form before, truncated. Untrusted input.
     pub before: Option<String>,
-    /// The canonical form after, shortened. Untrusted text.
+    /// The canonical form after, truncated. Untrusted input.
     pub after: Option<String>,
 }
 
 impl Change {
-    /// The change in one line, with everything escaped.
+    /// The change in one escaped line.
     pub fn text(&self) -> String {
         let value = |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".to_owned(), escape_for_display);
         let place = escape_for_display(&self.pointer);
@@ -115,7 +115,7 @@ impl Changes {
         Self { left_out: diff.total - list.len(), list }
     }
 
-    /// Compares the pinned manifest with bytes that a server sent. `None` when they are not JSON.
+    /// Compares the pinned manifest with bytes from a server. `None` if they are not JSON.
     pub(super) fn with_served(before: Value<'_>, served: &[u8]) -> Option<Self> {
         let limits =
             toolcrib_core::json::Limits { max_bytes: toolcrib_core::json::MAX_BYTES, max_depth: toolcrib_core::json::MAX_DEPTH };
@@ -123,7 +123,7 @@ impl Changes {
         Some(Self::between(before, document.root()))
     }
 
-    /// The parts of the manifest that changed, each once.
+    /// The fields that changed, without duplicates.
     pub fn fields(&self) -> Vec<Field> {
         let fields: std::collections::BTreeSet<_> = self.list.iter().map(|change| change.field).collect();
         fields.into_iter().collect()

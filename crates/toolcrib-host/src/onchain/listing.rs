@@ -1,4 +1,4 @@
-//! A pin as a tool of an MCP server: our words about it, and the operator's words marked as untrusted.
+//! A pin as an MCP tool: our description of it, and the operator's texts marked as untrusted.
 
 use serde_json::{Map, Value as Json, json};
 use toolcrib_core::schema::to_serde;
@@ -7,10 +7,10 @@ use toolcrib_mcp::{Effect, Side, ToolSpec, listable};
 
 use super::Pin;
 
-/// Longest description of an operator that models get, in characters.
+/// Longest operator's description that models get, in characters.
 const DESCRIPTION_CHARS: usize = 1_000;
 
-/// Longest name of an operator's tool that models get, in characters.
+/// Longest tool name by an operator that models get, in characters.
 const NAME_CHARS: usize = 100;
 
 /// Longest description inside a schema, in characters.
@@ -22,10 +22,10 @@ const SCHEMA_NAME_CHARS: usize = 200;
 /// Largest schema that is listed, in bytes of JSON. Clients send the whole list to a model with every request.
 const SCHEMA_BYTES: usize = 16 * 1024;
 
-/// What a description inside a schema begins with.
+/// The prefix of a description inside a schema.
 const UNTRUSTED: &str = "untrusted_description: ";
 
-/// Keywords that are listed as they are. All others are left out: they check nothing, and their text would reach a model unmarked.
+/// Keywords that are listed unchanged. All others are omitted: they validate nothing, and their text would reach a model unmarked.
 const KEYWORDS: [&str; 23] = [
     "$ref",
     "$schema",
@@ -52,14 +52,14 @@ const KEYWORDS: [&str; 23] = [
     "writeOnly",
 ];
 
-/// Keywords whose value is one of the operator's.
+/// Keywords whose value comes from the operator.
 const VALUES: [&str; 3] = ["const", "default", "enum"];
 
 /// Keywords whose value is a schema.
 const SCHEMA: [&str; 9] =
     ["additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then", "unevaluatedProperties"];
 
-/// Keywords whose value is an object of schemas.
+/// Keywords whose value is a map of schemas.
 const SCHEMAS_BY_NAME: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
 
 /// Keywords whose value is a list of schemas.
@@ -68,7 +68,7 @@ const LIST_OF_SCHEMAS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 /// Deepest nesting that is listed.
 const MAX_DEPTH: usize = 32;
 
-/// A pin as a tool of a server. `output` is the schema of results of calls.
+/// A pin as an MCP tool. `output` is the schema of call results.
 pub(crate) fn spec(pin: &Pin, output: Option<Json>) -> ToolSpec {
     let manifest = pin.manifest();
     let (input, note) = match input_schema(&manifest.inputs().map_or_else(|| json!({}), to_serde)) {
@@ -102,8 +102,7 @@ pub(crate) fn spec(pin: &Pin, output: Option<Json>) -> ToolSpec {
     }
 }
 
-/// The schema of the input as it is listed: keywords that check something, descriptions that are marked, and nothing that hides. The error
-/// says why the schema is withheld.
+/// The input schema for the list: validating keywords, marked descriptions, and no hidden text. The error says why the schema is withheld.
 fn input_schema(schema: &Json) -> Result<Json, String> {
     let marked = walk(&without_headers(schema), 0)?;
     let listed = Json::Object(listable(&marked, Side::Input)?);
@@ -119,7 +118,7 @@ fn walk(schema: &Json, depth: usize) -> Result<Json, String> {
     for (key, value) in members {
         let value = match key.as_str() {
             "description" => match value.as_str() {
-                // Quoted, so that no line break makes a part of it look like a text of its own.
+                // Quoted, so that a line break cannot make a part of it look like a separate text.
                 Some(text) => Json::String(format!("{UNTRUSTED}{}", Json::from(inert(text, SCHEMA_TEXT_CHARS)))),
                 None => continue,
             },
@@ -141,7 +140,7 @@ fn walk(schema: &Json, depth: usize) -> Result<Json, String> {
     Ok(Json::Object(out))
 }
 
-/// A value that has to stay as it is, since it decides which input fits: it is listed only if none of its texts hides anything.
+/// A value that must stay unchanged, since it decides which input is valid: it is listed only if its texts contain no hidden characters.
 fn checked(value: &Json, depth: usize) -> Result<Json, String> {
     if depth > MAX_DEPTH {
         return Err("it nests too deeply".to_owned());
@@ -157,7 +156,7 @@ fn checked(value: &Json, depth: usize) -> Result<Json, String> {
     }
 }
 
-/// A short text without characters that hide or steer.
+/// A short text without invisible or direction-changing characters.
 fn plain(text: &str) -> Result<&str, String> {
     if inert(text, SCHEMA_NAME_CHARS) == text && !text.contains('\n') {
         return Ok(text);

@@ -1,13 +1,13 @@
-//! Pinned onchain tools: ERC-8257 tools that the user accepted in one version, listed for models beside local ones.
+//! Pinned onchain tools: ERC-8257 tools that the user accepted in one version, listed for models with the local ones.
 //!
-//! - `pin`: a tool, the manifest that the user accepted, and why it is quarantined if it is.
-//! - `change`: what differs between the pinned manifest and another one.
-//! - `observe`: what a verification says about a pin.
-//! - `listing`: a pin as a tool of an MCP server.
-//! - `store`: the file that pins are kept in.
+//! - `pin`: a tool, the manifest that the user accepted, and its quarantine, if any.
+//! - `change`: differences between the pinned manifest and another one.
+//! - `observe`: compares a verification with a pin.
+//! - `listing`: a pin as an MCP tool.
+//! - `store`: the pins file.
 //!
-//! A pin never replaces verification: every call verifies the tool at that moment, and is refused unless the verified manifest is the
-//! pinned one. The pin decides what is listed, and that a change is shown to the user before the tool is used again.
+//! A pin never replaces verification: every call verifies the tool, and is refused unless the verified manifest is the pinned one. The pin
+//! decides what is listed, and ensures that a change is shown to the user before the tool is used again.
 
 mod change;
 mod listing;

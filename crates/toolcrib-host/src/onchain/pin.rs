@@ -1,4 +1,4 @@
-//! One pinned tool.
+//! A pinned tool.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use toolcrib_verify::Live;
 
 use super::{Changes, PinError};
 
-/// Largest canonical manifest that is pinned, in bytes. Usual ones have a few kilobytes.
+/// Largest canonical manifest that can be pinned, in bytes. Usual ones have a few kilobytes.
 pub const MAX_MANIFEST_BYTES: usize = 128 * 1024;
 
-/// What the names of pinned tools begin with, for models.
+/// The prefix of the names of pinned tools for models.
 pub const NAME_PREFIX: &str = "onchain_";
 
-/// Most codes that are kept of a verification that failed.
+/// Most codes that are stored of a failed verification.
 const MAX_CODES: usize = 20;
 
 /// An onchain tool that the user accepted in one version.
@@ -44,11 +44,11 @@ pub struct Pin {
 pub struct Quarantine {
     /// When the change was first seen, as RFC 3339.
     pub time: String,
-    /// The manifest hash that the registry commits to now. `None` when the tool is not registered any more.
+    /// The manifest hash in the registry now. `None` if the tool is not registered any more.
     pub committed: Option<String>,
-    /// Codes of the errors that a verification found. Empty when another manifest verifies.
+    /// Codes of the verification errors. Empty if another manifest verifies.
     pub codes: Vec<String>,
-    /// What differs from the pinned manifest. `None` when the new manifest could not be read.
+    /// The differences from the pinned manifest. `None` if the new manifest could not be read.
     pub changes: Option<Changes>,
 }
 
@@ -58,7 +58,7 @@ impl Quarantine {
         Self { time, committed: committed.map(|hash| hash.to_string()), codes, changes }
     }
 
-    /// Whether two checks saw the same, whenever that was.
+    /// Whether two checks found the same, regardless of the time.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (&self.committed, &self.codes, &self.changes) == (&other.committed, &other.codes, &other.changes)
     }
@@ -81,7 +81,7 @@ impl Quarantine {
 }
 
 impl Pin {
-    /// Pins what was verified just now. The name is that of the manifest's well-known path unless another one is given.
+    /// Pins a tool that was just verified. The name defaults to that of the manifest's well-known path.
     pub fn new(live: &Live, name: Option<Slug>, method: CallMethod, now: UnixTime) -> Result<Self, PinError> {
         let Some(verified) = &live.verified else {
             return Err(PinError::Unverified { report: Box::new(live.report.clone()) });
@@ -95,7 +95,7 @@ impl Pin {
                 well_known.map(|well_known| well_known.slug().clone()).ok_or_else(unverified)?
             }
         };
-        // Read from its canonical form, as it will be when the file is opened: a copy that differs is found now.
+        // Parsed from its canonical form, as it will be from the file, so that a difference is found now.
         Self::of(verified.tool(), slug, method, verified.manifest().canonical().as_str(), verified.manifest().hash(), now)
     }
 
@@ -150,12 +150,12 @@ impl Pin {
         self.time
     }
 
-    /// Why it is neither listed nor called. `None` when it is.
+    /// Why it is neither listed nor called. `None` if it is.
     pub const fn quarantine(&self) -> Option<&Quarantine> {
         self.quarantine.as_ref()
     }
 
-    /// What a call costs, as text of ours: what this program can pay, and otherwise that it cannot.
+    /// The price of a call in our words: one that this program can pay, or that it cannot.
     pub fn price(&self) -> String {
         let prices = self.manifest.pricing();
         match prices.iter().find_map(Terms::stated) {
@@ -170,7 +170,7 @@ impl Pin {
         self.quarantine = quarantine;
     }
 
-    /// The same tool under the name and with the method of another pin.
+    /// Copies name and method of another pin of the same tool.
     #[must_use]
     pub fn named_like(mut self, other: &Self) -> Self {
         (self.slug, self.method) = (other.slug.clone(), other.method);
@@ -178,7 +178,7 @@ impl Pin {
     }
 }
 
-/// The codes of a report's errors, each once.
+/// The error codes of a report, without duplicates.
 pub(super) fn error_codes(report: &toolcrib_judge::Report) -> Vec<String> {
     let errors = report.findings.iter().filter(|finding| finding.severity == toolcrib_core::finding::Severity::Error);
     let codes: std::collections::BTreeSet<_> = errors.map(|finding| finding.code.id().to_owned()).collect();
@@ -213,7 +213,7 @@ impl StoredPin {
         }
     }
 
-    /// Reads a pin. Everything is checked again: a file that was edited by hand lists nothing that its hash does not cover.
+    /// Parses a pin and checks everything again: a file that was edited by hand lists nothing that its hash does not cover.
     pub(super) fn read(self) -> Result<Pin, PinError> {
         let broken = |problem: String| PinError::Broken { problem };
         let tool = ToolRef::parse(&self.tool).map_err(|fault| broken(fault.to_string()))?;

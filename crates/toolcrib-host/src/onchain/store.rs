@@ -1,4 +1,4 @@
-//! The file that pins are kept in: private, locked, and replaced whole or not at all.
+//! The pins file: private, locked, and replaced atomically.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use super::{MAX_MANIFEST_BYTES, NAME_PREFIX, Pin, Quarantine};
 use crate::local::StateFileError;
 use crate::local::state_file::{StateFolder, StateLock};
 
-/// Most pinned tools: each is listed for models, which choose badly among more than some dozens.
+/// Most pinned tools: each is listed for models, which choose badly among more than a few dozen.
 pub const MAX_PINS: usize = 64;
 
 /// The version of the format.
@@ -28,7 +28,7 @@ const MAX_BYTES: u64 = 48 * 1024 * 1024;
 const FILE: &str = "onchain.json";
 const LOCK: &str = "onchain.lock";
 
-/// Why a tool is not pinned, or pins cannot be read or changed.
+/// Why a tool cannot be pinned, or pins cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PinError {
@@ -38,7 +38,7 @@ pub enum PinError {
         /// What was found.
         report: Box<Report>,
     },
-    /// It is pinned already.
+    /// It is already pinned.
     #[error("{tool} is pinned already")]
     Exists {
         /// The tool.
@@ -64,13 +64,13 @@ pub enum PinError {
         /// What was asked for.
         name: String,
     },
-    /// Another process changed the pin meanwhile.
+    /// Another process changed the pin.
     #[error("the pin of {tool} was changed by another process")]
     Raced {
         /// The tool.
         tool: ToolRef,
     },
-    /// There are too many.
+    /// There are too many pins.
     #[error("{MAX_PINS} tools are pinned")]
     TooMany,
     /// The manifest is too large.
@@ -79,7 +79,7 @@ pub enum PinError {
         /// Its size.
         bytes: usize,
     },
-    /// The file holds something that this program did not write.
+    /// The file has an unexpected format.
     #[error("{FILE}: {}", escape_for_display(problem))]
     Broken {
         /// What is wrong.
@@ -105,10 +105,10 @@ impl PinError {
     }
 }
 
-/// The pins of one moment.
+/// A set of pins.
 #[derive(Clone, Debug, Default)]
 pub struct Pins {
-    /// The file as it was read: two readings are the same when this is.
+    /// The bytes of the file, to compare two reads.
     bytes: Vec<u8>,
     pins: BTreeMap<ToolRef, Pin>,
 }
@@ -144,7 +144,7 @@ impl Pins {
         self.pins.is_empty()
     }
 
-    /// Whether two readings found the same file.
+    /// Whether two reads found the same file.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.bytes == other.bytes
     }
@@ -157,19 +157,19 @@ struct Stored {
     pins: Vec<StoredPin>,
 }
 
-/// The file of pins in a state folder. Every method reads or writes files and may wait for another process.
+/// The pins file in a state folder. Every method reads or writes files and may wait for another process.
 #[derive(Clone, Debug)]
 pub struct PinStore {
     folder: StateFolder,
 }
 
 impl PinStore {
-    /// The pins in a state folder, which need not exist yet.
+    /// The pins in a state folder, which may not exist yet.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: StateFolder::new(folder) }
     }
 
-    /// Reads all pins. A file that does not exist has none.
+    /// Reads all pins. A missing file is empty.
     pub fn read(&self) -> Result<Pins, PinError> {
         let Some(bytes) = self.folder.read(FILE, MAX_BYTES)? else { return Ok(Pins::default()) };
         let broken = |problem: String| PinError::Broken { problem };
@@ -217,7 +217,7 @@ impl PinStore {
         })
     }
 
-    /// Replaces the pin that the user saw, which has the hash `before`, by another version.
+    /// Replaces the pin that the user saw, with the hash `before`, by another version.
     pub fn accept(&self, before: B256, pin: Pin) -> Result<(), PinError> {
         let tool = pin.tool();
         self.change(|pins| {
@@ -231,7 +231,7 @@ impl PinStore {
         })
     }
 
-    /// Quarantines the version `hash` of a tool, or ends its quarantine. Nothing happens if another version is pinned by now.
+    /// Quarantines the version `hash` of a tool, or ends its quarantine. Does nothing if another version is pinned by now.
     pub fn quarantine(&self, tool: ToolRef, hash: B256, quarantine: Option<Quarantine>) -> Result<(), PinError> {
         self.change(|pins| {
             let Some(pin) = pins.get_mut(&tool).filter(|pin| pin.hash() == hash) else { return Ok(false) };
@@ -247,7 +247,7 @@ impl PinStore {
         })
     }
 
-    /// Reads, changes and writes under the lock. `change` says whether there is something to write.
+    /// Reads, changes and writes under the lock. `change` returns whether there is something to write.
     fn change(&self, change: impl FnOnce(&mut BTreeMap<ToolRef, Pin>) -> Result<bool, PinError>) -> Result<(), PinError> {
         let lock = self.folder.lock(LOCK)?;
         let mut pins = self.read()?.pins;

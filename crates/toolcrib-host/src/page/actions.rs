@@ -1,4 +1,4 @@
-//! What the forms of the page change. After a change the browser is sent to the page that shows it.
+//! Handles forms of the page. After a change, the browser is redirected to the page that shows it.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use super::{Shared, blocking, see_other, views};
 use crate::local::permissions::{Decision, RuleId};
 use crate::local::{ChangeError, LoadedTool};
 
-/// The name of the page in the audit log.
+/// The client name in the audit log.
 const CLIENT: &str = "page";
 
-/// Makes a change, if the form is one of this session.
+/// Makes a change, if the form belongs to this session.
 pub(super) async fn change(
     State(shared): State<Arc<Shared>>,
     Extension(signed): Extension<Signed>,
@@ -93,23 +93,23 @@ fn apply(shared: &Shared, what: &str, mut form: Form) -> Result<Response, Refusa
 }
 
 impl Shared {
-    /// The address of a page.
+    /// The URL path of a page.
     pub(super) fn at(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
 
-    /// The address of the page of a tool that is loaded.
+    /// The URL path of the page of a loaded tool.
     pub(super) fn page_of(&self, tool: &str) -> String {
         self.at(&format!("/tools/{tool}"))
     }
 
-    /// A tool that is loaded.
+    /// A loaded tool.
     pub(super) fn tool(&self, id: &str) -> Result<Arc<LoadedTool>, Refusal> {
         let tools = self.host.tools();
         tools.tools().get(id).cloned().ok_or_else(|| Refusal::unknown("there is no such tool").back(&self.at("/")))
     }
 
-    /// The tool of a form, which must have the content that the person saw.
+    /// The tool of a form, which must have the content that the user saw.
     fn seen(&self, form: &Form) -> Result<Arc<LoadedTool>, Refusal> {
         let tool = self.tool(form.text("tool")?)?;
         if form.text("content")? == tool.content().to_string() {
@@ -118,7 +118,7 @@ impl Shared {
         Err(Refusal::new(StatusCode::CONFLICT, codes::host::PAGE_STALE).back(&self.page_of(tool.id())))
     }
 
-    /// Leads to the page that shows a change: that of the tool if it is loaded, otherwise that of all rules.
+    /// Redirects to the page that shows a change: that of the tool if it is loaded, otherwise that of all rules.
     fn done(&self, tool: Option<&str>, what: &str, place: &str) -> Response {
         let tool = tool.filter(|tool| self.host.tools().tools().contains_key(*tool));
         let page = tool.map_or_else(|| self.at("/rules"), |tool| self.page_of(tool));

@@ -1,7 +1,7 @@
 //! Forms: bodies and queries in `application/x-www-form-urlencoded`, read within limits and wiped after use.
 //!
-//! What a form carries may be a credential, so every value is a [`Secret`]. Copies in the buffers of the kernel and of the HTTP library are
-//! out of reach and not wiped.
+//! A field may be a credential, so every value is a [`Secret`]. Copies in the buffers of the kernel and of the HTTP library cannot be
+//! wiped.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -19,16 +19,16 @@ use zeroize::Zeroizing;
 use super::refusal::Refusal;
 use crate::local::secrets::{MAX_SECRET_BYTES, Secret};
 
-/// Largest form: a credential whose every byte is encoded as three, and the other fields.
+/// Largest form: a credential with every byte percent-encoded, and the other fields.
 pub(super) const MAX_FORM_BYTES: usize = 3 * MAX_SECRET_BYTES + 4_096;
 
 /// Most fields of a form. The largest one of the page has five.
 const MAX_FIELDS: usize = 16;
 
-/// Longest time that a form may take to arrive.
+/// Time limit for receiving a form.
 const MAX_TIME: Duration = Duration::from_secs(30);
 
-/// A form that was sent.
+/// A submitted form.
 #[derive(Debug, Default)]
 pub(super) struct Form(Vec<(Secret, Secret)>);
 
@@ -38,7 +38,7 @@ impl Form {
         let announced = announced(&request)?;
         let body = request.into_body();
         let reading = async {
-            // With room for all of it: a vector that grows leaves its earlier contents in memory.
+            // Allocated at its full size: a growing vector leaves its earlier contents in memory.
             let mut bytes = Zeroizing::new(Vec::with_capacity(announced.unwrap_or(MAX_FORM_BYTES)));
             let mut body = pin!(body);
             while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
@@ -55,7 +55,7 @@ impl Form {
         Self::parse(&bytes)
     }
 
-    /// Reads encoded fields. Each may be there once.
+    /// Parses encoded fields. Each may occur once.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         let mut form = Self::default();
         for (name, value) in form_fields(bytes) {
@@ -70,17 +70,17 @@ impl Form {
         Ok(form)
     }
 
-    /// A field, if it is there.
+    /// An optional field.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(own, _)| own.expose() == name).map(|(_, value)| value.expose())
     }
 
-    /// A field that has to be there.
+    /// A required field.
     pub(super) fn text(&self, name: &str) -> Result<&str, Refusal> {
         self.get(name).ok_or_else(|| Refusal::form(&format!("the field {name} is missing")))
     }
 
-    /// Takes a field out.
+    /// Removes and returns a field.
     pub(super) fn take(&mut self, name: &str) -> Result<Secret, Refusal> {
         let place = self.0.iter().position(|(own, _)| own.expose() == name);
         let place = place.ok_or_else(|| Refusal::form(&format!("the field {name} is missing")))?;
@@ -88,7 +88,7 @@ impl Form {
     }
 }
 
-/// Checks the type of a form, and gives its length as far as it is stated.
+/// Checks the content type of a form, and returns its length if it is stated.
 fn announced(request: &Request) -> Result<Option<usize>, Refusal> {
     if !MediaType::of(request.headers()).is_some_and(|kind| kind.is("application/x-www-form-urlencoded")) {
         return Err(Refusal::form("its type is not application/x-www-form-urlencoded"));
@@ -102,7 +102,7 @@ fn too_large() -> Refusal {
         .message(format!("the form has more than {MAX_FORM_BYTES} bytes"))
 }
 
-/// Decodes a name or a value. `None` if the encoding is broken or the text is not UTF-8.
+/// Decodes a name or a value. `None` if the encoding is invalid or the text is not UTF-8.
 fn decode(encoded: &[u8]) -> Option<Secret> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(encoded.len()));
     form_decode_into(encoded, &mut bytes)?;

@@ -1,8 +1,7 @@
-//! What every request has to pass, and the headers of every answer.
+//! Checks of every request, and headers of every response.
 //!
-//! A browser runs pages of others beside this one, and they can send requests to this machine. A request is answered only under a loopback
-//! name (DNS rebinding), changes something only from this very origin and with the token of its form, and sees something only with the
-//! cookie of the session.
+//! The browser also runs pages of other sites, which can send requests to this machine. A request is served only under a loopback host
+//! name (DNS rebinding), makes changes only from the same origin with the token of its form, and reads only with the session cookie.
 
 use std::sync::Arc;
 
@@ -19,17 +18,17 @@ use toolcrib_core::codes;
 use super::Shared;
 use super::refusal::Refusal;
 
-/// Nothing runs, nothing is framed, nothing is loaded from elsewhere, and forms go nowhere else.
+/// No scripts, no frames, no external resources, and no forms to other sites.
 const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// The query of a page that loads itself again.
+/// The query of an automatic reload.
 pub(super) const AUTOMATIC: &str = "auto=1";
 
-/// Answers a request, or refuses it.
+/// Serves or rejects a request.
 pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let mut response = match admit(&shared, &mut request) {
         Ok(()) => next.run(request).await,
@@ -56,8 +55,7 @@ fn admit(shared: &Shared, request: &mut Request) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The name that the request is for, which must be one of this machine. A page of another name whose address was changed to this machine's
-/// (DNS rebinding) sends its own.
+/// The host name of the request, which must be one of this machine. With DNS rebinding, a page sends its own name.
 fn host<'r>(shared: &Shared, request: &'r Request) -> Result<&'r str, Refusal> {
     let named = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let is_ours = |name: &str| shared.hosts.iter().any(|host| host == name);
@@ -67,7 +65,7 @@ fn host<'r>(shared: &Shared, request: &'r Request) -> Result<&'r str, Refusal> {
     Ok(named)
 }
 
-/// Browsers name the origin of every request that is not a read.
+/// Browsers send the origin with every request that is not a read.
 fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), Refusal> {
     let mut origins = headers.get_all(ORIGIN).iter();
     let (Some(origin), None) = (origins.next(), origins.next()) else { return Err(forged("it does not name its origin")) };
@@ -77,7 +75,8 @@ fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Browsers say how the page that sends a request relates to this one. `none` is a person who typed an address, which no form is.
+/// Browsers send the relation of the requesting page to this one. `none` means that the user typed the address, which is not possible for
+/// forms.
 fn check_site(headers: &HeaderMap, is_read: bool) -> Result<(), Refusal> {
     let Some(site) = headers.get(SEC_FETCH_SITE) else { return Ok(()) };
     match site.as_bytes() {
@@ -97,7 +96,7 @@ fn secure(headers: &mut HeaderMap) {
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_FRAME_OPTIONS, "DENY"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // With `no-referrer` browsers send `Origin: null` with forms, and the origin could not be checked.
+        // With `no-referrer`, browsers send `Origin: null` with forms, and the origin could not be checked.
         (REFERRER_POLICY, "same-origin"),
         (CACHE_CONTROL, "no-store"),
         (CROSS_ORIGIN_OPENER_POLICY, "same-origin"),

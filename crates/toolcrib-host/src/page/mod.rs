@@ -1,11 +1,11 @@
-//! The settings page: a person sees, enables and disables local tools, enters credentials, sets permissions and watches calls.
+//! The settings page: a user views, enables and disables local tools, enters credentials, sets permissions and watches calls.
 //!
-//! It is served on a loopback address of this machine, to the one browser that opened the address with the one-time token. It needs no
-//! script and carries none. All text of tool authors goes through maud, which escapes it, and through `escape_for_display`, which shows
-//! control, direction and invisible characters as `\u{…}`. Values of credentials go in and never out.
+//! It is served on a loopback address to the one browser that opened the URL with the one-time token. It contains no scripts. All text of
+//! tool authors goes through maud, which escapes it, and through `escape_for_display`, which shows control, direction and invisible
+//! characters as `\u{…}`. Values of credentials are write-only.
 //!
-//! `guard` has the rules for requests, `session` the token and the cookie, `forms` what is read, `actions` what is changed, and `views` what
-//! is shown.
+//! `guard` checks requests, `session` has the token and the cookie, `forms` parses input, `actions` makes changes, and `views` renders
+//! pages.
 
 mod actions;
 mod forms;
@@ -42,21 +42,21 @@ use self::session::{Session, Signed, set_cookie};
 use self::views::View;
 use crate::local::Host;
 
-/// Connections that are open at the same time. A browser has six.
+/// Most concurrent connections. A browser uses six.
 const MAX_CONNECTIONS: usize = 64;
 
-/// How long requests may still take when it is time to stop.
+/// How long open requests may take at shutdown.
 const STOP_TIME: Duration = Duration::from_secs(2);
 
-/// How often it is checked whether the session is over.
+/// How often the end of the session is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Bytes of the folder that all addresses of a page are in.
+/// Bytes of the random folder name in all URLs of a page.
 const FOLDER_BYTES: usize = 16;
 
 const SEC_PURPOSE: HeaderName = HeaderName::from_static("sec-purpose");
 
-/// A settings page that is ready to be served.
+/// A settings page that is ready to serve.
 pub struct Page {
     shared: Arc<Shared>,
     listener: TcpListener,
@@ -64,14 +64,14 @@ pub struct Page {
     url: Zeroizing<String>,
 }
 
-/// Why there is no page.
+/// Why the page cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PageError {
-    /// Other machines could reach the address.
+    /// Other machines can reach the address.
     #[error("the settings page listens at 127.0.0.1 or [::1] only, not at {0}")]
     Address(SocketAddr),
-    /// The address cannot be listened at.
+    /// The address cannot be bound.
     #[error("cannot listen at {address}: {error}")]
     Listen {
         /// The address.
@@ -79,7 +79,7 @@ pub enum PageError {
         /// Why.
         error: io::Error,
     },
-    /// The operating system gives no random bytes.
+    /// The operating system has no random bytes.
     #[error("the operating system gives no random bytes: {0}")]
     Random(getrandom::Error),
 }
@@ -95,24 +95,24 @@ impl PageError {
     }
 }
 
-/// Why a page is not served any more.
+/// Why serving ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageEnd {
-    /// It was told to stop.
+    /// It was stopped.
     Stopped,
-    /// The session ended: the person closed it, or did not use it for [`IDLE_SECONDS`].
+    /// The session ended: the user closed it, or did not use it for [`IDLE_SECONDS`].
     SessionOver,
 }
 
-/// What all requests share.
+/// The state that all requests share.
 struct Shared {
     host: Arc<Host>,
     session: Session,
-    /// The folder that all addresses with a session are in, such as `/0123…`. The cookie is sent to it alone, see [`set_cookie`].
+    /// The folder of all URLs with a session, such as `/0123…`. The cookie is restricted to it, see [`set_cookie`].
     base: String,
-    /// What `Host` may say.
+    /// Accepted values of `Host`.
     hosts: Vec<String>,
-    /// When the audit log was checked last, and what was found.
+    /// When the audit log was verified last, and the result.
     verified: Mutex<Option<(UnixTime, Result<String, String>)>>,
 }
 
@@ -124,7 +124,7 @@ impl Shared {
 }
 
 impl Page {
-    /// Takes a socket and makes the token. Nothing is answered yet.
+    /// Binds the socket and creates the token. Does not accept requests yet.
     pub async fn bind(host: Arc<Host>, address: SocketAddr) -> Result<Self, PageError> {
         if ![IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].contains(&address.ip()) {
             return Err(PageError::Address(address));
@@ -139,17 +139,17 @@ impl Page {
         Ok(Self { shared: Arc::new(shared), listener, address, url })
     }
 
-    /// The address that it listens at.
+    /// The bound address.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address for the browser, with the token that works once. Show it to the person and to nothing else.
+    /// The URL for the browser, with the one-time token. Show it only to the user.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Serves until `stop` is done or the session is over.
+    /// Serves until `stop` completes or the session ends.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send) -> PageEnd {
         let shared = Arc::clone(&self.shared);
         let over = async {
@@ -164,7 +164,7 @@ impl Page {
                 () = over => end = PageEnd::SessionOver,
             }
         };
-        // All clients are programs of this machine.
+        // All clients are programs on this machine.
         let limits = Limits { connections: MAX_CONNECTIONS, per_network: None, stop_time: STOP_TIME, ..Limits::default() };
         Server::new(limits).serve(self.listener, router(self.shared), until).await;
         end
@@ -177,7 +177,7 @@ impl fmt::Debug for Page {
     }
 }
 
-/// The names of this machine that no other machine can have. Browsers leave port 80 out.
+/// Host names of this machine that no other machine can have. Browsers omit port 80.
 fn hosts(port: u16) -> Vec<String> {
     let names = ["127.0.0.1", "localhost", "[::1]"];
     let mut hosts: Vec<_> = names.iter().map(|name| format!("{name}:{port}")).collect();
@@ -203,10 +203,10 @@ fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Exchanges the token for the cookie. The only read that has an effect: it uses the token up.
+/// Exchanges the token for the cookie. The only read with an effect: it uses up the token.
 async fn login(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let refused = || Refusal::new(StatusCode::FORBIDDEN, codes::host::PAGE_SESSION).into_response();
-    // A browser that loads an address before its user asks for it must not use the token up.
+    // A browser that prefetches a URL must not use up the token.
     let is_meant = request.method() == Method::GET && !request.headers().contains_key(SEC_PURPOSE);
     let query = Form::parse(request.uri().query().unwrap_or_default().as_bytes()).unwrap_or_default();
     let Some(token) = query.get("token").filter(|_| is_meant) else { return refused() };
@@ -256,7 +256,7 @@ async fn checks(State(shared): State<Arc<Shared>>, Extension(signed): Extension<
     show(shared, signed, None, |view, _| Ok(views::checks(view))).await
 }
 
-/// Makes a page where it may block: everything about tools is read from files.
+/// Renders a page on a blocking thread, because everything about tools is read from files.
 async fn show(
     shared: Arc<Shared>,
     signed: Signed,
@@ -270,7 +270,7 @@ async fn show(
     .await
 }
 
-/// Runs what reads or writes files.
+/// Runs a function that reads or writes files.
 async fn blocking(work: impl FnOnce() -> Result<Response, Refusal> + Send + 'static) -> Response {
     match tokio::task::spawn_blocking(work).await {
         Ok(Ok(response)) => response,
@@ -279,7 +279,7 @@ async fn blocking(work: impl FnOnce() -> Result<Response, Refusal> + Send + 'sta
     }
 }
 
-/// Sends the browser to a page of ours, to be read.
+/// Redirects the browser to one of our pages with GET.
 fn see_other(path: &str) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SEE_OTHER;

@@ -1,4 +1,4 @@
-//! Requests that are refused, and changes that failed.
+//! Rejected requests and failed changes.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -7,14 +7,14 @@ use toolcrib_core::codes::{self, Code};
 use super::views;
 use crate::local::ChangeError;
 
-/// Why a request is not answered as asked.
+/// Why a request is rejected.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
     pub(super) code: Code,
-    /// What is wrong in this case. May hold text of a tool's author.
+    /// The details. May contain text of a tool's author.
     pub(super) message: String,
-    /// The page to go back to.
+    /// The page for the link back.
     pub(super) back: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, codes::host::TOOL_UNKNOWN).message(what)
     }
 
-    /// The page itself failed.
+    /// An internal error.
     pub(super) fn internal(why: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, codes::host::STATE).message(why)
     }
@@ -41,7 +41,7 @@ impl Refusal {
         self
     }
 
-    /// Leads back to a page, unless another one was named.
+    /// Sets the page for the link back, unless it is set already.
     pub(super) fn back(mut self, page: &str) -> Self {
         self.back.get_or_insert_with(|| page.to_owned());
         self

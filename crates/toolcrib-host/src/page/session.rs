@@ -1,6 +1,6 @@
-//! The one session of a page: a token that works once, then a cookie, until it is not used for long.
+//! The only session of a page: a one-time token, then a cookie, until the idle timeout.
 //!
-//! Of token and cookie only hashes are kept, and they are compared in constant time.
+//! Only hashes of token and cookie are stored, and they are compared in constant time.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use subtle::ConstantTimeEq as _;
 use toolcrib_core::clock::UnixTime;
 use zeroize::Zeroizing;
 
-/// Seconds without a request after which a session ends, and after which a token that no browser used is worthless.
+/// Idle timeout of a session in seconds, and the validity of an unused token.
 pub const IDLE_SECONDS: i64 = 30 * 60;
 
 /// The name of the cookie.
@@ -30,20 +30,20 @@ pub(super) struct Session {
 enum State {
     /// No browser has signed in yet.
     Waiting { token: Hash, since: UnixTime },
-    /// A browser has.
+    /// A browser has signed in.
     Active { cookie: Hash, csrf: FormToken, used: UnixTime },
-    /// It is over, for good.
+    /// It has ended permanently.
     Ended,
 }
 
-/// A request of the browser that is signed in.
+/// An authenticated request.
 #[derive(Clone)]
 pub(super) struct Signed {
-    /// What every form has to carry.
+    /// The token that every form must contain.
     pub(super) csrf: FormToken,
 }
 
-/// A token that forms carry, to show that they come from this page.
+/// A CSRF token, which proves that a form comes from this page.
 #[derive(Clone)]
 pub(super) struct FormToken(Zeroizing<String>);
 
@@ -59,13 +59,13 @@ impl FormToken {
 }
 
 impl Session {
-    /// A session that waits for its browser, and the token that it waits for.
+    /// Creates a session that waits for its browser, and its token.
     pub(super) fn open(now: UnixTime) -> Result<(Self, Zeroizing<String>), getrandom::Error> {
         let token = random(TOKEN_BYTES)?;
         Ok((Self { state: Mutex::new(State::Waiting { token: Hash::of(&token), since: now }) }, token))
     }
 
-    /// Exchanges the token for the value of the cookie. `None` if it is another token, or was used before.
+    /// Exchanges the token for the value of the cookie. `None` if the token is wrong or was used before.
     pub(super) fn sign_in(&self, token: &str, now: UnixTime) -> Result<Option<Zeroizing<String>>, getrandom::Error> {
         let mut state = self.current(now);
         match &*state {
@@ -77,12 +77,11 @@ impl Session {
         Ok(Some(cookie))
     }
 
-    /// Whether a request carries the cookie of the session. `is_use` says whether the request is a person's doing and keeps the
-    /// session alive.
+    /// Whether a request has the session cookie. `is_use` says whether the user caused the request, which extends the session.
     pub(super) fn check(&self, headers: &HeaderMap, now: UnixTime, is_use: bool) -> Option<Signed> {
         let mut state = self.current(now);
         let State::Active { cookie, csrf, used } = &mut *state else { return None };
-        // A server on another port may have set one of the same name for another path.
+        // A server on another port may have set a cookie with the same name for another path.
         if !cookies(headers).any(|given| cookie.is(given)) {
             return None;
         }
@@ -97,7 +96,7 @@ impl Session {
         *self.lock() = State::Ended;
     }
 
-    /// Whether the session is over.
+    /// Whether the session has ended.
     pub(super) fn is_over(&self, now: UnixTime) -> bool {
         matches!(*self.current(now), State::Ended)
     }
@@ -127,8 +126,8 @@ impl fmt::Debug for Session {
     }
 }
 
-/// The header that gives a browser its cookie. Browsers send a cookie to every port of a host, so the path, which only this browser
-/// knows, is what keeps it from servers on other ports.
+/// The header that sets the cookie. Browsers send a cookie to every port of a host, so only the secret path keeps it from servers on other
+/// ports.
 pub(super) fn set_cookie(value: &str, path: &str) -> Zeroizing<String> {
     Zeroizing::new(format!("{COOKIE_NAME}={value}; Path={path}; HttpOnly; SameSite=Strict"))
 }
@@ -154,7 +153,7 @@ impl Hash {
         Self(Sha256::digest(token).into())
     }
 
-    /// Whether this is the token. Hashes are compared in constant time, so neither content nor length can be measured.
+    /// Whether this is the token. Hashes are compared in constant time, so timing reveals neither content nor length.
     fn is(&self, given: &str) -> bool {
         bool::from(self.0.ct_eq(&Self::of(given).0))
     }
@@ -201,7 +200,7 @@ mod tests {
             now = now.plus(IDLE_SECONDS - 1);
             assert!(session.check(&header, now, true).is_some());
         }
-        // A page that loads itself again keeps nothing alive.
+        // An automatic reload does not extend the session.
         assert!(session.check(&header, now.plus(IDLE_SECONDS - 1), false).is_some());
         assert!(!session.is_over(now.plus(IDLE_SECONDS - 1)));
         assert!(session.check(&header, now.plus(IDLE_SECONDS), false).is_none());

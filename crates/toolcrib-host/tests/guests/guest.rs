@@ -1,4 +1,4 @@
-//! A WebAssembly component for tests, which compile it for `wasm32-wasip2`. It does what the argument `do` says, and tries to do harm.
+//! A WebAssembly component for tests, which compile it for `wasm32-wasip2`. It does what the argument `do` says, including attacks.
 
 use std::io::Write as _;
 use std::net::ToSocketAddrs as _;
@@ -37,7 +37,7 @@ fn main() {
             answer(Ok::<_, String>(format!("{} MiB", all.len())));
         }
         "flood" => loop {
-            // Without a line end: 10 GiB if nothing stops it.
+            // Without a line feed: 10 GiB if nothing stops it.
             std::io::stdout().write_all(&[b'x'; 1 << 16]).expect("a write");
             std::io::stdout().flush().expect("a write");
         },
@@ -63,7 +63,7 @@ fn main() {
     }
 }
 
-/// The text of a member, without regard to where it is in the message.
+/// The text of a member, wherever it is in the message.
 fn member<'m>(message: &'m str, name: &str) -> &'m str {
     let start = format!("\"{name}\":\"");
     let value = message.split_once(&start).map_or("", |(_, rest)| rest);

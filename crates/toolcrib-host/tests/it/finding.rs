@@ -1,4 +1,4 @@
-//! Finding tools in a directory somewhere else.
+//! Finding tools in a remote directory.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn card(id: u64) -> Json {
     })
 }
 
-/// Answers as a directory does, and repeats what it was asked.
+/// Responds like a directory, and echoes the request.
 async fn stub(uri: Uri, headers: HeaderMap) -> (StatusCode, String) {
     assert_eq!(headers.get("x-api-key").and_then(|key| key.to_str().ok()), Some("s3cret-key"));
     let target = uri.to_string();

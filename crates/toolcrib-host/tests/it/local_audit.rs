@@ -134,7 +134,7 @@ fn every_kind_of_tampering_inside_is_found() {
         changed.remove(removed);
         write_lines(&path, &changed);
         if removed == 0 {
-            // What is left looks like a log whose older files were removed: it says so.
+            // The rest looks like a log whose older files were removed, and the summary shows that.
             assert_eq!(verify(&path, None).unwrap().starts_after.seq, 1);
         } else {
             assert_eq!(broken(&path), (removed as u64 + 1, BreakCause::Previous));
@@ -161,13 +161,13 @@ fn every_kind_of_tampering_inside_is_found() {
     write_lines(&path, &changed);
     assert_eq!(broken(&path), (4, BreakCause::TooLong));
 
-    // A removed tail leaves a chain that holds. Only the noted head tells.
+    // After a removed tail the chain is still valid. Only the noted head detects it.
     write_lines(&path, &original[..4]);
     assert_eq!(verify(&path, None).unwrap().lines, 4);
     let error = verify(&path, Some(&head)).unwrap_err();
     assert_eq!(error.code().id(), "audit.head_mismatch");
     assert!(error.to_string().contains("line 6") && error.to_string().contains("line 4"), "{error}");
-    // So does it for a log that was written anew.
+    // The same for a log that was rewritten.
     fs::remove_file(&path).unwrap();
     filled(place.path(), 5);
     log(place.path()).append([loaded("other")]).unwrap();
@@ -260,7 +260,7 @@ fn files_are_rotated_and_the_chain_goes_on() {
         ["tool37", "tool38", "tool39"]
     );
 
-    // A process that ended between moving the file and making the new one.
+    // A process that ended between moving the file and creating the new one.
     fs::remove_file(place.path().join(AUDIT_FILE)).unwrap();
     let before = verify(place.path(), None).unwrap().head;
     let after = small(place.path(), 2_000).append([loaded("next")]).unwrap();
@@ -346,7 +346,7 @@ fn append_many(log: &AuditLog, number: u32) {
     }
 }
 
-// Processes are ended with SIGKILL at any moment; every line that they said was recorded is there, and the chain holds.
+// Processes are killed with SIGKILL at random times; every line that they acknowledged is in the log, and the chain is valid.
 #[test]
 fn a_killed_process_loses_no_line_that_was_acknowledged() {
     let place = private_folder();
@@ -358,7 +358,7 @@ fn a_killed_process_loses_no_line_that_was_acknowledged() {
                 child("local_audit::child_process", CHILD, &task).stderr(Stdio::null()).spawn().unwrap()
             })
             .collect();
-        // The first lines of both are awaited, so that each is ended in the middle of its work.
+        // The first lines of both are awaited, so that each is killed during its work.
         let mut outputs: Vec<_> = children.iter_mut().map(|process| BufReader::new(process.stdout.take().unwrap())).collect();
         for output in &mut outputs {
             let mut line = String::new();
@@ -375,7 +375,7 @@ fn a_killed_process_loses_no_line_that_was_acknowledged() {
         }
         for output in outputs {
             let ends: Vec<_> = output.split(b'\n').map(Result::unwrap).collect();
-            // The last line may be cut.
+            // The last line may be incomplete.
             let text: Vec<_> = ends.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
             acknowledged.extend(text.into_iter().filter(|line| line.starts_with("ack ") && line.ends_with(" ok")));
         }
@@ -410,7 +410,7 @@ fn a_full_disk_is_an_error_and_leaves_whole_lines() {
     log(place.path()).append([loaded("next")]).unwrap();
 }
 
-/// Not a test of its own: what other processes do.
+/// The child processes of the test above.
 #[test]
 fn child_process() {
     let Ok(task) = std::env::var(CHILD) else { return };
@@ -444,7 +444,7 @@ fn lines_have_a_limit() {
     let log = AuditLog::new(place.path(), Arc::new(MovingClock::new()), Options::default().with_recorded_arguments());
     let none: [&Secret; 0] = [];
     let redactor = Redactor::new(none).unwrap();
-    // Texts and arguments are cut, so that the largest record stays a line.
+    // Texts and arguments are truncated, so that the largest record fits in a line.
     let text = "\u{1}".repeat(5_000);
     let record = Record::new(Event::CallFinished)
         .call(&text)

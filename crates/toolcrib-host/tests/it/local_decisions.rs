@@ -1,4 +1,4 @@
-//! What the audit log and the prompt say about every decision and call.
+//! Audit log entries and prompts for every decision and call.
 
 use std::fs;
 use std::path::Path;
@@ -115,7 +115,7 @@ async fn every_decision_is_recorded() {
     assert_eq!(place.log(Event::Decision).len(), 2);
     check(&place.decision(), "deny", "the tool or the arguments changed after the approval", None);
 
-    // A rule allows the call, and it cannot begin.
+    // A rule allows the call, but it cannot start.
     assert_eq!(code(place.call("keyed", json!({}), None).await), "host.credential_missing");
     check(&place.decision(), "allow", "allow_rule", Some("host.credential_missing"));
     assert_eq!(code(place.call("absent", json!({}), None).await), "host.runtime_unsupported");
@@ -123,7 +123,7 @@ async fn every_decision_is_recorded() {
     assert_eq!(place.log(Event::Decision).len(), 4);
     assert!(place.log(Event::CallStarted).is_empty() && place.log(Event::CallFinished).is_empty());
 
-    // A person allows the call, and it cannot begin.
+    // A user allows the call, but it cannot start.
     let data = place.folder.path().join("state/data/plain");
     let approved = place.prompt("plain", json!({})).await;
     let _ = fs::remove_dir_all(&data);
@@ -133,14 +133,14 @@ async fn every_decision_is_recorded() {
     check(&place.decision(), "allow", "a person allowed the call", Some("host.state"));
     assert!(place.log(Event::CallStarted).is_empty() && place.log(Event::CallFinished).is_empty());
 
-    // Rules that cannot be read allow nothing.
+    // Unreadable rules allow nothing.
     fs::write(place.host.permissions().path(), "{").unwrap();
     let unreadable = code(place.call("plain", json!({}), None).await);
     assert!(unreadable.starts_with("permission."), "{unreadable}");
     check(&place.decision(), "deny", "the rules cannot be used", Some(unreadable));
 }
 
-/// Every line about a tool, not only those that have the member.
+/// Every line about a tool, not only those with the member.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_line_about_a_tool_says_how_it_is_contained() {
     let place = place(&[]);
@@ -194,7 +194,7 @@ async fn models_and_users_are_told_that_a_tool_is_not_sandboxed() {
         let tool = tools.iter().find(|tool| tool.name == "plain_run").expect("a tool");
         assert_eq!(tool.title.as_deref(), Some("Test: run (UNSANDBOXED)"), "{era:?}");
         assert_eq!(tool.description.as_deref(), Some(format!("Runs.\n\n{UNSANDBOXED}.").as_str()), "{era:?}");
-        // A program that cannot run has no rights.
+        // A program that cannot run needs no permission.
         let absent = tools.iter().find(|tool| tool.name == "absent_run").expect("a tool");
         assert_eq!(absent.title.as_deref(), Some("Test: run"), "{era:?}");
     }
@@ -213,7 +213,7 @@ async fn models_and_users_are_told_that_a_tool_is_not_sandboxed() {
     }
 }
 
-/// A tool that was allowed always, and then changed.
+/// A tool that was always allowed, and then changed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_tool_asks_with_what_changed() {
     let place = place(&[]);

@@ -1,4 +1,4 @@
-//! Exports of real manifests, and of what they become at the other end.
+//! Exports of real manifests, and how they are read back.
 
 use std::fs;
 
@@ -49,7 +49,7 @@ fn every_manifest_of_the_corpus_is_exported() {
                         check(target, manifest, &one);
                         exported += 1;
                     }
-                    // The registry takes 100 characters of description, which nothing is cut to.
+                    // The registry limits descriptions to 100 characters, and exports never truncate.
                     Err(error) => assert_eq!(
                         (target, error.code().id()),
                         (Target::ServerJson, "export.description"),
@@ -81,7 +81,7 @@ fn check(target: Target, manifest: &LocalManifest, exported: &Exported) {
     }
 }
 
-/// What a model in strict mode sends for a schema: something for what it requires, null for what may be left out.
+/// What a model in strict mode sends for a schema: values for required parameters, null for optional ones.
 fn arguments(schema: &Json) -> Json {
     if let Some(value) = schema.get("const").or_else(|| schema.get("enum")?.as_array()?.iter().find(|value| !value.is_null())) {
         return value.clone();

@@ -1,4 +1,4 @@
-//! Local tools behind a URL on this machine: what is sent, and a code for each way in which the server fails.
+//! Local tools behind a URL on this machine: the requests, and an error code for each failure of the server.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn a_call_is_one_post_with_the_message_of_a_program() {
     assert!(!tool.written().contains(TOKEN));
 }
 
-/// Headers are for MCP servers. A manifest that declares one for another kind is told so, and the credential stays in the body.
+/// Headers are for MCP servers. A manifest of another kind with a header causes a finding, and the credential stays in the body.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_declared_header_is_not_sent_and_reported() {
     let server = server(|_| ok("{\"result\": 1}")).await;
@@ -146,7 +146,7 @@ async fn every_failure_of_a_server_has_a_code() {
     assert!(matches!(result, Err(CallError::Run(error)) if error.retryable));
 }
 
-/// The server may have done what it was asked for.
+/// The server may have acted on the request.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_closes_in_the_middle_is_not_asked_again() {
     for bytes in ["HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", ""] {
@@ -193,7 +193,7 @@ async fn a_person_is_told_that_the_server_is_not_contained() {
     assert_eq!(server.accepted(), 0, "nothing was sent");
 }
 
-/// The message holds credentials, so no manifest sends it elsewhere.
+/// The message contains credentials, so no manifest can send it to another machine.
 #[tokio::test]
 async fn servers_of_other_machines_are_refused() {
     for url in ["http://192.168.1.1/", "https://example.com/", "http://127.0.0.1.example.com/", "http://[::2]/"] {

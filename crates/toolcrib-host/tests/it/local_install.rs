@@ -41,7 +41,7 @@ impl Place {
         LockFile::read(&self.path("state/lock.json")).unwrap()
     }
 
-    /// The names in the folder of tools, and that nothing is left in the staging folder.
+    /// The names in the folder of tools. Checks that the staging folder is empty.
     fn visible(&self) -> Vec<String> {
         let staging = self.path(".tools.toolcrib-staging");
         let left: Vec<_> =
@@ -93,13 +93,13 @@ fn a_folder_is_added_verified_and_removed() {
         assert_eq!((mode(place.path("state/lock.json")), mode(place.path(".tools.toolcrib-staging"))), (0o600, 0o700));
     }
 
-    // Again: refused, and in another case as well.
+    // Installing it again is refused, also with different case.
     let error = place.installer().add(&source, &AddOptions::default()).unwrap_err();
     assert_eq!(error.code(), code::EXISTS);
     let error = place.installer().add(&place.source("DEMO", "1"), &AddOptions::default()).unwrap_err();
     assert_eq!(error.code(), code::EXISTS);
 
-    // Changed by hand: seen, and not removed without a word.
+    // Local modifications are detected, and not removed without an option.
     fs::write(installed.folder.join("lib/index.mjs"), "changed").unwrap();
     write_tool(&place.tools().join("by-hand"), "by-hand", "x");
     let states = place.installer().verify_lock().unwrap();
@@ -201,14 +201,14 @@ fn an_update_shows_what_changes_before_it_does() {
     assert_eq!(diff.permissions_asked_again, ["run", "more"]);
     assert_eq!(hash_folder(&installed.folder).unwrap(), installed.entry.content, "nothing changed yet");
 
-    // Another run in the meantime does not take the staged folder for one that was left behind.
+    // A concurrent run does not treat the staged folder as abandoned.
     place.installer().recover().unwrap();
     let applied = update.apply().unwrap();
     assert_eq!(applied.entry.content, hash_folder(&folder).unwrap());
     assert_eq!(place.visible(), ["demo"]);
     assert_eq!(place.installer().verify_lock().unwrap(), [("demo".to_owned(), LockState::Unchanged)]);
 
-    // The old version stays when the new one is not valid, has another id or not the pinned content.
+    // The old version stays if the new one is invalid, has another id or does not have the pinned content.
     let refused = |options: &UpdateOptions| installer.update("demo", options).map(drop).unwrap_err().code();
     let pinned = UpdateOptions { digest: Some(installed.entry.content), ..UpdateOptions::default() };
     assert_eq!(refused(&pinned), code::DIGEST);
@@ -219,7 +219,7 @@ fn an_update_shows_what_changes_before_it_does() {
     assert_eq!(installer.update("none", &UpdateOptions::default()).map(drop).unwrap_err().code(), code::NOT_INSTALLED);
     assert_eq!(place.installer().verify_lock().unwrap(), [("demo".to_owned(), LockState::Unchanged)]);
 
-    // Changed by hand between the two steps.
+    // Modified locally between the two steps.
     fs::write(folder.join("manifest.json"), manifest("demo", &["run"])).unwrap();
     let update = installer.update("demo", &UpdateOptions::default()).unwrap();
     fs::write(place.tools().join("demo/by-hand"), "x").unwrap();
@@ -231,7 +231,7 @@ fn an_update_shows_what_changes_before_it_does() {
 
 const STEPS: [&str; 4] = ["staged", "journal", "renamed", "locked"];
 
-/// The child of the test below: ends itself without any cleaning up.
+/// The child process of the test below: exits without cleanup.
 #[test]
 fn interrupted_child() {
     let Some(folder) = std::env::var_os("TOOLCRIB_INSTALL_CHILD").map(PathBuf::from) else { return };
@@ -260,7 +260,7 @@ fn interrupt(place: &Place, what: &str, step: &str) {
     assert!(!status.success(), "{what} at {step} was not interrupted");
 }
 
-/// At every moment the folder of tools holds the old or the new version, never a part, and the next run agrees with the lock file.
+/// At any time the folder of tools contains the old or the new version, never a part, and the next run agrees with the lock file.
 #[test]
 fn an_interrupted_run_is_finished_or_undone() {
     for what in ["add", "update", "remove"] {
@@ -295,7 +295,7 @@ fn an_interrupted_run_is_finished_or_undone() {
     }
 }
 
-/// Runs of several processes and threads wait for each other.
+/// Concurrent runs of several processes and threads are serialized.
 #[test]
 fn of_many_at_once_one_installs() {
     let place = Place::new();
@@ -317,7 +317,7 @@ fn of_many_at_once_one_installs() {
     assert_eq!(place.lock().tools.len(), 5);
 }
 
-/// Where two folders cannot be exchanged in one step, the old one is away for a moment.
+/// Without an atomic exchange, the old version is missing for a moment.
 #[test]
 fn a_version_that_was_moved_away_comes_back() {
     let place = Place::new();
@@ -332,7 +332,7 @@ fn a_version_that_was_moved_away_comes_back() {
     place.installer().recover().unwrap();
     assert_eq!(place.visible(), ["demo"]);
     assert_eq!(place.installer().verify_lock().unwrap(), [("demo".to_owned(), LockState::Unchanged)]);
-    // Journals that name other places are not followed.
+    // Journals with paths outside the folder are ignored.
     for journal in [json!({"id": "../state", "entry": null}).to_string(), "{".to_owned(), String::new()] {
         fs::create_dir_all(&run).unwrap();
         fs::write(run.join("journal.json"), journal).unwrap();
@@ -400,7 +400,7 @@ fn repositories() {
     let (folder, url) = repository(&place);
     let first = git(&folder, &["rev-parse", "HEAD"]);
     let source = from_git(&url, None, Some("tools/demo"));
-    // Files are asked for explicitly.
+    // `file:` URLs need an option.
     assert_eq!(place.installer().add(&source, &AddOptions::default()).unwrap_err().code(), code::GIT_URL);
     let installed = place.installer().add(&source, &git_options()).unwrap();
     assert_eq!(installed.entry.resolved.as_deref(), Some(first.as_str()));
@@ -439,7 +439,7 @@ fn repositories() {
     }
 }
 
-/// Nothing of a repository runs: hooks, filters, submodules, links.
+/// No code of a repository runs: hooks, filters, submodules, links.
 #[cfg(unix)]
 #[test]
 fn hostile_repositories() {
@@ -450,7 +450,7 @@ fn hostile_repositories() {
     let (folder, url) = repository(&place);
     let marker = place.path("marker");
     let command = format!("touch {}", marker.display());
-    // What a repository can bring along: attributes that name filters, and submodules.
+    // Hostile content: attributes with filters, and submodules.
     fs::write(folder.join(".gitattributes"), "* filter=evil\n*.mjs filter=lfs diff=lfs merge=lfs -text\n").unwrap();
     fs::write(folder.join(".gitmodules"), format!("[submodule \"x\"]\n\tpath = x\n\turl = {url}\n")).unwrap();
     fs::create_dir(folder.join("hooks")).unwrap();
@@ -459,7 +459,7 @@ fn hostile_repositories() {
     std::os::unix::fs::symlink("tools/demo", folder.join("inside")).unwrap();
     git(&folder, &["add", "."]);
     git(&folder, &["commit", "-qm", "hostile"]);
-    // What the user has set must not count either.
+    // The user's git configuration must have no effect either.
     let home = place.path("home");
     fs::create_dir(&home).unwrap();
     fs::write(
@@ -484,7 +484,7 @@ fn hostile_repositories() {
     assert_eq!(installed.id, "demo");
     assert!(!marker.exists(), "something of the repository or of the user's settings ran");
 
-    // git itself refuses some repositories before anything is checked out.
+    // git refuses some repositories before a checkout.
     let update = format!("[submodule \"x\"]\n\tpath = x\n\turl = {url}\n\tupdate = !touch {}\n", marker.display());
     fs::write(folder.join(".gitmodules"), update).unwrap();
     git(&folder, &["commit", "-qam", "worse"]);
@@ -515,7 +515,7 @@ fn git_that_hangs_or_floods_is_ended() {
     let pid = fs::read_to_string(&pids).unwrap();
     let gone = (0..100).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
-        // A zombie that its parent has not reaped yet is gone as well.
+        // A zombie counts as exited.
         fs::read_to_string(format!("/proc/{}/stat", pid.trim())).map_or(true, |stat| stat.contains(") Z "))
     });
     assert!(gone, "the child of git is still there");
@@ -554,7 +554,7 @@ fn archives_and_bundles() {
     assert!(installed.entry.resolved.as_deref().is_some_and(|resolved| resolved.starts_with("sha256:")));
     place.installer().remove("demo", false).unwrap();
 
-    // A bundle of ours holds the folder as it was.
+    // A bundle from an export contains the unchanged folder.
     let Source::Folder { path: folder } = place.source("demo", "1") else { unreachable!() };
     let tool = toolcrib_core::checked::parse::<toolcrib_core::local::LocalManifest>(
         manifest.as_bytes(),
@@ -573,7 +573,7 @@ fn archives_and_bundles() {
     assert_eq!(installed.entry.content, content);
     place.installer().remove("demo", false).unwrap();
 
-    // One of others has to be imported.
+    // A third-party bundle has to be imported.
     let bundle = json!({"manifest_version": "0.3", "name": "Other Server", "version": "1.0.0", "description": "d", "author": {"name": "a"},
         "server": {"type": "node", "entry_point": "server/index.js", "mcp_config": {"command": "node", "args": ["${__dirname}/server/index.js", "${user_config.dir}"],
             "env": {"KEY": "${user_config.key}", "MODE": "fast"}}},
@@ -601,7 +601,7 @@ fn archives_and_bundles() {
     );
 }
 
-/// The value of a secret reaches the secret store and nothing else.
+/// The value of a secret is only written to the secret store.
 #[test]
 fn an_entry_of_a_client_becomes_a_folder_without_its_secrets() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! MCP servers by streamable HTTP as local tools: a real one in both eras, and scripted ones that fail in every way.
+//! MCP servers over streamable HTTP as local tools: a real one in both eras, and scripted ones that fail in every way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use toolcrib_testkit::servers::{Request, Script, Server, Step, World, answer, ok
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// Doubles a number, and says so meanwhile.
+/// Doubles a number, and reports progress.
 struct Doubler;
 
 #[async_trait]
@@ -136,12 +136,12 @@ fn message(request: &Request, body: Json) -> Json {
 }
 
 fn method(request: &Request) -> String {
-    // A DELETE has no body.
+    // A DELETE request has no body.
     let sent: Json = serde_json::from_slice(&request.body).unwrap_or_default();
     sent["method"].as_str().unwrap_or_default().to_owned()
 }
 
-/// A server of the newer era that answers calls by `call`, and then says nothing more.
+/// A server of the newer era that responds to calls with `call`, and then sends nothing more.
 fn modern(call: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> Vec<Step> {
     let answered = Step::answer(move |request| match method(request).as_str() {
         "server/discover" => {
@@ -176,7 +176,7 @@ fn text_result(text: &str) -> Json {
     json!({"result": {"content": [{"type": "text", "text": text}]}})
 }
 
-/// An event stream that is not ended.
+/// An event stream that does not end.
 fn stream(text: &str) -> Vec<u8> {
     format!(
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{text}\r\n",
@@ -231,7 +231,7 @@ async fn every_failure_of_a_server_has_a_code() {
         assert_eq!(OneTool::code(&result), wanted, "{what}: {result:?}");
         assert_eq!(server.requests().len(), 2, "{what}: nothing is repeated and no redirect followed");
     }
-    // The same for the first request of all.
+    // The same for the first request.
     for (what, bytes, wanted) in [
         ("a page", html(), "host.protocol"),
         ("an error", answer("500 Oops", "", b""), "host.server_error"),
@@ -260,7 +260,7 @@ async fn an_answer_that_is_cut_off_may_have_had_an_effect() {
         assert_eq!(OneTool::code(&result), "host.process_ended", "{result:?}");
         assert!(matches!(result, Err(CallError::Run(error)) if !error.retryable));
     }
-    // A stream that ends properly and has no answer.
+    // A stream that ends properly without a response.
     let mut steps = modern(|_| [stream(": wait\n\n"), b"0\r\n\r\n".to_vec()].concat());
     steps.pop();
     let server = Server::start(Script::plain(steps)).await;
@@ -309,7 +309,7 @@ async fn events_come_before_the_answer_and_the_stream_need_not_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_kept_and_opened_again_when_the_server_forgot_it() {
     let server = Server::start(Script::plain(legacy(|request| match request.header("mcp-session-id") {
-        // The first session is forgotten after one call.
+        // The first session is dropped after one call.
         Some("s1") if serde_json::from_slice::<Json>(&request.body).unwrap()["params"]["arguments"]["number"] == 2 => {
             answer("404 Not Found", "", b"no such session")
         }
@@ -327,7 +327,7 @@ async fn a_session_is_kept_and_opened_again_when_the_server_forgot_it() {
     let after = &server.requests()[2];
     assert_eq!((after.header("mcp-session-id"), after.header("mcp-protocol-version")), (Some("s1"), Some("2025-06-18")));
     assert_eq!(server.requests()[1].header("mcp-protocol-version"), None);
-    // The session ends with the host, once.
+    // The session is closed with the host, once.
     tool.host.shutdown().await;
     tool.host.shutdown().await;
     let requests = server.requests();
@@ -353,7 +353,7 @@ async fn a_server_is_told_when_the_caller_gives_up() {
     };
     let told_once = || cancelled() == 1;
     until(&told_once).await;
-    // A future that is dropped is a call that was cancelled.
+    // Dropping the future cancels the call.
     {
         let is_called = || calls() == 2;
         tokio::select! {
@@ -392,7 +392,7 @@ async fn a_server_elsewhere_is_reached_by_tls_at_public_addresses_only() {
     assert_eq!(far.host.check_runtime(&far.tool()).unwrap(), "the server https://mcp.example");
     assert_eq!(far.host.sandbox_summary(&far.tool()), "no program of this machine");
 
-    // A name that leads into the user's own network.
+    // A name that resolves to a private address.
     let inside = Server::start(script("inside.example")).await;
     world.recorder.host("inside.example", &["192.168.1.1"]);
     world.recorder.route("192.168.1.1", inside.address);

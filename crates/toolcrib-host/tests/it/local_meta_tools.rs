@@ -1,4 +1,4 @@
-//! The tools that stand for all functions when there are many: search, describe and call, for clients of both eras.
+//! The meta tools that replace many functions: search, describe and call, for clients of both eras.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::local_support::private_folder;
 use toolcrib_testkit::local_tools::settings;
 use toolcrib_testkit::mcp_clients::{self, Connected, Does, ERAS, Person, call, code, data};
 
-/// Names of the tools that stand for all functions, in the order of the list.
+/// Names of the meta tools, in the order of the list.
 const META: [&str; 3] = ["call_function", "describe_function", "search_functions"];
 const CALL: &str = META[0];
 const DESCRIBE: &str = META[1];
@@ -45,7 +45,7 @@ fn write_tool(root: &Path, id: &str, name: &str, count: usize, more: Json) {
     fs::write(root.join(id).join("main.py"), PROGRAM).unwrap();
 }
 
-/// More functions than are listed, and two tools beside them: `secretive` has no credential, `disabled` a rule that denies every call.
+/// More functions than are listed, and two hidden tools: `secretive` lacks its credential, `disabled` is denied by a rule.
 struct Many {
     host: std::sync::Arc<Host>,
     server: Server,
@@ -112,7 +112,7 @@ async fn hidden_tools_do_not_exist_for_models() {
                 let result = call(&client, tool, asked(hidden)).await;
                 let missing = call(&client, tool, asked(&absent)).await;
                 assert_eq!((code(&result), code(&missing)), ("host.tool_unknown".to_owned(), "host.tool_unknown".to_owned()));
-                // The same words as for a function that there is not, and no hint that leads to a hidden one.
+                // The same message as for a missing function, and no suggestion of a hidden one.
                 let (result, missing) = (message(&result), message(&missing));
                 assert_eq!(result.replace(hidden, "X"), missing.replace(&absent, "X"));
                 assert!(!missing.contains(&format!("is {hidden}")) && !missing.contains("meant"), "{missing}");
@@ -126,11 +126,11 @@ async fn hidden_tools_do_not_exist_for_models() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_hidden_does_not_count_and_what_is_shown_does() {
     for era in ERAS {
-        // Two functions more are hidden.
+        // Two more functions are hidden.
         let few = many(MAX_LISTED, false);
         let client = mcp_clients::connect(&few.server, era, Person::new(Does::IsNotAsked)).await;
         assert_eq!(names(&client).await.len(), MAX_LISTED);
-        // With its credential the tool is shown, and both ways lead to it.
+        // With its credential the tool is listed, and can be called in both ways.
         let more = many(MAX_LISTED, true);
         let client = mcp_clients::connect(&more.server, era, Person::new(Does::IsNotAsked)).await;
         assert_eq!(names(&client).await, META);
@@ -138,12 +138,12 @@ async fn what_is_hidden_does_not_count_and_what_is_shown_does() {
         assert_eq!(data(call(&client, DESCRIBE, json!({"name": "secretive_hidden0"})).await)["name"], "secretive_hidden0");
         let called = data(call(&client, CALL, json!({"name": "secretive_hidden0", "arguments": {"place": "x"}})).await);
         assert_eq!(called, json!({"place": "x"}));
-        // An enabled tool is there again.
+        // An enabled tool is listed again.
         assert!(more.host.enable("disabled", "cli").unwrap());
         assert_eq!(found(&client, "forbidden").await, ["disabled_forbidden0"]);
-        // A search for nothing finds something of everything, but not all.
+        // An empty search returns some functions of each tool, but not all.
         assert_eq!(found(&client, "").await.len(), 20);
-        // Arguments are checked as in a direct call.
+        // Arguments are validated as in a direct call.
         let wrong = call(&client, CALL, json!({"name": "weather_forecast1", "arguments": {"place": 1}})).await;
         assert_eq!(code(&wrong), "host.arguments_invalid");
     }

@@ -1,4 +1,4 @@
-//! The program that runs handlers in Node: how it reads its lines, and what it gives to handlers.
+//! The script that runs handlers in Node: how it reads lines, and the context that handlers get.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-/// What Node runs.
+/// The script.
 const SHIM: &str = include_str!("../../src/local/runtime/shim.mjs");
 
-/// The Nodes of this machine: the one in the path, and a newer one if there is one.
+/// The installed Nodes: the one in the path, and a newer one if there is one.
 fn nodes() -> impl Iterator<Item = PathBuf> {
     std::iter::once(PathBuf::from("node")).chain(toolcrib_testkit::newer_node())
 }
@@ -43,20 +43,20 @@ impl Handler {
         self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    /// The next message, which has to come: the test hangs otherwise, and its runner ends it.
+    /// The next message. If none arrives, the test hangs until its runner stops it.
     fn read(&mut self) -> Json {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
     }
 
-    /// Makes a call and gives the answer to it.
+    /// Makes a call and returns its answer.
     fn call(&mut self, id: u64, arguments: &Json) -> Json {
         self.write(line(id, arguments, &json!({})).as_bytes());
         self.read()
     }
 
-    /// Closes the pipe, waits for the end, and gives what came on standard output and standard error until then.
+    /// Closes stdin, waits for the exit, and returns stdout and stderr so far.
     fn end(mut self) -> (String, String) {
         drop(self.stdin.take());
         let (mut rest, mut errors) = (String::new(), String::new());
@@ -91,7 +91,7 @@ const ECHO: &str = "export const handlers = { run: async (args) => args };\n";
 fn lines_come_in_any_pieces() {
     for node in nodes() {
         let mut handler = Handler::start(&node, ECHO);
-        // Every character that some reader of lines ends a line at, and a character of four bytes that pieces divide.
+        // Every character that some parser treats as a line end, and a four-byte character that chunks split.
         let odd = json!({"text": "a\u{2028}b\u{2029}c\u{85}d\u{b}e\u{c}f\r\ng 🤖 é"});
         assert_eq!(handler.call(1, &odd), json!({"id": 1, "result": odd}));
         for byte in line(2, &odd, &json!({})).as_bytes() {
@@ -99,7 +99,7 @@ fn lines_come_in_any_pieces() {
             std::thread::sleep(Duration::from_micros(200));
         }
         assert_eq!(handler.read(), json!({"id": 2, "result": odd}));
-        // Two lines and the beginning of a third at once, with both ends of lines.
+        // Two lines and the beginning of a third at once, with both line endings.
         let third = line(5, &odd, &json!({}));
         let (begin, rest) = third.split_at(third.find('🤖').unwrap());
         let crlf = line(3, &odd, &json!({})).replace('\n', "\r\n");
@@ -108,7 +108,7 @@ fn lines_come_in_any_pieces() {
         assert_eq!(answers, [Some(3), Some(4)]);
         handler.write(rest.as_bytes());
         assert_eq!(handler.read(), json!({"id": 5, "result": odd}));
-        // A line that does not end is no call.
+        // An incomplete line is not a call.
         handler.write(line(6, &odd, &json!({})).trim_end().as_bytes());
         assert_eq!(handler.end(), (String::new(), String::new()));
     }
@@ -119,7 +119,7 @@ fn a_long_line_costs_no_more_than_its_bytes() {
     for node in nodes() {
         let mut handler = Handler::start(&node, "export const run = async ({ text }) => text.length;\n");
         let mut timed = |id: u64, bytes: usize| {
-            // Pipes hold 64 KiB, so that this comes in hundreds of pieces.
+            // Pipes hold 64 KiB, so this arrives in hundreds of chunks.
             let call = line(id, &json!({"text": "x".repeat(bytes)}), &json!({}));
             let began = Instant::now();
             handler.write(call.as_bytes());
@@ -128,12 +128,12 @@ fn a_long_line_costs_no_more_than_its_bytes() {
         };
         timed(1, 1 << 20);
         let (short, long) = (timed(2, 4 << 20), timed(3, 32 << 20));
-        // Eight times the bytes. Putting the line together again with each piece would take 64 times as long.
+        // Eight times the bytes. Joining the line again with each chunk would take 64 times as long.
         assert!(long < short.max(Duration::from_millis(20)) * 32, "{short:?} and {long:?}");
     }
 }
 
-/// Answers with everything that can be seen of the context, in the ways in which handlers and libraries look at objects.
+/// Returns everything that is visible of the context, in the ways in which handlers and libraries inspect objects.
 const LOOK: &str = "
 export function run(args, context) {
   const { config, dataDir, callId, deadlineMs, log, progress, signal } = context;
@@ -187,7 +187,7 @@ fn values_come_before_the_rest_of_the_context() {
     ";
     for node in nodes() {
         let mut handler = Handler::start(&node, source);
-        // As text: a parser of JSON makes a member of that name.
+        // As text, because a JSON parser creates a member of that name.
         let values = r#"{"signal":"s","log":"l","constructor":"c","__proto__":"p"}"#;
         handler.write(line(1, &json!({}), &json!("values")).replace("\"values\"", values).as_bytes());
         let names = json!(["size", "signal", "log", "constructor", "__proto__"]);
@@ -207,12 +207,12 @@ fn a_cancelled_call_hears_of_it_whenever_it_asks() {
     ";
     for node in nodes() {
         let mut handler = Handler::start(&node, source);
-        // Of a call that there is not: nothing happens.
+        // Cancelling an unknown call has no effect.
         handler.write(b"{\"cancel\":99}\n");
         handler.write(line(1, &json!({}), &json!({})).as_bytes());
         handler.write(b"{\"cancel\":1}\n");
         assert_eq!(handler.read(), json!({"id": 1, "result": [true, "AbortError"]}));
-        // The signal is looked at for the first time after the call was cancelled.
+        // The signal is read for the first time after the call was cancelled.
         handler.write(line(2, &json!({"late": true}), &json!({})).as_bytes());
         assert_eq!(handler.read()["log"], "begun");
         handler.write(b"{\"cancel\":2}\n");
@@ -236,7 +236,7 @@ fn hooks_run_once_and_a_module_that_fails_is_tried_again() {
         let failed = handler.call(1, &json!({}));
         assert_eq!(failed, json!({"id": 1, "error": {"message": "the handler could not be loaded: not yet"}}));
         for id in 2..5 {
-            // A handler that sets the encoding of standard input does no harm.
+            // A handler that sets the encoding of stdin does no harm.
             assert_eq!(handler.call(id, &json!({"é": "é\u{2028}"})), json!({"id": id, "result": "é"}));
         }
         let (_, errors) = handler.end();

@@ -69,13 +69,13 @@ fn an_approval_is_for_one_content() {
     let changed = permissions.decide(&headless(request("shell", "execute", 2, &arguments))).unwrap();
     assert_eq!(changed.decision, Decision::Deny);
 
-    // Approved again. The old content is then asked about, if it comes back.
+    // Approved again. If the old content comes back, it needs approval.
     clock.advance(1);
     permissions.grant(Grant::allow("shell", content(2)).function("execute").lifetime(Lifetime::Always)).unwrap();
     assert_eq!(permissions.decide(&request("shell", "execute", 2, &arguments)).unwrap().decision, Decision::Allow);
     let back = permissions.decide(&request("shell", "execute", 1, &arguments)).unwrap();
     assert_eq!(back.reason, Reason::ContentChanged { granted_for: content(2) });
-    // Another process has the same rules.
+    // Another process sees the same rules.
     let other = self::permissions(place.path());
     assert_eq!(other.decide(&request("shell", "execute", 2, &arguments)).unwrap().decision, Decision::Allow);
     assert_eq!(other.list().unwrap().len(), 1);
@@ -145,7 +145,7 @@ fn an_approval_for_one_call_is_used_once() {
     assert_eq!(permissions.preview(&wanted).unwrap().decision, Decision::Allow, "a preview uses nothing up");
     assert_eq!(permissions.decide(&request("shell", "execute", 1, &other)).unwrap().decision, Decision::Ask);
     assert_eq!(permissions.decide(&request("shell", "execute", 2, &arguments)).unwrap().decision, Decision::Ask);
-    // Many calls at the same time: one of them gets it.
+    // Many concurrent calls: exactly one of them uses it.
     let threads: Vec<_> = (0..8)
         .map(|_| {
             let permissions = Arc::clone(&permissions);
@@ -161,7 +161,7 @@ fn an_approval_for_one_call_is_used_once() {
     assert!(permissions.list().unwrap().is_empty());
     assert!(!permissions.path().exists(), "it is never written");
 
-    // One that is not needed is not used up.
+    // An unneeded approval is not used up.
     permissions.grant(Grant::call(&wanted)).unwrap();
     permissions.grant(Grant::allow("shell", content(1))).unwrap();
     assert_eq!(permissions.decide(&wanted).unwrap().decision, Decision::Allow);
@@ -197,7 +197,7 @@ fn approvals_expire_and_are_revoked() {
         assert_eq!(permissions.revoke(id).unwrap_err().code().id(), "permission.rule_not_found");
     }
     assert_eq!(permissions.revoke(RuleId::Policy(1)).unwrap_err().code().id(), "permission.rule_read_only");
-    // An id is never used again: a late revocation removes nothing else.
+    // Ids are never reused: a late revocation cannot remove another rule.
     assert_ne!(permissions.grant(Grant::allow("shell", content(1)).lifetime(Lifetime::Always)).unwrap(), stored);
     permissions.grant(Grant::deny("shell").function("delete").lifetime(Lifetime::Always)).unwrap();
     assert_eq!(permissions.forget_tool("shell").unwrap(), 1);
@@ -293,7 +293,7 @@ fn a_damaged_file_allows_nothing() {
         text.replace("\"decision\"", "\"extra\": 1, \"decision\""),
     ] {
         fs::write(permissions.path(), &damaged).unwrap();
-        // Also where the file was read before.
+        // Also if the file was read before.
         for permissions in [&permissions, &self::permissions(place.path())] {
             assert_eq!(permissions.decide(&wanted).unwrap_err().code().id(), "permission.malformed", "{damaged}");
         }
@@ -364,7 +364,7 @@ fn a_full_disk_is_an_error_and_changes_nothing() {
     assert_eq!(fs::read(permissions.path()).unwrap(), before);
 }
 
-/// Not a test of its own: what other processes do.
+/// The child processes of the tests above.
 #[test]
 fn child_process() {
     let Ok(task) = std::env::var(CHILD) else { return };
@@ -387,7 +387,7 @@ fn child_process() {
     }
 }
 
-/// A slow glob that is plainly right.
+/// A slow reference implementation of globs.
 fn slow_glob(pattern: &[char], text: &[char]) -> bool {
     match pattern.split_first() {
         None => text.is_empty(),

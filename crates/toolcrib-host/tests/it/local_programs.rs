@@ -1,4 +1,4 @@
-//! Programs behind the host: time limits, pauses after crashes, processes that are kept, progress and log lines.
+//! Programs behind the host: time limits, backoff after crashes, kept processes, progress and log lines.
 
 use std::fs;
 use std::path::Path;
@@ -66,10 +66,10 @@ async fn call(host: &Host, limit: Option<Duration>) -> Result<CallResult, CallEr
     host.call(CallRequest { limit, ..request("thing", json!({})) }).await
 }
 
-/// The smallest of the limits of function, tool, caller and host counts, as the program is told.
+/// The smallest limit of function, tool, caller and host applies, and the program is told.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_smallest_time_limit_counts() {
-    // Function, tool, caller, host, and what is left of them, in seconds.
+    // Limits of function, tool, caller and host, and the smallest of them, in seconds.
     let rows = [
         (None, None, None, 100, 30),
         (None, None, None, 20, 20),
@@ -91,7 +91,7 @@ async fn the_smallest_time_limit_counts() {
     }
 }
 
-/// The first crashes are free. Pauses grow, so that one of the next starts is refused however slow this machine is.
+/// The first crashes cause no pause. Pauses grow, so that one of the next starts is refused on any machine.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_crashes_again_and_again_is_paused() {
     let (host, folder) = host(
@@ -116,11 +116,11 @@ async fn a_tool_that_crashes_again_and_again_is_paused() {
 }
 
 fn runs(process: u64) -> bool {
-    // One that has ended and was not waited for has no command line.
+    // A zombie has no command line.
     fs::read(format!("/proc/{process}/cmdline")).is_ok_and(|line| !line.is_empty())
 }
 
-/// A process that is kept takes the next call, and ends when there is none.
+/// A kept process handles the next call, and ends if there is none.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_is_kept_for_the_next_call_and_ends_when_there_is_none() {
@@ -148,10 +148,10 @@ async fn a_process_is_kept_for_the_next_call_and_ends_when_there_is_none() {
     assert_ne!(id(call(&brief, None).await), first);
 }
 
-/// Progress, its total and its message, as a client was told.
+/// Progress, total and message in a notification.
 type Progress = (f64, Option<f64>, Option<String>);
 
-/// A client that remembers the progress of its calls.
+/// A client that records the progress of its calls.
 #[derive(Clone)]
 struct Listening {
     person: Person,
@@ -188,10 +188,10 @@ const SCRIPT: &str = "export async function run(args, context) {
 }
 ";
 
-/// From programs of both kinds to callers: progress to MCP clients that ask for it, progress and log lines to callers in this process.
+/// From programs of both kinds to callers: progress to MCP clients that request it, progress and log lines to callers in this process.
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_and_log_lines_arrive() {
-    // What a program prints is a log line. Handlers in Node print to standard error.
+    // Output of a program is a log line. Handlers in Node print to stderr.
     let programs = [
         ("exec", exec(json!({})), ("main.py", PYTHON), vec!["a line", "a print"]),
         ("node", json!({"kind": "node"}), ("index.mjs", SCRIPT), vec!["a line"]),
@@ -228,7 +228,7 @@ async fn progress_and_log_lines_arrive() {
             let client = listening.clone().serve_with_lifecycle(near, lifecycle).await.unwrap();
             let called = client.call_tool(toolcrib_testkit::mcp_clients::params("thing_run", &json!({}))).await.unwrap();
             assert_ne!(called.is_error, Some(true), "{called:?}");
-            // Each notification is handled in a task of its own.
+            // Each notification is handled in a separate task.
             for _ in 0..200 {
                 if listening.heard.lock().unwrap().len() >= expected.len() {
                     break;

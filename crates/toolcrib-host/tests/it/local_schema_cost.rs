@@ -1,4 +1,4 @@
-//! Schemas of hostile tools: refused, or cheap to load and to check a call with.
+//! Hostile schemas of tools: rejected, or cheap to load and to validate with.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use toolcrib_host::local::audit::{Options, SyncPolicy};
 use toolcrib_testkit::local_tools::hostile_schemas::{Hostile, all};
 use toolcrib_testkit::local_tools::{open, request, settings, write_tool};
 
-/// For an unoptimised build on a busy machine. A schema that is not bounded takes minutes; the benchmark `local` has the times.
+/// For an unoptimised build on a busy machine. An unbounded schema takes minutes; the benchmark `local` has the times.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// Loads a tool and checks the arguments of a call. `None` if it is refused, otherwise whether the arguments fit.
+/// Loads a tool and validates the arguments of a call. `None` if it is rejected, otherwise whether the arguments are valid.
 fn load_and_check(hostile: &Hostile) -> Option<bool> {
     let place = tempfile::tempdir().unwrap();
     let (root, state) = (place.path().join("tools"), place.path().join("state"));
     write_tool(&root, "hostile", &json!({"kind": "exec", "command": ["true"]}), &hostile.parameters, &[]);
-    // No rule allows the call, so that nothing is started.
+    // No rule allows the call, so nothing is started.
     let host = open(settings(vec![root], &state, &[], Options::default().with_sync(SyncPolicy::Never)));
     let tools = host.tools();
     if let [problem] = tools.problems() {
@@ -45,7 +45,7 @@ fn a_hostile_schema_is_refused_or_cheap() {
         if let Some(loads) = hostile.loads {
             assert_eq!(checked.is_some(), loads, "{}", hostile.name);
         }
-        // All arguments but one break their schema, as far as it loads.
+        // All arguments but one violate their schema, if it loads.
         let fits = hostile.name == "a chain of 8 doublings" || hostile.name == "distinct elements";
         assert!(checked.is_none_or(|found| found == fits), "{}: {checked:?}", hostile.name);
     }

@@ -1,4 +1,4 @@
-//! Secrets of local tools: the chain of sources, several processes, a full disk, and redaction.
+//! Secrets of local tools: sources, several processes, a full disk, and redaction.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -50,7 +50,7 @@ fn sources_are_asked_in_their_order() {
     assert_eq!(value(&store, "my-tool", "api_key"), Some(("from the file".to_owned(), Source::Encrypted)));
 
     let store = store.with_references([("my-tool.api_key".to_owned(), reference.clone())]).unwrap();
-    // A reference that cannot be read is an error: the value in the next source may be an old one.
+    // An unreadable reference is an error: the value in the next source may be outdated.
     assert_eq!(store.get("my-tool", "api_key", &content(1)).unwrap_err().code().id(), "secret.value");
     write(&reference, "from the reference\n", 0o600);
     assert_eq!(value(&store, "my-tool", "api_key"), Some(("from the reference".to_owned(), Source::Reference)));
@@ -92,10 +92,10 @@ fn sources_are_asked_in_their_order() {
 fn a_variable_belongs_to_one_tool() {
     let name = SecretStore::variable_name;
     assert_eq!(name("my-tool", "api_key").as_deref(), Some("TOOLCRIB_SECRET_MY_TOOL__API_KEY"));
-    // With one `_` between, the tool `a` could declare `b_c` and get the secret of the tool `a-b`.
+    // With a single `_`, the tool `a` could declare `b_c` and get the secret of the tool `a-b`.
     assert_ne!(name("a-b", "c"), name("a", "b_c"));
     assert_ne!(name("a", "b--c"), name("a-b", "c"));
-    // Ids that upper case or `-` would merge with others have no variable.
+    // Ids that would become equal in a variable name have no variable.
     for tool in ["A", "a_b", "a--b", "a-", "../a", ""] {
         assert_eq!(name(tool, "c"), None, "{tool}");
     }
@@ -148,7 +148,7 @@ fn a_file_of_another_user_is_refused() {
     let reference = place.path().join("reference");
     write(&reference, "value", 0o600);
     if std::os::unix::fs::chown(&reference, Some(12_345), None).is_err() {
-        // Only root can give a file away.
+        // Only root can change the owner of a file.
         return;
     }
     let store = store(&place.path().join("state")).with_references([("a.b".to_owned(), reference)]).unwrap();
@@ -190,7 +190,7 @@ fn a_full_disk_is_an_error_and_changes_nothing() {
     assert_eq!(value(&store, "mail", "key").unwrap().0, "old value");
 }
 
-/// Not a test of its own: what other processes do.
+/// The child processes of the tests above.
 #[test]
 fn child_process() {
     let Ok(task) = std::env::var(CHILD) else { return };
@@ -228,7 +228,7 @@ fn redactor(values: &[&str]) -> Redactor {
     Redactor::new(&secrets).unwrap()
 }
 
-/// Ways in which programs print a value.
+/// Encodings in which programs print a value.
 fn printed(value: &str) -> Vec<String> {
     let hex = |upper: bool| {
         value.bytes().map(|byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") }).collect::<String>()
@@ -296,7 +296,7 @@ proptest! {
 
 #[test]
 fn redaction_takes_linear_time() {
-    // The worst text for a search that starts over: many beginnings of a form that never ends.
+    // The worst case for a search that restarts: many prefixes of a form that never ends.
     let value = format!("{}b", "a".repeat(4_000));
     let redactor = redactor(&[&value]);
     let text = "a".repeat(2_000_000);

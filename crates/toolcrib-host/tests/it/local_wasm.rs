@@ -1,4 +1,4 @@
-//! WebAssembly components as local tools: what they get, and what they try in vain.
+//! WebAssembly components as local tools: their resources, and blocked attacks.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::one_tool::{OneTool, TOOL, manifest};
 
 const TOKEN: &str = "a-token-of-the-tests-0123456789";
 
-/// The component that `tests/guests/guest.rs` is compiled to.
+/// The component compiled from `tests/guests/guest.rs`.
 fn guest() -> Option<&'static [u8]> {
     static GUEST: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
     let guest = GUEST.get_or_init(|| {
@@ -52,7 +52,7 @@ fn tool(more: Json) -> Option<OneTool> {
         block[key] = value.clone();
     }
     let tool = OneTool::new(&manifest(block), &[("guest.wasm", guest()?)], &[("token", TOKEN)], None);
-    // Without optimisation the compiler is slow.
+    // The compiler is slow without optimisation.
     Some(tool.limit(Duration::from_secs(60)))
 }
 
@@ -75,12 +75,12 @@ async fn a_component_answers_like_a_program() {
     ];
     assert_eq!(events, wanted);
     assert_eq!(succeeds(&tool, json!({"do": "environment"})).await, json!({"ok": "0 0"}), "no variables, no arguments");
-    // Ten at once, each in an instance of its own; four run at a time.
+    // Ten at once, each in its own instance; four run at a time.
     let calls = futures_of(10, |_| tool.call(json!({"do": "greet"}))).await;
     assert!(calls.into_iter().all(|result| result.unwrap().value == json!({"ok": "hello"})));
 }
 
-/// The outputs of futures that run at the same time.
+/// The outputs of concurrent futures.
 async fn futures_of<F: Future>(count: usize, make: impl Fn(usize) -> F) -> Vec<F::Output> {
     let mut running: Vec<_> = (0..count).map(|number| (Box::pin(make(number)), None)).collect();
     std::future::poll_fn(|context| {
@@ -186,7 +186,7 @@ async fn a_component_that_hangs_grows_or_floods_ends_with_its_call() {
         assert_eq!(OneTool::code(&result), code, "{task}: {result:?}");
         assert!(matches!(&result, Err(CallError::Run(error)) if error.message.contains(text)), "{task}: {result:?}");
     }
-    // A future that is dropped ends the component, which would keep this runtime busy otherwise.
+    // Dropping the future ends the component, which would keep this runtime busy otherwise.
     let call = tool.call(json!({"do": "loop"}));
     assert!(tokio::time::timeout(Duration::from_millis(300), call).await.is_err());
     assert_eq!(succeeds(&tool, json!({"do": "greet"})).await, json!({"ok": "hello"}), "the tool still works");

@@ -53,7 +53,7 @@ use toolcrib_mcp::{Asker, Fault, Server};
 
 use toolcrib_testkit::tools::World;
 
-/// A directory that knows nothing.
+/// An empty directory.
 struct Nothing;
 
 #[async_trait]

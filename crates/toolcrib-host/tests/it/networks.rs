@@ -1,4 +1,4 @@
-//! Networks and money over MCP: what is signed for, what the user is told, and which budget it counts against.
+//! Networks and money over MCP: what is signed, what the user sees, and which budget is charged.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn agrees() -> Person {
     Person::new(Does::Fills(json!({"approve": true})))
 }
 
-/// A tool whose manifest states these prices, at an endpoint that takes all of them.
+/// A tool with these prices in its manifest, at an endpoint that accepts all of them.
 async fn priced_on(world: &World, chains: &'static [u64]) -> Tool {
     let pricing: Vec<_> = chains.iter().map(|chain| entry("x402", *chain, token(*chain).address, PRICE, RECIPIENT)).collect();
     let devchain = world.devchain.clone();
@@ -40,7 +40,7 @@ async fn priced_on(world: &World, chains: &'static [u64]) -> Tool {
     world.tool(move |manifest| manifest["pricing"] = json!(pricing), reply).await
 }
 
-/// The text of an error, with what stands in its details.
+/// The text of an error, with its details.
 fn text(result: &Result<rmcp::model::CallToolResult, rmcp::ServiceError>) -> String {
     result.as_ref().unwrap().content[0].as_text().unwrap().text.clone()
 }
@@ -76,7 +76,7 @@ async fn a_network_that_is_named_limits_what_is_signed() {
         let refused = call(&session, "call_tool", arguments(&elsewhere)).await;
         assert_eq!((code(&refused).as_str(), wallet.signatures()), ("call.other_network", 0), "{era:?}");
         assert!(person.questions().is_empty());
-        // Where there is a choice, the price on the network that was named is asked about and paid.
+        // If there is a choice, the price on the given network is shown and paid.
         let paid = data(call(&session, "call_tool", arguments(&both)).await);
         let shown = paid["paid"]["shown"].as_str().unwrap().to_owned();
         assert!(shown.contains("(eip155:31337, test money)"), "{shown}");
@@ -110,7 +110,7 @@ async fn the_question_says_what_is_signed_and_with_which_account() {
     let world = World::start().await;
     let paid =
         world.tool(toolcrib_testkit::tools::priced, shop(&world.devchain, Speaks::V2, toolcrib_testkit::tools::offer())).await;
-    // Costs nothing, and asks who calls.
+    // A free tool that requires a proof of identity.
     let asking =
         world.tool(|_| {}, shop(&world.devchain, Speaks::V2, offer_of(token(8453), 0, toolcrib_testkit::tools::CREATOR))).await;
     for (tool, signature) in [
@@ -147,7 +147,7 @@ async fn test_money_and_real_money_have_budgets_of_their_own() {
         payer: CALLER,
         amount: Usdc::micro(PRICE),
     };
-    // The real money of this hour is all spent.
+    // The hourly budget of real money is used up.
     for _ in 0..2 {
         world.ledger.reserve(&real, &policy, NOW).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! A host with one tool in a folder of its own.
+//! A host with one tool in its own folder.
 
 use std::fs;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct OneTool {
     limit: Duration,
 }
 
-/// A manifest of one function `run` that takes anything.
+/// A manifest with one function `run` that accepts any arguments.
 pub(crate) fn manifest(more: Json) -> Json {
     let mut manifest = json!({
         "id": TOOL, "name": "Thing", "description": "For tests.", "version": "1.0.0",
@@ -40,7 +40,7 @@ pub(crate) fn manifest(more: Json) -> Json {
 }
 
 impl OneTool {
-    /// A host with the tool, these files beside its manifest, and this client for servers elsewhere.
+    /// Creates a host with the tool, these additional files, and this client for remote servers.
     pub(crate) fn new(manifest: &Json, files: &[(&str, &[u8])], secrets: &[(&str, &str)], remote: Option<Untrusted>) -> Self {
         let folder = private_folder();
         let tool = folder.path().join("tools").join(TOOL);
@@ -79,7 +79,7 @@ impl OneTool {
         self.call_with(arguments, Events::default()).await
     }
 
-    /// Calls the function, and gives its events beside the result.
+    /// Calls the function, and returns its events and the result.
     pub(crate) async fn call_and_listen(&self, arguments: Json) -> (Result<CallResult, CallError>, Vec<Event>) {
         let (sender, mut receiver) = mpsc::channel(1_000);
         let result = self.call_with(arguments, Events::new(sender)).await;
@@ -104,7 +104,7 @@ impl OneTool {
         self.host.call(request).await
     }
 
-    /// The id of the code with which a call fails.
+    /// The code id of a failed call.
     #[track_caller]
     pub(crate) fn code(result: &Result<CallResult, CallError>) -> &'static str {
         match result {
@@ -113,7 +113,7 @@ impl OneTool {
         }
     }
 
-    /// Everything that the host wrote.
+    /// All files that the host wrote.
     pub(crate) fn written(&self) -> String {
         let mut texts = String::new();
         let mut open = vec![self.folder.path().join("state")];

@@ -1,4 +1,4 @@
-//! What a person does on the settings page, and what the host makes of it.
+//! Actions of a user on the settings page, and their effect on the host.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use toolcrib_host::local::{CallError, CallRequest, Events};
 use crate::page_support::{Stage, manifest, write_tool};
 
 impl Stage {
-    /// Tries a call that nothing approves. It is refused in any case: of interest is why.
+    /// Tries a call without approval. It is refused in any case; the reason matters.
     async fn call(&self, function: &str) -> CallError {
         let (sender, _events) = mpsc::channel(8);
         let request = CallRequest {
@@ -90,7 +90,7 @@ async fn a_tool_is_disabled_and_enabled() {
     for function in ["hello", "wipe"] {
         assert!(matches!(stage.call(function).await, CallError::Denied { .. }), "{function}");
     }
-    // It stays disabled when its files change, and a second time is once.
+    // It stays disabled when its files change, and disabling it again has no effect.
     stage.change("main.py", "changed = True\n");
     browser.submit("disable", &[("tool", "greeter")]).await;
     assert!(!enabled(&stage));
@@ -155,7 +155,7 @@ async fn credentials_are_stored_replaced_given_to_a_changed_tool_and_removed() {
     let unknown = browser.form("credential", &[("tool", "greeter"), ("content", &content), ("name", "nope"), ("value", "x")]);
     unknown.send(stage.address).await.has(&["host.tool_unknown", "api_key"]);
 
-    // The tool changes: it does not get the credential, the page says what changed, and the old form is refused.
+    // The tool changes: it loses the credential, the page shows what changed, and the old form is rejected.
     let changed = manifest("greeter", json!({"version": "1.3.0", "description": "Greets everybody."}));
     stage.change("manifest.json", &changed.to_string());
     fs::write(stage.tools().join("greeter/extra.py"), "pass\n").unwrap();
@@ -202,13 +202,13 @@ async fn permissions_are_set_replaced_and_removed() {
         "allowed, and then a credential is missing"
     );
     assert!(matches!(stage.call("wipe").await, CallError::NeedsApproval(_)));
-    // Each replaces the one before.
+    // Each replaces the previous one.
     browser.submit("permission", &fields("hello", "deny")).await.has(&["Never runs (rule 2)."]);
     assert_eq!(decisions(&stage), [(Decision::Deny, Some("hello".to_owned()))]);
     assert!(matches!(stage.call("hello").await, CallError::Denied { .. }));
     browser.submit("permission", &fields("hello", "ask")).await.has(&["You are asked before each call (rule 3)."]);
     assert!(matches!(stage.call("hello").await, CallError::NeedsApproval(_)));
-    // A rule with patterns is another one, and is shown with them.
+    // A rule with patterns is separate, and is shown with them.
     let pattern = ArgumentPattern::new("/path", Matcher::Glob("notes/*".to_owned())).unwrap();
     let grant = Grant::deny("greeter").function("hello").argument(pattern).lifetime(Lifetime::Always);
     stage.host.permissions().grant(grant).unwrap();
@@ -220,7 +220,7 @@ async fn permissions_are_set_replaced_and_removed() {
         assert!(matches!(refused.status, 400 | 409), "{refused:?}");
     }
 
-    // After a change the rule does not count, and the page says what changed.
+    // After a change the rule does not apply, and the page shows what changed.
     stage.change("main.py", "changed = True\n");
     assert!(matches!(stage.call("hello").await, CallError::NeedsApproval(_)));
     let page = browser.get("/tools/greeter").await;
@@ -233,7 +233,7 @@ async fn permissions_are_set_replaced_and_removed() {
     let stale = browser.form("permission", &fields("wipe", "allow")).send(stage.address).await;
     assert_eq!(stale.status, 409);
     stale.has(&["host.page_stale"]);
-    // Without the copy of the earlier files the rule still knows what the model saw.
+    // Without the copy of the earlier files, the rule still contains the function's definition.
     let copies = stage.place.path().join("state/tools");
     fs::remove_dir_all(copies.join(content.replace(':', "-"))).unwrap();
     browser.get("/tools/greeter").await.has(&["no longer kept", "files that a model does not see differ"]);

@@ -1,4 +1,4 @@
-//! Who may see the settings page, who may change something by it, and what it never shows.
+//! Access control of the settings page, and what it never shows.
 
 use std::fs;
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn the_token_is_needed_works_once_and_becomes_a_cookie() {
         assert_eq!(refused.header("set-cookie"), None);
         refused.has(&["toolcrib local settings"]);
     }
-    // What a browser does by itself does not use the token up.
+    // Automatic requests of a browser do not use up the token.
     let head = format!("HEAD {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", stage.login, stage.address);
     assert_eq!(stage.send(&head).await.status, 403);
     assert_eq!(stage.get(&stage.login, "Sec-Purpose: prefetch;prerender\r\n").await.status, 403);
@@ -40,7 +40,7 @@ async fn the_token_is_needed_works_once_and_becomes_a_cookie() {
     let again = stage.get(&stage.login, "").await;
     assert_eq!((again.status, again.header("set-cookie")), (403, None));
     again.has(&["host.page_session"]);
-    // The folder alone is not enough, and neither is another cookie.
+    // The folder alone does not suffice, and neither does another cookie.
     for headers in ["", "Cookie: toolcrib-settings=\r\n", &format!("Cookie: toolcrib-settings={token}\r\n")] {
         for page in PAGES {
             let refused = stage.get(&format!("{base}{page}"), headers).await;
@@ -87,7 +87,7 @@ async fn a_foreign_host_is_refused() {
     let absolute =
         format!("GET http://evil.example{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", stage.login, stage.address);
     assert_eq!(stage.send(&absolute).await.status, 403);
-    // The token was not used up, and the cookie does not help, either.
+    // The token was not used up, and the cookie does not help either.
     let browser = stage.sign_in().await;
     for host in &hosts {
         let Browser { base, cookie, .. } = &browser;
@@ -203,7 +203,7 @@ async fn large_forms_are_not_read() {
     let chunk = "x".repeat(limit + 1);
     let chunked = format!("{}{:x}\r\n{chunk}\r\n0\r\n\r\n", head("Transfer-Encoding: chunked"), chunk.len());
     assert_eq!(send(stage.address, chunked.as_bytes()).await.status, 413);
-    // The largest credential fits, whatever its characters; one more byte is refused by the store.
+    // The largest credential fits, whatever its characters; the store refuses one more byte.
     form.body += &format!("&value={}", encoded(&"ä".repeat(32_769)));
     let refused = form.send(stage.address).await;
     assert_eq!(refused.status, 409, "{refused:?}");
@@ -312,7 +312,7 @@ async fn a_stored_value_is_never_sent_back() {
     let mut answers: Vec<Answer> = vec![set(stage.content(), secret).await];
     assert_eq!(answers[0].status, 303);
     answers.push(set(stage.content(), second).await);
-    // A form that is refused does not repeat it, either.
+    // A rejected form is not echoed either.
     answers.push(set("sha256:00".to_owned(), secret).await);
     answers.push(browser.form("credential", &[("tool", "greeter"), ("value", secret)]).send(stage.address).await);
     stage.change("main.py", "changed = True\n");
@@ -346,7 +346,7 @@ async fn a_session_ends_without_use_and_the_page_with_it() {
         stage.clock.advance(IDLE_SECONDS - 1);
         assert_eq!(browser.get("/").await.status, 200, "each use counts");
     }
-    // The log that loads itself again is not a use.
+    // The automatic reload of the log does not extend the session.
     stage.clock.advance(IDLE_SECONDS - 1);
     assert_eq!(browser.get("/log?auto=1").await.status, 200);
     stage.clock.advance(1);

@@ -1,4 +1,4 @@
-//! A settings page over real HTTP, and a browser that sends what tests say.
+//! A settings page over real HTTP, and a browser with scripted requests.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -22,13 +22,13 @@ use crate::local_support::private_folder;
 use toolcrib_testkit::clock::MovingClock;
 use toolcrib_testkit::local_tools::closed;
 
-/// A host, and a page that serves it.
+/// A host with its page.
 pub(crate) struct Stage {
     pub(crate) place: TempDir,
     pub(crate) clock: Arc<MovingClock>,
     pub(crate) host: Arc<Host>,
     pub(crate) address: SocketAddr,
-    /// Path and query of the address that the command prints.
+    /// Path and query of the printed URL.
     pub(crate) login: String,
     pub(crate) serving: JoinHandle<PageEnd>,
     _stop: oneshot::Sender<()>,
@@ -99,7 +99,7 @@ impl Stage {
         self.host.tools().tools()["greeter"].content().to_string()
     }
 
-    /// Rules, credentials and the number of log lines: what a request could change.
+    /// Rules, credentials and the number of log lines: everything that a request could change.
     pub(crate) fn state(&self) -> (String, String, usize) {
         let file = |name: &str| fs::read_to_string(self.place.path().join("state").join(name)).unwrap_or_default();
         (file("permissions.json"), file("secrets.json"), self.host.audit().read(&Filter::default(), 1_000).unwrap().entries.len())
@@ -109,12 +109,12 @@ impl Stage {
         send(self.address, request.as_bytes()).await
     }
 
-    /// A request without a session, with these header lines.
+    /// Sends a request without a session, with these header lines.
     pub(crate) async fn get(&self, path: &str, headers: &str) -> Answer {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n", self.address)).await
     }
 
-    /// Signs in as a browser does.
+    /// Signs in like a browser.
     pub(crate) async fn sign_in(&self) -> Browser {
         let answer = self.get(&self.login, "Sec-Fetch-Site: none\r\n").await;
         assert_eq!(answer.status, 303, "{answer:?}");
@@ -129,7 +129,7 @@ impl Stage {
     }
 }
 
-/// A browser that is signed in.
+/// A signed-in browser.
 pub(crate) struct Browser {
     pub(crate) address: SocketAddr,
     /// The folder of the page.
@@ -148,7 +148,7 @@ impl Browser {
         send(self.address, request.as_bytes()).await
     }
 
-    /// The request of a form, with what a browser adds.
+    /// The request of a form, with a browser's headers.
     pub(crate) fn form(&self, action: &str, fields: &[(&str, &str)]) -> Request {
         let mut body = format!("csrf={}", self.csrf);
         for (name, value) in fields {
@@ -168,7 +168,7 @@ impl Browser {
         }
     }
 
-    /// Sends a form that has to succeed, and follows to the page that shows the change.
+    /// Submits a form that must succeed, and follows the redirect.
     #[track_caller]
     pub(crate) fn submit<'b>(
         &'b self,
@@ -187,7 +187,7 @@ impl Browser {
     }
 }
 
-/// A request that a test changes before it is sent.
+/// A request that a test can modify before sending.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) path: String,
@@ -196,7 +196,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// With another value of a header, or without it.
+    /// Replaces or removes a header.
     pub(crate) fn header(mut self, name: &str, value: Option<&str>) -> Self {
         self.headers.retain(|(own, _)| own != name);
         self.headers.extend(value.map(|value| (name.to_owned(), value.to_owned())));
@@ -213,7 +213,7 @@ impl Request {
     }
 }
 
-/// An answer as it came.
+/// A raw response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -245,7 +245,7 @@ impl Answer {
 pub(crate) async fn send(address: SocketAddr, request: &[u8]) -> Answer {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        // A server that refuses early need not read to the end.
+        // A server that rejects a request early need not read all of it.
         let _ = stream.write_all(request).await;
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes).await;

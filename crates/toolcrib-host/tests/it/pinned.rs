@@ -1,4 +1,4 @@
-//! Pinned onchain tools: listed beside local ones, called like any other, and quarantined as soon as they are something else.
+//! Pinned onchain tools: listed with local ones, called like any other, and quarantined when they change.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use toolcrib_testkit::tools::{CHAIN, Counting, PRICE, RECIPIENT, STRANGER, Tool,
 /// The name of every tool of the tests, for models.
 const NAME: &str = "onchain_word-count";
 
-/// Often enough for tests that wait for a check.
+/// Short enough for tests that wait for a check.
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// Not again while a test runs.
+/// Longer than any test.
 const ONCE: Duration = Duration::from_secs(3_600);
 
 fn store(world: &World) -> PinStore {
     PinStore::new(world.folder.path().join("state"))
 }
 
-/// Verifies a tool as `local add` does, and makes a pin of it.
+/// Verifies a tool as `local add` does, and creates a pin.
 async fn pin_of(world: &World, tool: &Tool, name: Option<&str>) -> Result<Pin, PinError> {
     let live = world.client().0.verify_live(tool.reference).await.unwrap();
     Pin::new(&live, name.map(|name| Slug::parse(name).unwrap()), CallMethod::Post, NOW)
@@ -63,7 +63,7 @@ async fn is_listed(session: &Connected, name: &str) -> bool {
     names(session).await.iter().any(|listed| listed == name)
 }
 
-/// Waits until a tool is listed, or is not.
+/// Waits until a tool is listed, or not listed.
 async fn until(session: &Connected, name: &str, listed: bool) {
     for _ in 0..400 {
         if is_listed(session, name).await == listed {
@@ -74,7 +74,7 @@ async fn until(session: &Connected, name: &str, listed: bool) {
     panic!("{name} is still {}listed", if listed { "not " } else { "" });
 }
 
-/// Waits until the check at the start has fetched the manifest once more.
+/// Waits until the initial check has fetched the manifest again.
 async fn checked(tool: &Tool, before: usize) {
     for _ in 0..400 {
         if tool.server.requests().len() > before {
@@ -122,7 +122,7 @@ async fn a_pinned_tool_is_listed_and_paid_after_approval() {
         for part in ["0.01 USDC", &RECIPIENT.to_string(), &tool.reference.to_string(), "three small words"] {
             assert!(question.contains(part), "{part} in {question}");
         }
-        // Input that does not fit the schema of the list goes nowhere.
+        // Input that is invalid under the listed schema is not sent.
         let calls = tool.calls().len();
         assert_eq!(code(&call(&session, NAME, json!({"text": 7})).await), "mcp.arguments");
         assert_eq!(tool.calls().len(), calls);
@@ -152,7 +152,7 @@ async fn without_approval_or_a_policy_nothing_is_paid() {
             }
         }
     }
-    // The limits of the spend policy hold as for every call.
+    // The limits of the spend policy apply to every call.
     let mut policy = toolcrib_testkit::tools::roomy();
     policy.per_call = toolcrib_client::Usdc::micro(PRICE - 1);
     let wallet = Counting::new();
@@ -193,11 +193,11 @@ async fn a_change_is_quarantined_in_the_background_and_accepted() {
             until(session, NAME, false).await;
             let refused = call(session, NAME, input()).await;
             assert_eq!((code(&refused).as_str(), wallet.signatures()), ("host.pin_quarantined", 0));
-            // The same tool by its reference is refused as well.
+            // The same tool is refused by its reference as well.
             let by_reference = json!({"reference": tool.reference.to_string(), "input": input()});
             assert_eq!(code(&call(session, "call_tool", by_reference).await), "host.pin_quarantined");
         }
-        // Clients of the older era are told without asking.
+        // Clients of the older era are notified automatically.
         for _ in 0..400 {
             if person.list_changes() > told {
                 break;
@@ -205,7 +205,7 @@ async fn a_change_is_quarantined_in_the_background_and_accepted() {
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
         assert!(person.list_changes() > told);
-        // A check between the two steps of publishing finds a manifest that does not fit its registration; the next one finds more.
+        // A check between the two steps of publishing finds a manifest that does not match its registration; the next one finds more.
         let mut found = quarantine(&world, &tool).unwrap();
         for _ in 0..400 {
             if found.codes.is_empty() {
@@ -218,7 +218,7 @@ async fn a_change_is_quarantined_in_the_background_and_accepted() {
         assert!(fields(&found).contains(&field), "{field:?} in {found:?}");
         assert!(found.text().contains(field.as_str()), "{}", found.text());
 
-        // What the user saw is what is replaced.
+        // The version that the user saw is replaced.
         let next = pin_of(&world, &tool, Some("another-name")).await.unwrap();
         let raced = store(&world).accept(next.hash(), next.clone()).unwrap_err();
         assert_eq!(raced.code().id(), "host.state");
@@ -242,7 +242,7 @@ async fn a_call_finds_the_change_before_anything_is_sent() {
         let (bridge, _tools) = pinned(&world, client, "any_tool = true\nmax_price = \"1\"", ONCE);
         let server = serve(bridge);
         checked(&tool, before + 1).await;
-        // The newer schema would not take the input either: the change is what counts.
+        // The input is invalid under the newer schema too, but the error is about the change.
         publish(&world, &tool, |manifest| manifest["inputs"]["properties"]["text"] = json!({"type": "integer"}));
         let person = agrees();
         let session = connect(&server, era, person.clone()).await;
@@ -265,7 +265,7 @@ async fn a_manifest_that_no_longer_verifies_is_quarantined_until_it_does() {
     let (bridge, _tools) = pinned(&world, client, "", OFTEN);
     let session = connect(&serve(bridge), Era::Modern, agrees()).await;
     assert!(is_listed(&session, NAME).await);
-    // Only the server says something else: the registration is the same.
+    // Only the server's manifest differs: the registration is the same.
     let honest = tool.manifest.lock().unwrap().clone();
     let mut other: Json = serde_json::from_slice(&honest).unwrap();
     other["endpoint"] = json!(format!("{}/v2", tool.endpoint));
@@ -274,12 +274,12 @@ async fn a_manifest_that_no_longer_verifies_is_quarantined_until_it_does() {
     let found = quarantine(&world, &tool).unwrap();
     assert_eq!(fields(&found), [Field::Endpoint]);
     assert!(found.codes.iter().any(|code| code == "verify.hash_mismatch"), "{found:?}");
-    // Such a tool is not pinned.
+    // Such a tool cannot be pinned.
     let refused = pin_of(&world, &tool, None).await.unwrap_err();
     assert_eq!(refused.code().id(), "host.pin_unverified");
     let PinError::Unverified { report } = refused else { panic!("another error") };
     assert!(report.findings.iter().any(|finding| finding.code.id() == "verify.hash_mismatch"));
-    // What the user accepted is there again.
+    // The accepted version is served again.
     *tool.manifest.lock().unwrap() = honest;
     until(&session, NAME, true).await;
     assert_eq!(quarantine(&world, &tool), None);
@@ -299,12 +299,12 @@ async fn a_server_that_is_down_is_not_a_change() {
     tools.check(&client, &clock).await;
     assert!(is_listed(&session, NAME).await);
     assert_eq!(quarantine(&world, &tool), None);
-    // A call needs a verification of this moment, and gets none.
+    // A call needs a verification, which fails here.
     assert_eq!((code(&call(&session, NAME, input()).await).as_str(), wallet.signatures()), ("call.not_verified", 0));
     assert!(is_listed(&session, NAME).await);
     world.net.recorder.route("5.200.5.1", tool.server.address);
     assert_eq!(data(call(&session, NAME, input()).await)["untrusted_output"], json!({"words": 3}));
-    // A registration that commits to something else is a change, whether the server answers or not.
+    // A registration with another hash is a change, whether the server responds or not.
     world.net.recorder.host(host, &["5.201.5.1"]);
     publish(&world, &tool, |manifest| manifest["description"] = json!("Counts words, differently."));
     until(&session, NAME, false).await;
@@ -322,14 +322,14 @@ async fn no_two_tools_have_one_name() {
     assert_eq!(refused(pin_of(&world, &other, None).await.unwrap()), "host.pin_name_taken");
     store(&world).add(pin_of(&world, &other, Some("free-words")).await.unwrap()).unwrap();
 
-    // The APIs of models take 64 characters.
+    // Model APIs limit names to 64 characters.
     let long = |chars: usize| Slug::parse(&"a".repeat(chars)).unwrap();
     for (chars, expected) in [(56, None), (57, Some("host.pin_name_long"))] {
         let pinned = pin_of(&world, &other, Some(long(chars).as_str())).await;
         assert_eq!(pinned.err().map(|error| error.code().id()), expected, "{chars}");
     }
 
-    // A local tool whose function would have the name of a pinned one, quarantined or not, is not listed under it.
+    // A local function with the name of a pinned tool, quarantined or not, is not listed under it.
     let folder = world.folder.path().join("tools/onchain");
     std::fs::create_dir_all(&folder).unwrap();
     let function = |name: &str| json!({"name": name, "description": "Takes a name.", "parameters": {"type": "object"}});

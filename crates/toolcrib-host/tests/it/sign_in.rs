@@ -1,4 +1,4 @@
-//! Tools that ask for a signed message: the user sees it before it is signed, and nothing else is signed.
+//! Tools that require a signed message: the user sees it before it is signed, and nothing else is signed.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ fn yes() -> Json {
     accepted(json!({"approve": true}))
 }
 
-/// Answers the question of a round of the newer era, which may lead to another question.
+/// Answers the prompt of a round of the newer era, which may lead to another prompt.
 async fn answer_round(
     client: &Connected,
     arguments: &Json,
@@ -40,7 +40,7 @@ async fn answer_round(
     client.call_tool_once(params).await.unwrap()
 }
 
-/// The question about the message, after the one about the call was answered.
+/// The prompt about the message, after the one about the call was approved.
 async fn second_round(client: &Connected, arguments: &Json) -> rmcp::model::InputRequiredResult {
     let first = first_round(client, "call_tool", arguments).await;
     match answer_round(client, arguments, &first, yes()).await {
@@ -99,7 +99,7 @@ async fn the_user_sees_the_message_before_it_is_signed() {
     assert_eq!(world.count().await, 0, "nothing of it is in the ledger");
 }
 
-/// Agrees to the first question and does something else with the second.
+/// Approves the first prompt and does something else with the second.
 #[tokio::test]
 async fn without_the_users_word_for_the_message_nothing_is_signed() {
     let world = World::start().await;
@@ -113,14 +113,14 @@ async fn without_the_users_word_for_the_message_nothing_is_signed() {
         assert_eq!(refused(&session, &asked, &round, no).await, "sign_in.not_approved");
         assert_eq!(refused(&session, &asked, &round, yes()).await, "mcp.approval_unknown", "a no uses the question up");
     }
-    // Good once.
+    // Valid once.
     let round = second_round(&session, &asked).await;
     let answered = answer_round(&session, &asked, &round, yes()).await;
     let rmcp::model::CallToolResponse::Complete(result) = answered else { panic!("{answered:?}") };
     assert_eq!(data(Ok(result))["proved_identity"], json!(CALLER));
     assert_eq!(wallet.signatures(), 1);
     assert_eq!(refused(&session, &asked, &round, yes()).await, "mcp.approval_unknown");
-    // Too late for an answer, and then too late for the message: the site proposed it when the tool was asked.
+    // First the approval expires, then the message: the site created it when the tool was called.
     let round = second_round(&session, &asked).await;
     world.clock.advance(APPROVAL_SECONDS + 1);
     assert_eq!(refused(&session, &asked, &round, yes()).await, "mcp.approval_expired");
@@ -133,11 +133,11 @@ async fn without_the_users_word_for_the_message_nothing_is_signed() {
     world.clock.advance(-60);
     assert_eq!(wallet.signatures(), 1);
 
-    // In the older era, a person who agrees to the call and not to the message.
+    // In the older era, a user who approves the call but not the message.
     for (does, answers) in [(Does::Declines, "sign_in.not_approved"), (Does::IsNotAsked, "mcp.elicitation_unsupported")] {
         for era in ERAS {
             let (client, wallet) = world.client();
-            // A policy file that lets the call go without a question does not answer the one about the message.
+            // A policy file that allows the call without approval does not approve the message.
             let session = connect(&crate::server(&world, client, "any_tool = true"), era, Person::new(does.clone())).await;
             let before = tool.calls().len();
             assert_eq!(code(&call(&session, "call_tool", asked.clone()).await), answers, "{era:?}");
@@ -186,14 +186,14 @@ async fn an_answer_is_for_this_message_of_this_call() {
         let result = toolcrib_testkit::mcp_clients::next_round(who, "call_tool", changed, &round, yes()).await;
         assert_eq!((code(&result).as_str(), wallet.signatures()), ("mcp.state", 0));
     }
-    // The tool changes after the user has seen the message.
+    // The tool changes after the user saw the message.
     world.clock.advance(60);
     publish(&world, &tool, |manifest| manifest["description"] = json!("Counts words, differently."));
     assert_eq!(refused(&session, &asked, &round, yes()).await, "call.changed_meanwhile");
     assert_eq!((wallet.signatures(), tool.calls().len()), (0, 1));
     world.clock.advance(-60);
 
-    // Messages that are not about this call are not even shown.
+    // Messages that are not about this call are not shown at all.
     for (change, expected) in [
         (site(|offered| offered.domain = "bank.example.com".to_owned()), "sign_in.domain"),
         (site(|offered| offered.uri = "https://bank.example.com/call".to_owned()), "sign_in.uri"),
@@ -209,14 +209,14 @@ async fn an_answer_is_for_this_message_of_this_call() {
             assert_eq!((wallet.signatures(), person.questions().len()), (0, 1), "{era:?} {expected}");
         }
     }
-    // A network that was named limits what is signed.
+    // `--network` restricts what is signed.
     let only = world.builder().wallet(wallet.clone()).only_chain(10).build();
     let session = connect(&crate::server(&world, only, "any_tool = true"), Era::Modern, agrees()).await;
     assert_eq!(code(&call(&session, "call_tool", arguments(&tool)).await), "call.other_network");
     assert_eq!(wallet.signatures(), 0);
 }
 
-/// Passes requests on to a program on loopback, to `path` there.
+/// Forwards requests to `path` of a program on loopback.
 fn forwarding(to: Arc<OnceLock<SocketAddr>>, path: &'static str) -> Reply {
     Arc::new(move |request: &Request| {
         let mut onward = TcpStream::connect(to.get().unwrap()).unwrap();
@@ -238,7 +238,7 @@ fn forwarding(to: Arc<OnceLock<SocketAddr>>, path: &'static str) -> Reply {
 async fn a_model_calls_tools_at_stock_gates_that_ask_for_a_sign_in() {
     let Some(peers) = Peers::find() else { return };
     let world = World::start().await;
-    // Those programs have clocks of their own.
+    // Those programs use the real time.
     let real = UnixTime::from_seconds(i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap());
     world.clock.advance(real.since(NOW));
     for (script, path) in [("v2/siwx-server.mjs", "/signed"), ("v2/siwe-server.mjs", "/gated")] {

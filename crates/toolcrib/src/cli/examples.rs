@@ -1,4 +1,4 @@
-//! One or two examples for each command, which its help ends with. A test parses every one.
+//! One or two examples for the end of each command's help. A test parses all of them.
 
 use std::fmt::Write;
 

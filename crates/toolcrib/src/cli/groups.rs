@@ -203,10 +203,11 @@ const RARE: &[&str] = &[
 /// Options of single commands that `-h` leaves out.
 const RARE_OF: &[(&str, &str)] = &[("local publish", "facilitator"), ("local publish", "out"), ("local publish", "store")];
 
-/// Most options of a command that `-h` shows, beside `--help` and the global ones.
+/// Most options that `-h` shows for a command, besides `--help` and the global ones.
 const SHORT: usize = 10;
 
-/// The command line with groups, short help and examples: what is parsed, and what help, completions and pages are made from.
+/// Returns the command line with groups, short help and examples. Arguments are parsed with it, and help, completions and pages are
+/// generated from it.
 pub(crate) fn definition() -> Command {
     let program = finish(Cli::command(), "");
     let (short, long) = closing(&program);
@@ -240,7 +241,7 @@ fn is_own_option(argument: &Arg) -> bool {
     argument.get_long().is_some() && !argument.is_hide_set() && !is_common
 }
 
-/// The help of the program itself: clap's own, with the list of commands by group.
+/// The help template of the program: clap's default, with the list of commands by group.
 fn template(program: &Command) -> String {
     let (header, literal) = (program.get_styles().get_header(), program.get_styles().get_literal());
     let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();

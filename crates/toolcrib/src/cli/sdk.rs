@@ -1,9 +1,9 @@
-//! Spellings of the reference SDK's command line. Commands and options of another name are hidden aliases in the definition;
-//! here are those that are an option there and a positional argument here.
+//! Spellings of the reference SDK's command line. Commands and options with other names are hidden aliases in the definition. This module
+//! handles those that are an option in the SDK and a positional argument here.
 
 use std::ffi::OsString;
 
-/// Commands of the SDK, with options whose value is a positional argument of ours.
+/// Commands of the SDK, with the options that are positional arguments in Toolcrib.
 const POSITIONAL: &[(&str, &str)] = &[
     ("inspect", "--tool-id"),
     ("update-metadata", "--tool-id"),
@@ -11,7 +11,7 @@ const POSITIONAL: &[(&str, &str)] = &[
     ("dry-run-predicate-gate", "--manifest"),
 ];
 
-/// The arguments with `--tool-id 7` and `--manifest FILE` as positional arguments, where the SDK spells them so.
+/// Rewrites `--tool-id 7` and `--manifest FILE` as positional arguments for the SDK's commands.
 pub(crate) fn translate(arguments: Vec<OsString>) -> Vec<OsString> {
     let of = |(command, _): &&(&str, &str)| arguments.get(1).is_some_and(|first| first == command);
     let Some((_, option)) = POSITIONAL.iter().find(of) else { return arguments };

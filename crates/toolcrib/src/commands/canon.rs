@@ -1,4 +1,4 @@
-//! `canon`: the canonical form itself.
+//! `canon`: prints the canonical form.
 
 use serde_json::json;
 

@@ -25,11 +25,11 @@ pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, St
         rows.push(("embedding".to_owned(), json!(path.display().to_string()), &embedding.origin));
     }
     if !read_stores.value.is_empty() {
-        // Host and database alone.
+        // Only host and database are shown.
         let stores: Vec<_> = read_stores.value.iter().map(ToString::to_string).collect();
         rows.push(("read_stores".to_owned(), json!(stores), &read_stores.origin));
     }
-    // Amounts always, lists where there is something on them.
+    // Amounts are always shown, lists only if they are not empty.
     if let Value::Object(limits) = json!(spend.value) {
         let is_said = |value: &Value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty());
         let limits = limits.into_iter().filter(|(_, value)| is_said(value));
@@ -57,7 +57,7 @@ pub(crate) fn run(settings: &Settings, printer: &mut Printer) -> Result<Done, St
     Ok(Done::new(Exit::Yes, json!({ "settings": entries, "files": files })))
 }
 
-/// The file of a network.
+/// The settings file of a network.
 fn origin(custom: &Custom) -> Origin {
     match custom.network.source {
         Source::User(path) => Origin::UserFile(path.into()),
@@ -66,7 +66,7 @@ fn origin(custom: &Custom) -> Origin {
     }
 }
 
-/// What a network of the settings is, by keys of the file. Of a node's URL only what cannot be a key.
+/// The properties of a network of the settings, by their keys in the file. The part of a node URL that may be a key is omitted.
 fn network(custom: &Custom) -> Vec<(String, Value)> {
     let Custom { network, tokens, .. } = custom;
     let mut rows = vec![("chain_id".to_owned(), json!(network.chain_id))];

@@ -1,4 +1,4 @@
-//! `explain`: what a code means.
+//! `explain`: describes a code.
 
 use serde_json::{Value, json};
 use toolcrib_core::codes::{self, Code};
@@ -8,10 +8,10 @@ use crate::cli::Explain;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
 
-/// Most edits between what was typed and the code that is suggested for it.
+/// Largest edit distance between a typed code and the suggested one.
 const MAX_DISTANCE: usize = 4;
 
-/// Longest word that is compared with the codes. None is half as long, and the cost grows with the length.
+/// Longest word that is compared with the codes. Every code is less than half as long, and the cost grows with the length.
 const MAX_TYPED: usize = 80;
 
 /// Runs the command.
@@ -81,7 +81,7 @@ fn wrapped(paragraph: &str) -> String {
     out
 }
 
-/// The code that was probably meant: the same in other letters, the same without its group, or the nearest one.
+/// The suggested code: equal except for letter case, equal without its group, or the nearest one.
 fn nearest(typed: &str) -> Option<&'static str> {
     if typed.len() > MAX_TYPED {
         return None;

@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Documents, printer: &mut Printer) -> Result<Done, 
     Ok(Done::new(exit, json!({ "documents": documents })))
 }
 
-/// Any document, and what would keep it from verifying.
+/// Any document, and what would make its verification fail.
 #[derive(Debug)]
 pub(crate) struct Document {
     /// Where it came from.
@@ -61,7 +61,7 @@ pub(crate) struct Document {
     pub(crate) kind: Option<ManifestKind>,
     /// Its canonical form, if it has one.
     pub(crate) canonical: Option<Canonical>,
-    /// The findings that are errors to a reader.
+    /// The findings that are errors under consumer rules.
     obstacles: Vec<Finding>,
     bytes: Vec<u8>,
 }
@@ -82,12 +82,12 @@ impl Document {
         Ok(Self { source, kind, canonical: report.canonical, obstacles, bytes })
     }
 
-    /// What a wallet signs: the canonical form without the top-level signature. Only objects have one.
+    /// The payload that a wallet signs: the canonical form without the top-level signature. Only objects have one.
     pub(crate) fn signing_payload(&self) -> Option<SigningPayload> {
         SigningPayload::of(&json::read(&self.bytes, Limits::default()).document?)
     }
 
-    /// Lists what would keep the document from verifying: on stderr, or as warnings of the envelope.
+    /// Lists what would make verification fail: on stderr, or as warnings of the envelope.
     pub(crate) fn print_obstacles(&self, printer: &mut Printer) -> Result<(), Stop> {
         let lines = Lines::new(&self.bytes);
         let paint = printer.paint_err();
@@ -99,7 +99,7 @@ impl Document {
             return Ok(());
         }
         let text: String = self.obstacles.iter().map(|finding| human::short(finding, &name, &lines, paint)).collect();
-        // Without a hash this is the whole answer, which even the quiet get.
+        // Without a hash, these findings are the result, so `--quiet` prints them as well.
         if self.canonical.is_none() {
             printer.complaint(&text)?;
         } else {

@@ -11,7 +11,7 @@ use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::parse;
 use crate::printer::Printer;
 
-/// Most edits between what was typed and the topic that is suggested for it: fewer than between a topic and a command.
+/// Largest edit distance between a typed topic and the suggested one: smaller than the distance between a topic and a command.
 const MAX_DISTANCE: usize = 2;
 
 /// Longest word that is compared with the topics.
@@ -154,7 +154,7 @@ Only the user file can have these:
     },
 ];
 
-/// Prints a topic, the list of topics, or the help of a command, which clap gives as an error.
+/// Prints a topic, the list of topics, or the help of a command, which clap returns as an error.
 pub(crate) fn run(arguments: &Help, printer: &mut Printer) -> Result<Result<Done, Stop>, clap::Error> {
     let words: Vec<_> = arguments.words.iter().map(String::as_str).collect();
     let topic = TOPICS.iter().find(|topic| words == [topic.name]);
@@ -175,7 +175,7 @@ pub(crate) fn run(arguments: &Help, printer: &mut Printer) -> Result<Result<Done
     Ok(printer.result(&text).map(|()| Done::new(Exit::Yes, data)).map_err(Stop::from))
 }
 
-/// The arguments with `toolcrib agt help sign` written as `toolcrib help agt sign`: clap's own `help` is off on every level.
+/// Rewrites `toolcrib agt help sign` as `toolcrib help agt sign`: clap's `help` subcommand is disabled on every level.
 pub(crate) fn at_front(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let Some(position) = arguments.iter().position(|argument| argument == "help").filter(|position| *position > 1) else {
         return arguments;
@@ -199,13 +199,13 @@ fn topics() -> String {
     format!("Topics of `toolcrib help TOPIC`:\n\n{}", lines.collect::<String>())
 }
 
-/// The topic that a word is a misspelling of.
+/// The topic for a misspelled word.
 fn misspelled(word: &str) -> Option<&'static str> {
     let near = |topic: &&Topic| word.len() <= MAX_TYPED && near::slips(word.as_bytes(), topic.name.as_bytes()) <= MAX_DISTANCE;
     TOPICS.iter().find(near).map(|topic| topic.name)
 }
 
-/// Why `deploy`, which the reference SDK has, does nothing here.
+/// The error of `deploy`, a command of the reference SDK that does nothing here.
 pub(crate) fn deploy() -> Failure {
     Failure::new(codes::cli::USAGE, "toolcrib does not deploy to hosting providers")
         .hint("deploy with the provider's own command, then run `toolcrib publish FILE --metadata URL`")

@@ -1,4 +1,4 @@
-//! `lint`: check, show, mend.
+//! `lint`: checks manifests, reports problems, fixes some.
 
 use serde_json::{Value, json};
 use toolcrib_core::codes;
@@ -23,11 +23,11 @@ pub(crate) fn run(arguments: &Lint, settings: &Settings, printer: &mut Printer) 
             mend(file, question, failures);
         }
     })?;
-    // The mended text is the result; the report about it goes beside it.
+    // The fixed text is the result; the report goes to stderr.
     let prints_text = arguments.fix && run.files.iter().any(|file| file.source == Source::Stdin);
     let exit = run.exit(question);
     if matches!(format, Format::Github | Format::Sarif) && !printer.json() {
-        // These formats have no word for what was mended.
+        // These formats cannot express fixes.
         let paint = printer.paint_err();
         printer.aside(&run.files.iter().map(|file| human::fixed(file, paint)).collect::<String>())?;
     }
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Lint, settings: &Settings, printer: &mut Printer) 
             }
             if prints_text { printer.aside(&text)? } else { printer.result(&text)? }
         }
-        // Commands are read from both streams.
+        // GitHub reads workflow commands from both streams.
         Format::Github => {
             let text: String = run.files.iter().map(github::file).collect();
             if prints_text { printer.aside(&text)? } else { printer.result(&text)? }
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Lint, settings: &Settings, printer: &mut Printer) 
     Ok(Done::new(run.exit(question), run.data(question, prints_text)))
 }
 
-/// What the arguments and settings ask about each file.
+/// Combines arguments and settings.
 pub(crate) fn question<'a>(what: &'a Checking, settings: &Settings) -> Question<'a> {
     Question {
         kind: what.kind.map(Into::into),
@@ -74,16 +74,16 @@ pub(crate) fn question<'a>(what: &'a Checking, settings: &Settings) -> Question<
 pub(crate) struct Run {
     /// The files, in order.
     pub(crate) files: Vec<File>,
-    /// How many files in folders turned out to be no manifests.
+    /// How many files in folders are not manifests.
     pub(crate) skipped: usize,
     /// What could not be read or written.
     pub(crate) failures: Vec<Failure>,
-    /// All findings counted.
+    /// The counts of all findings.
     pub(crate) tally: Tally,
 }
 
 impl Run {
-    /// Reads and checks everything that was asked for; `then` may change each file before it is counted.
+    /// Reads and checks all inputs; `then` may change each file before it is counted.
     pub(crate) fn start(
         what: &Checking,
         question: Question<'_>,
@@ -114,12 +114,12 @@ impl Run {
         Ok(run)
     }
 
-    /// The answer about all files together.
+    /// The exit code for all files together.
     pub(crate) const fn exit(&self, question: Question<'_>) -> Exit {
         if self.failures.is_empty() { question.verdict(self.tally) } else { Exit::CouldNotTell }
     }
 
-    /// Says what could not be read or written.
+    /// Reports what could not be read or written.
     pub(crate) fn report_failures(&self, printer: &mut Printer) -> Result<(), Stop> {
         for failure in &self.failures {
             printer.failure(failure)?;
@@ -154,7 +154,7 @@ impl Run {
     }
 }
 
-/// Mends a file and checks it anew. A file that cannot be written stays as it was, in the report too.
+/// Fixes a file and checks it again. If it cannot be written, it stays unchanged, in the report too.
 fn mend(file: &mut File, question: Question<'_>, failures: &mut Vec<Failure>) {
     let check = |bytes: &[u8]| question.check(&file.source, bytes).1.findings;
     let Some(Mended { bytes, applied }) = mend_text(&file.bytes, &file.findings, check) else { return };

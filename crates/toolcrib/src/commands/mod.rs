@@ -1,4 +1,4 @@
-//! One file for each command.
+//! Commands: one file or folder for each.
 
 pub(crate) mod agt;
 pub(crate) mod calling;

@@ -1,4 +1,4 @@
-//! `new` and `init`: a correct starting file.
+//! `new` and `init`: a valid starting file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -16,10 +16,10 @@ use crate::kinds::{self, ManifestKind, Place, parse_address};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
-/// Stands for the author's address until it is known: the one of the ERC's example, which checking points out.
+/// Placeholder for the author's address: the one of the ERC's example, which `lint` reports.
 const SOMEBODY: Address = address!("abcdefabcdef1234567890abcdefabcdef123456");
 
-/// Longest name of a file or folder that is made here; file systems allow 255 bytes.
+/// Longest name of a new file or folder; file systems allow 255 bytes.
 const MAX_NAME: usize = 100;
 
 /// Runs the command.
@@ -48,7 +48,7 @@ pub(crate) fn run(kind: ManifestKind, arguments: &Init, printer: &mut Printer) -
     Ok(Done::new(Exit::Yes, json!({ "kind": kind.as_str(), "path": path.display().to_string() })))
 }
 
-/// Refuses a name that cannot stand in a template or be part of a path.
+/// Refuses a name that cannot be in a template or a path.
 pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     if is_plain(name) {
         return Ok(());
@@ -57,14 +57,14 @@ pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     Err(Failure::new(codes::cli::USAGE, format!("`{name}` is not a valid name")).hint(hint))
 }
 
-/// Whether a name can stand in a template and be part of a path as it is. What else a name must be, the rules say.
+/// Whether a name can be used unescaped in a template and a path. The rules check the rest.
 fn is_plain(name: &str) -> bool {
     name.len() <= MAX_NAME
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
-/// A start with an error in it would be a trap. What only the author can add later, such as a signature, is none.
+/// Refuses to write a starting file with errors. What only the author can add later, such as a signature, does not count.
 fn refuse_flawed(kind: ManifestKind, text: &str, name: &str) -> Result<(), Failure> {
     let report = kinds::check(kind, text.as_bytes(), Mode::Producer, &Place::default());
     let is_due_later = |pointer: &str| kind == ManifestKind::Agent && pointer == "/signature";
@@ -84,7 +84,7 @@ fn default_path(kind: ManifestKind, name: &str) -> PathBuf {
     }
 }
 
-/// Writes a new file. An existing one is replaced only when `force` says so.
+/// Writes a new file. Replaces an existing one only with `force`.
 pub(crate) fn write(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
     let failure = |error: &io::Error| match error.kind() {
         ErrorKind::AlreadyExists => Failure::new(codes::cli::EXISTS, format!("{} already exists", path.display())),

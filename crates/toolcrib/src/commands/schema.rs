@@ -1,4 +1,4 @@
-//! `schema`: JSON Schema for editors. It says as much of the rules as a schema can; `lint` knows them all.
+//! `schema`: JSON Schema for editors. It covers the rules that a schema can express; `lint` checks all of them.
 
 use serde_json::Value;
 use toolcrib_core::codes;

@@ -1,4 +1,4 @@
-//! `completions` and `man`: what a shell and `man` need to know about this program.
+//! `completions` and `man`: shell completions and the manual page.
 
 use serde_json::json;
 use toolcrib_core::codes;

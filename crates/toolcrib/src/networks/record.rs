@@ -25,37 +25,37 @@ pub(crate) enum Target {
     None,
 }
 
-/// An entry that is to be written.
+/// An entry to write.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     name: String,
     path: PathBuf,
     of_project: bool,
     network: Network,
-    /// URLs of nodes that hold no key.
+    /// Node URLs that contain no key.
     rpc_urls: Vec<String>,
-    /// Whether a URL is left out, because a part of it may be a key.
+    /// Whether a URL was omitted, because a part of it may be a key.
     pub(crate) leaves_out_urls: bool,
 }
 
-/// What a record would change in its file.
+/// The change that a record makes to its file.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     before: Option<String>,
     after: String,
-    /// The registry that the entry has now, if it is another one.
+    /// The registry that the entry has now, if it differs.
     pub(crate) replaces: Option<String>,
 }
 
 impl Change {
-    /// Whether the file says everything already.
+    /// Whether the file contains everything already.
     pub(crate) fn is_empty(&self) -> bool {
         self.before.as_ref() == Some(&self.after)
     }
 }
 
 impl Record {
-    /// An entry for a network with its registry and predicates. Refuses names that mean something else.
+    /// Returns an entry for a network with its registry and predicates. Refuses names that are taken.
     pub(crate) fn new(name: &str, target: Target, network: Network, nodes: &[NodeUrl]) -> Result<Option<Self>, Failure> {
         let (path, of_project) = match target {
             Target::None => return Ok(None),
@@ -65,7 +65,7 @@ impl Record {
         Network::check_name(name, network.chain_id).map_err(|fault| {
             Failure::new(codes::cli::USAGE, format!("`{name}` is not a valid network name: {fault}")).hint("give another --name")
         })?;
-        // A project cannot have a name of the user's, so the second of the two would make the settings unusable.
+        // A project must not define a name of the user's file; with both, the settings could not be read.
         let is_elsewhere =
             Network::added().iter().any(|added| added.name == name && matches!(added.source, Source::User(_)) == of_project);
         if is_elsewhere {
@@ -87,7 +87,7 @@ impl Record {
         &self.path
     }
 
-    /// What would change. The new text is one that the program reads.
+    /// Returns the change. The new text was parsed to check that it is valid.
     pub(crate) fn change(&self) -> Result<Change, Failure> {
         let before = settings::read_text(&self.path)?;
         let unusable = |what: String| Failure::new(codes::cli::SETTINGS, format!("{}: {what}", self.path.display()));
@@ -130,7 +130,7 @@ impl Record {
         Ok(Change { before, after, replaces })
     }
 
-    /// Writes the entry, whole or not at all. Gives whether the file changed.
+    /// Writes the entry atomically. Returns whether the file changed.
     pub(crate) fn write(&self) -> Result<bool, Failure> {
         let change = self.change()?;
         if change.is_empty() {
@@ -140,7 +140,7 @@ impl Record {
             Failure::new(codes::cli::UNWRITABLE, format!("cannot write {}: {error}", self.path.display()))
                 .hint("the contracts are deployed; run the same command again to write the entry")
         };
-        // The user's file may be a link into a folder of such files; a project's is never followed out of the project.
+        // The user's file may be a link, for example into a folder of dotfiles. A link in a project is not followed out of the project.
         let path = match fs::canonicalize(&self.path) {
             Ok(path) if !self.of_project => path,
             _ => self.path.clone(),
@@ -152,13 +152,13 @@ impl Record {
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_file() => {
                 let file = AtomicFile::new(&path).permissions(metadata.permissions()).prepare(bytes).map_err(failure)?;
-                // Another program may have written it since it was read.
+                // Another program may have changed the file since it was read.
                 if settings::read_text(&self.path)? != change.before {
                     return Err(Failure::new(codes::cli::CHANGED, format!("{} changed meanwhile", self.path.display())));
                 }
                 file.replace().map_err(failure)?;
             }
-            // URLs of nodes often hold keys, which are added to the user's file later.
+            // The user's file gets private permissions, because users add node URLs with keys to it later.
             _ if !self.of_project => AtomicFile::new(&path).replace(bytes).map_err(failure)?,
             _ => AtomicFile::new(&path).shared().replace(bytes).map_err(failure)?,
         }
@@ -176,7 +176,7 @@ fn implicit_table() -> Item {
     Item::Table(table)
 }
 
-/// Sets a value, and leaves a comment behind it where it is.
+/// Sets a value and keeps the comment after it.
 fn set(table: &mut dyn TableLike, key: &str, new: Value) {
     match table.get_mut(key).and_then(Item::as_value_mut) {
         Some(old) if old.clone().decorated("", "").to_string() == new.clone().decorated("", "").to_string() => {}
@@ -193,7 +193,7 @@ fn spelt(address: Address) -> String {
     address.to_checksum(None)
 }
 
-/// Whether two spellings are of one address.
+/// Whether two spellings mean the same address.
 fn same(old: &str, new: Option<&str>) -> bool {
     new.is_some_and(|new| new.eq_ignore_ascii_case(old))
 }

@@ -1,4 +1,4 @@
-//! Workflow commands: lines that GitHub Actions turns into annotations beside the code.
+//! Workflow commands: lines that GitHub Actions shows as annotations beside the code.
 
 use std::fmt::Write;
 
@@ -29,7 +29,7 @@ fn command(out: &mut String, finding: &Finding, name: &str, lines: &Lines<'_>) {
     if let Some(span) = finding.span.map(|span| lines.clamp(span)) {
         let (start, end) = (lines.position(span.start), lines.position(span.end));
         let _ = write!(out, ",line={},col={}", start.line, start.column);
-        // Columns of another line would mean nothing to the reader of the annotation.
+        // The end is omitted for a span over several lines: a column of another line would mislead the reader.
         if end.line == start.line && end.column > start.column {
             let _ = write!(out, ",endLine={},endColumn={}", end.line, end.column);
         }

@@ -1,4 +1,4 @@
-//! The report for people, in the manner of rustc.
+//! The human-readable report, in the style of rustc.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::outcome::Exit;
 use crate::position::Lines;
 use crate::printer::{Paint, shown};
 
-/// Everything about one file: what was mended, then what is left.
+/// The report about one file: fixes first, then the remaining findings.
 pub(crate) fn file(file: &File, paint: Paint) -> String {
     let mut out = fixed(file, paint);
     if !out.is_empty() {
@@ -25,7 +25,7 @@ pub(crate) fn file(file: &File, paint: Paint) -> String {
     out
 }
 
-/// What was mended in one file.
+/// The fixes of one file.
 pub(crate) fn fixed(file: &File, paint: Paint) -> String {
     let mut out = String::new();
     let name = shown(&file.source.name());
@@ -111,7 +111,7 @@ fn by_severity(severity: Severity, paint: Paint, text: &str) -> String {
     }
 }
 
-/// Adds a line without blanks at its end.
+/// Adds a line without trailing spaces.
 fn line(out: &mut String, text: &str) {
     out.push_str(text.trim_end());
     out.push('\n');

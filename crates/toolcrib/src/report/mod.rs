@@ -1,4 +1,4 @@
-//! The forms a report can take.
+//! Report formats.
 
 pub(crate) mod github;
 pub(crate) mod human;

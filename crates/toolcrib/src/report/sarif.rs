@@ -1,4 +1,4 @@
-//! SARIF 2.1.0, which code-scanning services read.
+//! SARIF 2.1.0, the input format of code-scanning services.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use crate::check::File;
 use crate::outcome::Failure;
 use crate::position::{Lines, characters};
 
-/// Characters that a URI does not take as they are: all but RFC 3986 `unreserved` and `/`.
+/// Characters that are percent-encoded in a URI: all but RFC 3986 `unreserved` and `/`.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// The report of a whole run.
@@ -97,7 +97,7 @@ fn result(finding: &Finding, artifact: &Value, lines: &Lines<'_>, rules: &[Code]
     result
 }
 
-/// Lines and columns count from 1, offsets from 0. Bytes that are not UTF-8 have no character offsets.
+/// The region of a span. Lines and columns count from 1, offsets from 0. Bytes that are not UTF-8 have no character offsets.
 fn region(span: Span, lines: &Lines<'_>) -> Value {
     let span = lines.clamp(span);
     let (start, end) = (lines.position(span.start), lines.position(span.end));

@@ -1,6 +1,6 @@
-//! The line of the source that a finding is about, with the place underlined.
+//! The source line of a finding, with the span underlined.
 //!
-//! The source is foreign text: everything is escaped, and a line of a megabyte is shown as a window around the place.
+//! The source is untrusted input: everything is escaped, and of a very long line only a window around the span is shown.
 
 use toolcrib_core::finding::Span;
 use toolcrib_core::text::escape_for_display;
@@ -17,10 +17,10 @@ const BEFORE: usize = 30;
 /// Characters shown from the marked place on when a line is cut.
 const AFTER: usize = 80;
 
-/// Columns that stand for a tab.
+/// The columns that replace a tab.
 const TAB: &str = "    ";
 
-/// What stands for the part of a line that was cut off.
+/// The mark for the omitted part of a line.
 const CUT: char = '…';
 
 /// A line and its underline, both ready to print.
@@ -41,7 +41,7 @@ impl Snippet {
     pub(crate) fn new(lines: &Lines<'_>, span: Span) -> Self {
         let span = lines.clamp(span);
         let (start, line) = lines.line_around(span.start);
-        // A place on the line break itself is shown after the last character.
+        // A span at the line break itself is shown after the last character.
         let mark_start = (span.start - start).min(line.len());
         let mark_end = (span.end - start).clamp(mark_start, line.len());
         let (from, to) = window(line, mark_start);
@@ -73,7 +73,7 @@ fn window(line: &[u8], mark: usize) -> (usize, usize) {
     (from, forward(line, mark, AFTER))
 }
 
-/// Goes on by at most `count` characters.
+/// Moves forward by at most `count` characters.
 fn forward(line: &[u8], mut at: usize, count: usize) -> usize {
     for _ in 0..count {
         if at == line.len() {
@@ -87,7 +87,7 @@ fn forward(line: &[u8], mut at: usize, count: usize) -> usize {
     at
 }
 
-/// Goes back by one character.
+/// Moves back by one character.
 fn backward(line: &[u8], at: usize) -> usize {
     let mut at = at.saturating_sub(1);
     while at > 0 && (line[at] & 0xC0) == 0x80 {
@@ -96,7 +96,7 @@ fn backward(line: &[u8], at: usize) -> usize {
     at
 }
 
-/// Text that knows how many columns it takes.
+/// Text that counts its columns.
 #[derive(Default)]
 struct Shown {
     text: String,
@@ -174,7 +174,7 @@ mod tests {
     fn bytes_that_are_no_text_are_shown_as_such() {
         let snippet = Snippet::new(&Lines::new(b"[\"\xff\xfe\"]"), Span::new(2, 3));
         assert_eq!((snippet.text.as_str(), snippet.indent, snippet.width), ("[\"\u{fffd}\u{fffd}\"]", 2, 1));
-        // Nothing but continuation bytes: the window ends somewhere, and nothing panics.
+        // A line of continuation bytes only: the window must end, and nothing may panic.
         let odd = [0x80; 5_000];
         Snippet::new(&Lines::new(&odd), Span::new(2_500, 2_501));
     }
@@ -189,7 +189,7 @@ mod tests {
             let snippet = Snippet::new(&Lines::new(&bytes), Span::new(start, start + length));
             prop_assert_eq!(escape_for_display(&snippet.text), snippet.text.as_str());
             let columns: usize = snippet.text.chars().map(|c| c.width().unwrap_or(0)).sum();
-            // A mark after the end of the line, or below a character without width, stands one column beyond.
+            // A mark after the end of the line, or below a character without width, is one column beyond.
             prop_assert!(snippet.width >= 1 && snippet.indent + snippet.width <= columns + 1);
             prop_assert!(snippet.text.chars().count() <= 2 + (BEFORE + AFTER).max(WHOLE_LINE) * 10);
         }

@@ -29,7 +29,7 @@ pub async fn from_env() -> Result<(Gate, bool), Box<dyn Error>> {
     Ok((Gate::Open, true))
 //#end
 //#if predicate_only
-    // The number of the tool on the registry, which it has once it is published.
+    // The id of the tool in the registry, which it gets when it is published.
     let Some(id) = setting("TOOL_ID") else { return Ok((Gate::Open, false)) };
     let registry = Registry::of(chain().await?)?;
     Ok((Gate::predicate(registry, id.parse()?).into(), true))
@@ -40,7 +40,7 @@ pub async fn from_env() -> Result<(Gate, bool), Box<dyn Error>> {
 //#end
 //#if paid_predicate
     let gate = paid().await?;
-    // The number of the tool on the registry, which it has once it is published.
+    // The id of the tool in the registry, which it gets when it is published.
     let Some(id) = setting("TOOL_ID") else { return Ok((gate.into(), false)) };
     let registry = Registry::of(chain().await?)?;
     Ok((gate.predicate(Gate::predicate(registry, id.parse()?)).into(), true))
@@ -48,7 +48,7 @@ pub async fn from_env() -> Result<(Gate, bool), Box<dyn Error>> {
 }
 //#if paid
 
-/// Payments are settled by a facilitator, or with a key of our own that pays the gas.
+/// Payments are settled by a facilitator, or by your key, which pays the gas.
 async fn paid() -> Result<PaidGate, Box<dyn Error>> {
     if let Some(url) = setting("FACILITATOR_URL") {
         return Ok(Gate::paid(Facilitator::from_setting(&url)?));
@@ -56,7 +56,7 @@ async fn paid() -> Result<PaidGate, Box<dyn Error>> {
     let chain = chain().await?;
     let wallet = match setting("TOOLCRIB_PRIVATE_KEY") {
         Some(_) => LocalWallet::from_env("TOOLCRIB_PRIVATE_KEY")?,
-        // An account whose key everybody knows, for a chain of one's own. Not the last: the sample tools of `dev` settle with that.
+        // A public development key, for a local chain. Not the last one: the sample tools of `dev` settle with it.
         None if chain.network().is_local => LocalWallet::development(8)?,
         None => return Err("set FACILITATOR_URL, or TOOLCRIB_PRIVATE_KEY to settle payments".into()),
     };

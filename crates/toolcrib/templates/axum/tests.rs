@@ -70,7 +70,7 @@ async fn the_tool_is_served_with_its_manifest() {
 //#end
 
 /// The registered hash is that of manifest.json. When this fails, the code promises something else: write the file anew with
-/// `cargo run -- manifest >manifest.json`, look at the change, and publish it.
+/// `cargo run -- manifest >manifest.json`, review the change, and publish it.
 #[test]
 fn the_committed_manifest_is_that_of_the_code() {
     let committed = ToolManifest::parse(include_bytes!("../manifest.json"), Mode::Producer).into_result().expect("a manifest");

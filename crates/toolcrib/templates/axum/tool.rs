@@ -24,7 +24,7 @@ pub struct Output {
     pub longest: String,
 }
 
-/// Answers one call. The input fits its schema already, and whoever calls was let in.
+/// Answers one call. The input is valid under its schema, and the gate granted access.
 pub async fn answer(input: Input, _context: Context) -> Result<Output, ToolError> {
     let mut longest = "";
     let mut words = 0;

@@ -1,4 +1,4 @@
-//! Agents from the draft to the verdict, with the program alone: records and archives in files, the registry on a development chain.
+//! Agents from draft to verification, only with the program: records and archives in files, the registry on a development chain.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -121,7 +121,7 @@ fn a_name_from_its_draft_to_a_transfer() {
     assert_eq!((code, report["data"]["report"]["state"].as_str()), (1, Some("invalid-owner")), "{report:#}");
     let id = token_id(sandbox);
     send(&world, "40c10f19", &[word(CREATOR), word(&id)]);
-    // Names are asked for as people write them: upper case, a trailing dot, letters that normalise to ASCII.
+    // Names are accepted in upper case, with a trailing dot, and with letters that normalise to ASCII.
     for name in ["RAIN.AGT.", "Rain.agt", "\u{ff52}ain\u{3002}agt"] {
         let asked = ["agt", "resolve", name, "--source", "file:records.txt", "--content", "signed.car", "--no-memory"];
         let (code, report) = sandbox.run_json(&[&asked[..], &node].concat());
@@ -132,7 +132,7 @@ fn a_name_from_its_draft_to_a_transfer() {
     assert_eq!((code, &verified["data"]["report"]["verified"]), (0, &Value::Bool(true)), "{verified:#}");
     assert_eq!(verified["data"]["report"]["about"]["protocols"][0]["endpoint"], "https://rain.harbour-office.org/mcp");
     assert_eq!(verified["data"]["gateways"][0]["outcome"], "served");
-    // The same from the file itself, from a gateway, and in words.
+    // The same from the file itself, from a gateway, and in the human format.
     assert_eq!(resolve(&["--content", "signed.json"]).0, 0);
     let gateway = gateway(sandbox.read("signed.json"));
     assert_eq!(resolve(&["--gateway", &gateway]).0, 0);
@@ -142,7 +142,7 @@ fn a_name_from_its_draft_to_a_transfer() {
     let file = sandbox.run(&[&["agt", "verify", "signed.json", "--onchain"], &node[..]].concat()).code(0);
     assert!(file.stdout.starts_with("rain.agt: not verified (manifest)\n"), "no TXT record was read: {}", file.stdout);
 
-    // Saved evidence is judged again without a network, and changed evidence is found.
+    // Saved evidence is verified again offline, and tampered evidence is detected.
     let saved = |file: &str| sandbox.run_json(&["agt", "resolve", "--evidence", file, "--no-memory"]);
     let (code, again) = saved("evidence.json");
     assert_eq!((code, &again["data"]["report"]["verified"]), (0, &Value::Bool(true)), "{again:#}");
@@ -153,7 +153,7 @@ fn a_name_from_its_draft_to_a_transfer() {
     let (code, changed) = saved("changed.json");
     assert_eq!((code, changed["data"]["report"]["state"].as_str()), (1, Some("invalid-cid")), "{changed:#}");
 
-    // Beside registered tools: the owner has registered none on this chain.
+    // The agent's tools: the owner has registered none on this chain.
     let tools = |file: &str| {
         let registry = ["--network", "137", "--registry", OUR_REGISTRY];
         sandbox.run_json(&[&["agt", "tools", file], &registry[..], &node].concat())
@@ -165,7 +165,7 @@ fn a_name_from_its_draft_to_a_transfer() {
     let (code, refused) = tools("changed.json");
     assert_eq!((code, refused["errors"][0]["code"].as_str()), (2, Some("agent.content_mismatch")), "{refused:#}");
 
-    // Another manifest than the record names, a preview, and a node that is gone.
+    // A manifest other than that of the record, a preview, and a node that is down.
     sandbox.write("other.json", format!("{} ", sandbox.read("signed.json")));
     assert_ne!(resolve(&["--content", "other.json"]).0, 0);
     let (code, preview) = resolve(&["--content", "signed.json", "--preview"]);
@@ -174,7 +174,7 @@ fn a_name_from_its_draft_to_a_transfer() {
     let (code, unknown) = sandbox.run_json(&[&dead[..], &["--rpc-url", "http://127.0.0.1:1", "--timeout", "5"]].concat());
     assert_eq!((code, unknown["data"]["report"]["state"].as_str()), (2, Some("unreachable")), "{unknown:#}");
 
-    // Publishing shows the change, refuses legacy records beside the pointer, and wrong owners.
+    // Publishing shows the change, and refuses legacy records beside the pointer, and wrong owners.
     let publish = |more: &[&str]| {
         let base = ["agt", "publish", "signed.json", "--source", "file:records.txt"];
         sandbox.run(&[&base[..], &node, more].concat())
@@ -195,7 +195,7 @@ fn a_name_from_its_draft_to_a_transfer() {
     let migrated = sandbox.run(&migrated).code(0);
     assert!(migrated.stdout.contains(&format!("\"owner\": \"{CREATOR}\"")), "{}", migrated.stdout);
 
-    // A transfer flips the verdict.
+    // A transfer of the name changes the verdict.
     sandbox.write("records.txt", format!("{record}\n"));
     send(&world, "23b872dd", &[word(CREATOR), word(OTHER), word(&id)]);
     let (code, moved) = resolve(&["--content", "signed.json"]);
@@ -203,7 +203,7 @@ fn a_name_from_its_draft_to_a_transfer() {
     assert!(publish(&["--dry-run"]).code(2).stderr.contains("does not hold"));
 }
 
-/// Another name, whose records and manifest are those of its ASCII form.
+/// A Unicode name, whose records and manifest are those of its ASCII form.
 #[test]
 fn a_unicode_name_is_resolved_by_its_ascii_form() {
     let sandbox = Sandbox::new();
@@ -217,7 +217,7 @@ fn a_unicode_name_is_resolved_by_its_ascii_form() {
             ["agt", "resolve", name, "--source", "file:records.txt", "--content", "signed.json", "--preview", "--no-memory"];
         let (code, report) = sandbox.run_json(&asked);
         let report = &report["data"]["report"];
-        // A preview is never verified; everything before the holder is.
+        // A preview is never verified; every check before the owner passes.
         assert_eq!((code, report["state"].as_str()), (1, Some("manifest")), "{name}: {report:#}");
         assert_eq!(report["domain"], "xn--mnchen-3ya.agt", "{name}: {report:#}");
     }
@@ -235,7 +235,7 @@ fn a_unicode_name_is_resolved_by_its_ascii_form() {
     assert_eq!((code, report["data"]["report"]["state"].as_str()), (1, Some("domain-mismatch")), "another name: {report:#}");
 }
 
-/// Whether a terminal would do anything but show these characters.
+/// Whether a terminal would interpret one of these characters.
 fn is_active(character: char) -> bool {
     (character.is_control() && character != '\n') || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
 }
@@ -254,7 +254,7 @@ fn terminals_only_show_the_texts_of_agents() {
     let (_, packed) = sandbox.run_json(&["agt", "pack", "signed.json"]);
     let record = packed["data"]["txt"].as_str().expect("a record").to_owned();
     send(&world, "40c10f19", &[word(CREATOR), word(&token_id(sandbox))]);
-    // The words of the manifest are shown, and that is all that happens.
+    // The texts of the manifest are shown and not interpreted.
     let shown = |arguments: &[&str], code: i32, expected: &str| {
         let ran = sandbox.run(&[arguments, &["--rpc-url", &world.url]].concat()).code(code);
         let text = format!("{}{}", ran.stdout, ran.stderr);
@@ -265,12 +265,12 @@ fn terminals_only_show_the_texts_of_agents() {
     sandbox.write("records.txt", format!("{record}\nagt-name={HOSTILE}\n"));
     shown(&resolve, 0, escaped);
     shown(&["agt", "verify", "signed.json", "--onchain"], 0, escaped);
-    // A manifest that is not the one that was signed, legacy records, and pointers that are no CIDs.
+    // A manifest that differs from the signed one, legacy records, and invalid CIDs.
     sandbox.write("signed.json", sandbox.read("signed.json").replacen("2026-11-01", "2026-11-02", 1));
     shown(&["agt", "verify", "signed.json", "--onchain"], 1, escaped);
     sandbox.write("records.txt", format!("agt-version=1\nagt-name={HOSTILE}\nagt-cap={HOSTILE}\nagt-endpoint-mcp={HOSTILE}\n"));
     shown(&resolve, 1, escaped);
-    // The draft is a document, which only terminals get escaped; the changes are for people.
+    // The draft is a document, which is escaped only for terminals; the changes are for users.
     let migrate = ["agt", "migrate", "rain.agt", "--source", "file:records.txt", "--rpc-url", &world.url];
     let changes = sandbox.run(&migrate).code(0).stderr;
     assert!(changes.contains(escaped) && !changes.contains(is_active), "{changes:?}");
@@ -300,7 +300,7 @@ fn other_formats_and_back() {
 /// Runs a command at a terminal and types answers to its prompts.
 const TERMINAL: &str = include_str!("local/terminal.py");
 
-/// Most seconds of a session. It takes less than ten.
+/// Time limit of a session in seconds. It takes less than ten.
 const SESSION_SECONDS: u32 = 120;
 
 #[test]
@@ -335,7 +335,7 @@ fn drafts_come_from_answers_at_a_terminal() {
     python.env("PATH", "/usr/local/bin:/usr/bin:/bin").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let ran = crate::finish(&mut python, task.to_string().as_bytes()).code(0);
     assert_eq!(ran.stderr.trim(), "0", "the exit code of the program\n{}", ran.stdout);
-    // The groups, and the ids of the one that was asked for, with what they mean.
+    // The groups, and the ids of the selected group with their descriptions.
     assert!(ran.stdout.contains("Groups of capabilities: Language, Code, Data, "), "{}", ran.stdout);
     let listed: Vec<_> = ran.stdout.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  ")).collect();
     let known: Vec<_> = CAPABILITIES.iter().filter(|one| one.category == Category::Data).collect();
@@ -357,7 +357,7 @@ fn drafts_come_from_answers_at_a_terminal() {
     assert_eq!((code, errors), (1, vec![Some("agent.unsigned")]), "{linted:#}");
 }
 
-/// A gateway that serves one file, whatever it is asked for, three times.
+/// A gateway that serves one file for every path, three times.
 fn gateway(file: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

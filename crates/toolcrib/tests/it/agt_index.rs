@@ -1,5 +1,5 @@
-//! A directory that resolves a list of names, as processes: what it verified is remembered across restarts, and tools at the endpoints of an
-//! agent are shown beside it.
+//! A directory that resolves a list of names, as processes: verified names are remembered across restarts, and tools at the endpoints of
+//! an agent are listed with it.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -26,7 +26,7 @@ impl Drop for Running {
     }
 }
 
-/// A process on the database of the test, and the line that it begins with.
+/// Starts a process on the test's database, and returns its first line.
 fn process(place: &Place, arguments: &[&str]) -> (Running, Json) {
     let sandbox = &place.world.sandbox;
     let ca = sandbox.home().join(".local/state/toolcrib/dev/ca.pem");
@@ -39,7 +39,7 @@ fn process(place: &Place, arguments: &[&str]) -> (Running, Json) {
     (running, serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
 }
 
-/// A directory with these arguments, and where it is.
+/// Starts a directory with these arguments, and returns its address.
 fn directory(place: &Place, arguments: &[&str]) -> (Running, SocketAddr) {
     let (running, told) = process(place, &[&["directory", "--listen", "127.0.0.1:0"], arguments].concat());
     let url = told["data"]["url"].as_str().and_then(|url| url.strip_prefix("http://")).expect("a URL").to_owned();
@@ -51,12 +51,12 @@ fn listed<'a>(names: &'a World, gateway: &'a str) -> [&'a str; 8] {
     ["--agt", "names.txt", "--agt-source", "file:records.txt", "--agt-gateway", gateway, "--agt-rpc-url", &names.url]
 }
 
-/// Followers, workers, the list of names and a directory in one process, and where it is.
+/// Starts followers, workers, the list of names and a directory in one process, and returns its address.
 fn start(place: &Place, names: &World, gateway: &str) -> (Running, SocketAddr) {
     directory(place, &[&["--with-index"], &listed(names, gateway)[..]].concat())
 }
 
-/// Asks until the answer is as expected.
+/// Polls until the response is as expected.
 fn until(at: SocketAddr, path: &str, is_there: impl Fn(&Json) -> bool) -> Json {
     let begun = Instant::now();
     loop {
@@ -81,7 +81,7 @@ fn make_due(place: &Place) {
     });
 }
 
-/// A gateway with some files, by their CIDs.
+/// A gateway with some files, by CID.
 fn gateway(files: HashMap<String, String>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -102,7 +102,7 @@ fn gateway(files: HashMap<String, String>) -> String {
     format!("http://{address}")
 }
 
-/// Signs a manifest of `rain.agt` with the tool's endpoint: its CID, its record and its text.
+/// Signs a manifest of `rain.agt` with the tool's endpoint, and returns its CID, its record and its text.
 fn manifest(place: &Place, created_at: &str) -> (String, String, String) {
     let sandbox = &place.world.sandbox;
     let tool: Json = serde_json::from_str(&sandbox.read("tool.json")).expect("JSON");
@@ -137,7 +137,7 @@ fn what_a_directory_verified_is_remembered_across_restarts() {
 
     let path = "/api/v2/agents/rain.agt";
     let (running, at) = start(&place, &names, &gateway);
-    // The agent is verified, and so is the tool at its endpoint, which the holder of the name registered.
+    // The agent is verified, and so is the tool at its endpoint, which the owner of the name registered.
     let agent = until(at, path, |agent| agent["verified"] == true && agent["tools"][0]["verdict"] == "verified");
     assert_eq!((agent["cid"].as_str(), has_finding(&agent, "agent.rollback")), (Some(newer.0.as_str()), false));
     let tool = &agent["tools"][0];
@@ -153,7 +153,7 @@ fn what_a_directory_verified_is_remembered_across_restarts() {
     assert!(of_agent("listed") && of_agent("verification"), "{changes:#}");
     drop(running);
 
-    // Another process, and an older manifest of the same owner: every step of the specification passes, and it is noticed.
+    // Another process, and an older manifest of the same owner: every step of the specification passes, and the rollback is detected.
     sandbox.write("records.txt", format!("{}\n", older.1));
     make_due(&place);
     let (running, at) = start(&place, &names, &gateway);
@@ -185,7 +185,7 @@ fn an_index_process_resolves_the_names_of_a_list_for_a_directory() {
     let (_directory, at) = directory(&place, &[]);
     let agent = until(at, "/api/v2/agents/rain.agt", |agent| agent["verified"] == true);
     assert_eq!(agent["cid"].as_str(), Some(cid.as_str()), "{agent:#}");
-    // A name that is added is resolved, too, and one that is taken out is listed no more.
+    // A name that is added to the list is resolved, and a removed one is not listed any more.
     sandbox.write("names.txt", "snow.agt\n");
     until(at, "/api/v2/agents", |page| {
         let agents = page["agents"].as_array().map(Vec::as_slice).unwrap_or_default();

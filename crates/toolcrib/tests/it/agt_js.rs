@@ -1,4 +1,4 @@
-//! Signatures of agent manifests, made and checked by JavaScript packages of others.
+//! Signatures of agent manifests, created and verified by third-party JavaScript packages.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! Options of `agt` commands: what was verified before, contracts and final blocks, sources and gateways, layouts and formats of others.
+//! Options of `agt` commands: memory, contracts and final blocks, sources and gateways, layouts and other formats.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use toolcrib_testkit::servers::{Request, Script, Server, Step, answer, ok};
 
 const LEGACY: &str = "agt-version=1\nagt-name=Rain\n";
 
-/// A server that gives one answer to each request.
+/// A server that gives one response to each request.
 pub(crate) struct Served {
     pub(crate) server: Server,
     _runtime: Runtime,
@@ -33,7 +33,7 @@ impl Served {
     }
 }
 
-/// Signs a manifest of `rain.agt` that was made at a time, as `<name>.json`, and gives its TXT record.
+/// Signs a manifest of `rain.agt` with a creation time, as `<name>.json`, and returns its TXT record.
 fn manifest(sandbox: &Sandbox, name: &str, created_at: &str) -> String {
     let draft = json!({ "agt": "1.0", "domain": "rain.agt", "owner": CREATOR, "created_at": created_at, "name": name });
     sandbox.write("draft.json", draft.to_string());
@@ -43,7 +43,7 @@ fn manifest(sandbox: &Sandbox, name: &str, created_at: &str) -> String {
     packed["data"]["txt"].as_str().expect("a record").to_owned()
 }
 
-/// Resolves `rain.agt` on a chain, by the records in `records.txt` unless other sources are given: the exit code and the data.
+/// Resolves `rain.agt` on a chain, by the records in `records.txt` unless other sources are given. Returns the exit code and the data.
 fn resolve(world: &World, more: &[&str]) -> (i32, Value) {
     let source: &[&str] = if more.contains(&"--source") { &[] } else { &["--source", "file:records.txt"] };
     let (code, envelope) =
@@ -85,7 +85,7 @@ fn rollbacks_and_downgrades_are_treated_as_the_options_say() {
         let (ended, data) = resolve(&world, &[&["--content", "old.json"], option].concat());
         assert_eq!((ended, state(&data), has_finding(&data, "agent.rollback")), (code, expected, is_found), "{option:?}");
     }
-    // Nothing is compared without a memory.
+    // Without a memory there is nothing to compare with.
     let (_, data) = resolve(&world, &["--content", "old.json", "--rollback", "fail", "--no-memory"]);
     assert_eq!(state(&data), "manifest");
 
@@ -108,14 +108,14 @@ fn a_contract_that_holds_the_name_is_asked_only_with_the_option() {
     let sandbox = &world.sandbox;
     let contract = Address::repeat_byte(0x5a).to_checksum(None);
     send(&world, "40c10f19", &[word(&contract), word(&token_id(sandbox))]);
-    // The contract is the owner, and the signature is the key's of somebody else.
+    // The contract is the owner, and another key made the signature.
     manifest(sandbox, "signed", "2026-05-01T00:00:00Z");
     let file = sandbox.read("signed.json").replace(CREATOR, &contract);
     sandbox.write("contract.json", &file);
     sandbox.write("records.txt", format!("agt-manifest=ipfs://{}", raw_sha256_cid(file.as_bytes())));
     let asked = ["--content", "contract.json", "--no-memory"];
     let allowed = [&asked[..], &["--allow-contract-owner"]].concat();
-    // Code that answers every call with the value that accepts a signature, and code that answers with zero.
+    // Code that answers every call with the magic value of ERC-1271, and code that returns zero.
     world.set_code(&contract, "0x631626ba7e60e01b60005260206000f3");
     let (code, data) = resolve(&world, &asked);
     assert_eq!((code, state(&data)), (1, "invalid-signature"), "{data:#}");
@@ -139,7 +139,7 @@ fn the_holder_of_a_final_block_is_read_on_request() {
     let (code, data) = resolve(&world, &last);
     assert_eq!((code, state(&data)), (0, "manifest"), "{data:#}");
     assert!(data["report"]["block"].as_u64().expect("a block") < world.head(), "{data:#}");
-    // The name is given away: final blocks say so later.
+    // The name is transferred: final blocks show it later.
     send(&world, "23b872dd", &[word(CREATOR), word(OTHER), word(&token_id(sandbox))]);
     let (code, data) = resolve(&world, &newest);
     assert_eq!((code, state(&data)), (1, "invalid-owner"), "{data:#}");
@@ -148,7 +148,7 @@ fn the_holder_of_a_final_block_is_read_on_request() {
     assert_eq!(state(&resolve(&world, &last).1), "invalid-owner");
 }
 
-/// Code that answers functions with words that were made before.
+/// Code that answers functions with fixed words.
 fn canned(answers: &[(&str, Vec<u8>)]) -> String {
     let place = |number: usize| u16::try_from(number).expect("short").to_be_bytes();
     // PUSH1 0, CALLDATALOAD, PUSH1 224, SHR: the selector.
@@ -221,14 +221,14 @@ fn records_come_from_every_kind_of_source_and_must_agree() {
     let all: Vec<&str> = sources.iter().map(String::as_str).collect();
     let (code, data) = ask(&all);
     assert_eq!((code, data["txt"].as_array().map(Vec::len)), (0, Some(3)), "{data:#}");
-    // One that does not answer says nothing; one that says something else makes the name ambiguous.
+    // A source that does not respond changes nothing; one with other records makes the name ambiguous.
     let busy = format!("doh-json:{url}/busy");
     let (code, data) = ask(&["fns", &busy]);
     assert_eq!((code, state(&data), has_finding(&data, "agent.txt_unanswered")), (0, "manifest", true), "{data:#}");
     let (code, data) = ask(&["fns", "file:other.txt"]);
     assert_eq!((code, state(&data), has_finding(&data, "agent.txt_disagree")), (1, "ambiguous", true), "{data:#}");
     assert_eq!(data["gateways"], Value::Null, "nothing is retrieved: {data:#}");
-    // A source twice would agree with itself.
+    // The same source twice would always agree.
     let twice = ["agt", "resolve", "rain.agt", "--source", "fns", "--source", "fns", "--rpc-url", &world.url];
     assert!(sandbox.run(&twice).code(2).stderr.contains("agent.txt_setting"));
 }
@@ -250,7 +250,7 @@ fn one_honest_gateway_is_enough_and_each_of_the_others_is_named() {
         Served::start(|_| answer("500 Oops", "", b"")),
         Served::start(|_| answer("200 OK", "Content-Type: text/html\r\n", b"<html>")),
     ];
-    // It is slow, so that nobody is passed over.
+    // It is slow, so that all gateways are tried.
     let serve = block(file);
     let honest = Served::start(move |request| {
         std::thread::sleep(Duration::from_secs(3));
@@ -278,7 +278,7 @@ fn one_honest_gateway_is_enough_and_each_of_the_others_is_named() {
     assert_eq!((code, has_finding(&data, "agent.content_tampered")), (0, true), "{data:#}");
     let named: Vec<_> = data["gateways"].as_array().expect("attempts").iter().map(|one| one["gateway"].as_str()).collect();
     assert_eq!(named, urls.iter().map(|url| Some(url.as_str())).collect::<Vec<_>>());
-    // Without the honest one nothing is known: one that lies and others that fail are no verdict.
+    // Without the honest one nothing is known: invalid content and failures give no verdict.
     let (code, data) = resolve(&world, &[&gateways[..gateways.len() - 2], &["--no-memory"]].concat());
     assert_eq!((code, state(&data)), (2, "unreachable"), "{data:#}");
 }
@@ -373,7 +373,7 @@ fn manifests_are_written_in_the_formats_of_others() {
     let said = export("aid", &[&host[..], &["--aid-version", "aid1"]].concat()).code(0).stdout;
     assert!(said.starts_with(&line("aid1")), "{said}");
 
-    // Into a file, which is not replaced by accident.
+    // To a file, which is not overwritten by default.
     assert_eq!(export("aid", &["--out", "records.zone"]).code(0).stdout, "records.zone\n");
     assert!(export("ensip26", &["--out", "records.zone"]).code(2).stderr.contains("cli.exists"));
     export("ensip26", &["--out", "records.zone", "--force"]).code(0);
@@ -392,7 +392,7 @@ fn legacy_records_are_migrated_without_a_chain() {
         let draft: Value = serde_json::from_str(migrated["data"]["draft"].as_str().expect("a draft")).expect("JSON");
         (code, draft["owner"].clone(), migrated["data"]["holder"].as_str().map(str::to_lowercase))
     };
-    // The holder onchain is the owner, and without a chain the account that the records name.
+    // The owner onchain is used, and without a chain the account in the records.
     assert_eq!(migrate(&["--rpc-url", &world.url]), (0, json!(CREATOR), Some(CREATOR.to_lowercase())));
     assert_eq!(migrate(&["--rpc-url", &world.url, "--offline"]), (0, json!(OTHER), None));
     assert_eq!(migrate(&["--rpc-url", "http://127.0.0.1:1", "--offline"]), (0, json!(OTHER), None));

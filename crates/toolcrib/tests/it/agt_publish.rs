@@ -1,4 +1,4 @@
-//! `agt publish` with what changes the world: a node that pins, a program and a name server that change TXT records.
+//! `agt publish` with side effects: a node that pins, and a program and a name server that change TXT records.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
@@ -36,7 +36,7 @@ impl Signed {
         Self { cid: text("cid"), record: text("txt"), sandbox }
     }
 
-    /// Publishes without asking a chain. Neither output nor error may have the token or a key.
+    /// Publishes without a chain. Neither output nor error may contain the token or a key.
     #[track_caller]
     fn publish(&self, more: &[&str], variables: &[(&str, &str)]) -> Ran {
         let base = ["agt", "publish", "signed.json", "--preview", "--yes"];
@@ -54,7 +54,7 @@ impl Signed {
     }
 }
 
-/// A node with the RPC of Kubo that says it has pinned a CID.
+/// A node with the RPC API of Kubo that reports a pinned CID.
 fn pinning_node(cid: &str) -> Served {
     let reply = format!("{{\"Root\":{{\"Cid\":{{\"/\":\"{cid}\"}},\"PinErrorMsg\":\"\"}}}}\n");
     Served::start(move |_| ok(&reply))
@@ -79,14 +79,14 @@ fn a_node_pins_and_a_program_changes_the_records() {
     assert_eq!(data["written"]["writer"], "command:/bin/sh", "{published:#}");
     let change: Value = serde_json::from_str(&signed.sandbox.read("change.json")).expect("JSON");
     assert_eq!((&change["domain"], &change["add"][0]["text"]), (&"rain.agt".into(), &signed.record.as_str().into()));
-    // The token went to the node, the archive with it.
+    // The token and the archive were sent to the node.
     let requests = node.server.requests();
     assert_eq!(requests.len(), 1);
     assert_eq!((requests[0].method(), requests[0].path()), ("POST", "/api/v0/dag/import?pin-roots=true&stats=false"));
     assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {TOKEN}")));
     let file = signed.sandbox.read("signed.json");
     assert!(requests[0].body.windows(file.len()).any(|window| window == file.as_bytes()), "the manifest is in the archive");
-    // In words, and without a token.
+    // The human format, and without a token.
     let ran = signed.publish(&[&["--source", "file:records.txt"], &pin[..]].concat(), &[]).code(0);
     assert!(ran.stderr.contains("pinned at ") && ran.stdout == format!("{}\n", signed.cid), "{ran:?}");
     assert_eq!(node.server.requests()[1].header("authorization"), None);
@@ -105,11 +105,11 @@ fn records_do_not_change_when_pinning_fails() {
         assert!(error["hint"].as_str().unwrap_or_default().contains(hint), "{refused:#}");
         assert!(!signed.sandbox.path().join("ran").exists(), "the program ran");
     };
-    // The node has pinned something else, or is not there.
+    // The node pinned another CID, or is down.
     refused(&["--pin", &kubo(&node)], &[("TOOLCRIB_PIN_TOKEN", TOKEN)], "agent.publish_other_cid", "");
     assert_eq!(node.server.accepted(), 1);
     refused(&["--pin", "kubo:http://127.0.0.1:1"], &[], "fetch.connect_refused", "");
-    // A service has to know who pays. Nothing is asked without a token.
+    // A pinning service needs the user's token. Without it, no request is sent.
     let service = format!("service:http://127.0.0.1:{}", node.server.address.port());
     refused(&["--pin", &service], &[], "cli.usage", "TOOLCRIB_PIN_TOKEN");
     refused(&["--pin", "ftp://127.0.0.1/"], &[], "cli.usage", "kubo:URL");
@@ -156,7 +156,7 @@ fn a_node_pins_the_layout_that_was_asked_for() {
     assert_eq!(published["data"]["add"], serde_json::json!([format!("agt-manifest=ipfs://{cid}")]));
     let archive = std::fs::read(signed.sandbox.path().join("signed.car")).expect("an archive");
     assert!(node.server.requests()[0].body.windows(archive.len()).any(|window| window == archive), "the same blocks");
-    // The other layout is another CID, which the node did not pin.
+    // The other layout has another CID, which the node did not pin.
     let (code, refused) = signed.publish_json(&["--pin", &kubo(&node)], &[]);
     assert_eq!((code, refused["errors"][0]["code"].as_str()), (2, Some("agent.publish_other_cid")), "{refused:#}");
 }
@@ -179,7 +179,7 @@ fn a_change_is_printed_and_not_made() {
     assert_eq!((code, &data["pinned"], &data["written"]), (0, &Value::Null, &Value::Null), "{published:#}");
     assert_eq!((&data["add"][0], &data["existing_read"]), (&signed.record.as_str().into(), &true.into()), "{published:#}");
     assert_eq!(signed.sandbox.read("records.txt"), before);
-    // Records that cannot be read are no reason not to print, and one not to change anything.
+    // If records cannot be read, the change is printed, but not applied.
     let unreadable = ["--source", "file:gone.txt"];
     let ran = signed.publish(&unreadable, &[]).code(0);
     assert!(ran.stderr.contains("the records of the name could not be read"), "{}", ran.stderr);
@@ -228,7 +228,7 @@ impl Drop for Bind {
     }
 }
 
-/// A port that is free for both transports now, and that no other program takes on purpose.
+/// A port that is free for TCP and UDP now, and that other programs do not choose automatically.
 fn free() -> SocketAddr {
     for _ in 0..100 {
         let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
@@ -250,7 +250,7 @@ fn a_name_server_is_updated_with_a_key() {
     let update = format!("update:{}", bind.address);
     let from = ["--source", source.as_str()];
     let plan = || signed.publish(&[&from[..], &["--dry-run"]].concat(), &[]).code(0).stderr;
-    // It answers a moment after it was started.
+    // The server responds a moment after its start.
     let began = Instant::now();
     while plan().contains("could not be read") {
         let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
@@ -263,7 +263,7 @@ fn a_name_server_is_updated_with_a_key() {
         let variables: Vec<_> = key.iter().map(|key| ("TOOLCRIB_TSIG_KEY", key.as_str())).collect();
         signed.publish(&[&from[..], &["--txt", &update, "--zone", "agt", "--json"]].concat(), &variables)
     };
-    // Without a key, and with that of somebody else, nothing changes.
+    // Without a key, or with a wrong one, nothing changes.
     for (key, expected) in
         [(None, "cli.usage"), (Some(OTHER_SECRET), "agent.txt_update_failed"), (Some("?"), "agent.txt_setting")]
     {
@@ -275,7 +275,7 @@ fn a_name_server_is_updated_with_a_key() {
     let published: Value = serde_json::from_str(&ran.stdout).expect("JSON");
     assert_eq!(published["data"]["written"], serde_json::json!({ "writer": update, "read_back": true }), "{published:#}");
     assert!(plan().contains("no change"), "{}", plan());
-    // A resolver reads what was written.
+    // A resolver reads the new record.
     let resolve = ["agt", "resolve", "rain.agt", "--source", &source, "--content", "signed.json", "--preview", "--no-memory"];
     let (_, resolved) = signed.sandbox.run_json(&resolve);
     assert_eq!(resolved["data"]["report"]["state"], "manifest", "{resolved:#}");
@@ -298,10 +298,10 @@ fn signatures_of_a_zone_are_checked_as_the_options_say() {
         (code, envelope["data"]["report"]["state"].as_str().unwrap_or_default().to_owned(), dnssec, failed)
     };
     let says = |state: &str, dnssec: &str, failed: Option<&str>| {
-        // A preview is never verified; an answer that is not used is no verdict.
+        // A preview is never verified; an unused answer gives no verdict.
         (if failed.is_some() { 2 } else { 1 }, state.to_owned(), dnssec.to_owned(), failed.map(str::to_owned))
     };
-    // The server makes its key and signs the zone a moment after it was started.
+    // The server creates its key and signs the zone a moment after its start.
     let is_key = |path: &std::path::PathBuf| path.extension().is_some_and(|extension| extension == "key");
     let secure = ["--dnssec", "require", "--trust-anchors", "anchors.txt"];
     let began = Instant::now();
@@ -318,18 +318,18 @@ fn signatures_of_a_zone_are_checked_as_the_options_say() {
         thread::sleep(Duration::from_millis(200));
     }
     assert_eq!(resolve(&["--trust-anchors", "anchors.txt"]), says("manifest", "secure", None), "prefer is the default");
-    // Another key: signatures are wrong, unless nobody looks.
+    // Another key: the signatures are wrong, unless they are not checked.
     signed.sandbox.write("wrong.txt", "agt. DNSKEY 257 3 15 l02Woi0iS8Aa25FQkUd9RMzZHJpBoRQwAQEX1SxZJA4=\n");
     for policy in ["require", "prefer"] {
         let bogus = says("unreachable", "bogus", Some("agent.dnssec_bogus"));
         assert_eq!(resolve(&["--dnssec", policy, "--trust-anchors", "wrong.txt"]), bogus, "{policy}");
     }
     assert_eq!(resolve(&["--dnssec", "off", "--trust-anchors", "wrong.txt"]), says("manifest", "unchecked", None));
-    // No anchors: nothing can be secure.
+    // Without trust anchors, nothing can be secure.
     assert_eq!(resolve(&[]), says("manifest", "unchecked", None));
     let (code, state, _, failed) = resolve(&["--dnssec", "require"]);
     assert_eq!((code, &*state, failed.as_deref()), (2, "unreachable", Some("agent.dnssec_required")));
-    // Files that are no anchors.
+    // Invalid files of trust anchors.
     signed.sandbox.write("broken.txt", "agt. A 127.0.0.1\n");
     for (file, said) in [("broken.txt", "line 1 of the trust anchors"), ("gone.txt", "cli.unreadable")] {
         let asked = ["agt", "resolve", "rain.agt", "--source", &source, "--trust-anchors", file];

@@ -1,4 +1,4 @@
-//! `agt tools` beside real tools: a name on one development chain, and a tool that is registered on another and served over TLS.
+//! `agt tools` with real tools: a name on one development chain, and a tool that is registered on another and served over TLS.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::agt::{OTHER, polygon, send, token_id, word};
 use crate::onchain::{CREATOR, World};
 use crate::trust::Place;
 
-/// Signs a manifest of `rain.agt` with the tool's endpoint, gives the name to its owner, and saves the evidence of a resolution.
+/// Signs a manifest of `rain.agt` with the tool's endpoint, mints the name for its owner, and saves the evidence of a resolution.
 fn evidence(place: &Place, names: &World, owner: &str, account: &str, file: &str) {
     let sandbox = &place.world.sandbox;
     let tool: Value = serde_json::from_str(&sandbox.read("tool.json")).expect("JSON");
@@ -51,12 +51,12 @@ fn tools_at_the_endpoint_are_shown_with_both_verdicts() {
     assert_eq!((tool["place"].as_str(), tool["tool"].as_str()), (Some("same"), Some(reference.as_str())));
     let said = place.run(&["agt", "tools", "evidence.json"]).code(0).stdout;
     assert!(said.contains("rain.agt: verified") && said.contains("verified, registered by the owner"), "{said}");
-    // A manifest in a file is signed and nothing more.
+    // A manifest in a file is only signed.
     let (code, unresolved) = place.json(&["agt", "tools", "signed-0.json"]);
     let (tool, codes) = found(&unresolved);
     assert_eq!((code, tool["confirmed"].as_bool(), codes), (1, Some(false), vec!["agent.tool_not_verified"]), "{unresolved:#}");
 
-    // Another account holds the name: the tool is verified, and vouched for by somebody else.
+    // Another account owns the name: the tool is verified, but registered by a different account.
     send(&names, "23b872dd", &[word(CREATOR), word(OTHER), word(&id)]);
     evidence(&place, &names, OTHER, "1", "sold.json");
     let (code, differs) = place.json(&["agt", "tools", "sold.json", "--tool", &reference]);
@@ -70,7 +70,7 @@ fn tools_at_the_endpoint_are_shown_with_both_verdicts() {
     let (code, none) = place.json(&["agt", "tools", "sold.json"]);
     assert_eq!((code, &none["data"]["agent"]["endpoints"][0]["tools"]), (1, &Value::Array(Vec::new())), "{none:#}");
 
-    // The server has another manifest than the one that was registered: the tool says where it is, and is not verified.
+    // The server has a manifest other than the registered one: the tool's location is known, but it is not verified.
     place.serve(&place.renamed());
     let (code, refused) = place.json(&["agt", "tools", "evidence.json"]);
     let (tool, codes) = found(&refused);
@@ -79,7 +79,7 @@ fn tools_at_the_endpoint_are_shown_with_both_verdicts() {
     assert_eq!((tool["same_owner"].as_bool(), tool["confirmed"].as_bool()), (Some(true), Some(false)));
     let said = place.run(&["agt", "tools", "evidence.json"]).code(1).stdout;
     assert!(said.contains("rain.agt: verified") && said.contains("not verified, registered by the owner"), "{said}");
-    // A server that is gone says nothing about an endpoint.
+    // If the server is down, nothing is known about the endpoint.
     place.down();
     let (code, gone) = place.json(&["agt", "tools", "evidence.json"]);
     assert_eq!((code, &gone["data"]["agent"]["endpoints"][0]["tools"]), (1, &Value::Array(Vec::new())), "{gone:#}");

@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md draws which crate uses which; the manifests say so as well.
+//! The crate dependencies drawn in ARCHITECTURE.md match the manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use toolcrib_testkit::repository;
 
-/// The crates that a manifest uses outside of tests, without the prefix of their names.
+/// The crates that a manifest depends on, except dev-dependencies, without their prefix.
 fn used_by(manifest: &Path) -> (String, BTreeSet<String>) {
     let text = fs::read_to_string(manifest).unwrap_or_else(|error| panic!("{}: {error}", manifest.display()));
     let manifest: toml::Table = text.parse().expect("TOML");

@@ -1,4 +1,4 @@
-//! What a directory says that has to ask somebody: evidence of a tool that was really looked at, and who may call, over REST and as processes.
+//! Directory responses that need a chain or an object store: evidence of a verified tool, and access checks, over REST and as processes.
 
 use std::collections::BTreeSet;
 use std::io::BufRead as _;
@@ -30,7 +30,7 @@ impl Drop for Running {
     }
 }
 
-/// Followers, a worker and a directory in one process, and where it is.
+/// Starts followers, a worker and a directory in one process, and returns its address.
 fn start(place: &Place) -> (Running, SocketAddr) {
     let world = &place.world;
     let arguments = ["directory", "--with-index", "--network", "local", "--rpc-url", &world.url, "--dev-ca", "ca.pem", "--json"];
@@ -90,7 +90,7 @@ fn evidence_is_served_and_the_chain_says_who_may_call() {
     let registry = ask(at, "/api/v2/registries")["registries"][0]["registry_addr"].as_str().expect("an address").to_owned();
     let path = |id: u64, part: &str| format!("/api/v2/tools/31337/{registry}/{id}/{part}");
 
-    // The evidence is what the worker kept, and whoever judges it again comes to the same end.
+    // The evidence is what the worker stored, and verifying it again gives the same result.
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let location = Location::file(place.world.sandbox.path().join("index.db"));
     let queue = runtime.block_on(async {
@@ -110,7 +110,7 @@ fn evidence_is_served_and_the_chain_says_who_may_call() {
     }
     assert_eq!(views.len(), 2);
 
-    // An owner of the collection may call, and a stranger may not. Both may use what is open.
+    // An owner of a token of the collection has access, and another account has not. Both can use the open tool.
     let can = |id: u64, wallet: Address| ask(at, &path(id, &format!("can_call?wallet={wallet:#x}")));
     for wallet in [owner, stranger] {
         assert_eq!(can(1, wallet)["can_call"], true);
@@ -123,13 +123,13 @@ fn evidence_is_served_and_the_chain_says_who_may_call() {
     assert_eq!(found(at, owner), (ids(&["1", "2"]), false));
     assert_eq!(found(at, stranger), (ids(&["1"]), false));
 
-    // Who sells the token sells the access with it. Nothing was kept of the answers before.
+    // Selling the token transfers the access. Earlier answers are not cached.
     let words = [word(owner), word(stranger), U256::from(7)];
     send(&place, owner, collection, "transferFrom(address,address,uint256)", &words);
     assert_eq!((can(2, owner)["can_call"].clone(), can(2, stranger)["can_call"].clone()), (json!(false), json!(true)));
     assert_eq!(found(at, stranger), (ids(&["1", "2"]), false));
 
-    // Without the node nothing is guessed: it is said that it cannot be told, in time, and everything else goes on.
+    // Without the node, the answer is "could not tell", within the time limit, and everything else still works.
     place.world.end();
     let asked = Instant::now();
     let unknown = can(2, stranger);

@@ -1,4 +1,4 @@
-//! Directories that follow the catalogue of a facilitator, as processes: one of them walks, all of them show it.
+//! Directories that follow the catalogue of a facilitator, as processes: one of them reads it, all of them show it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -23,7 +23,7 @@ impl Drop for Running {
     }
 }
 
-/// A facilitator with one resource, and how many pages it was asked for.
+/// A facilitator with one resource, and the number of requested pages.
 fn facilitator() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (address, asked) = (listener.local_addr().expect("an address"), Arc::new(AtomicUsize::new(0)));
@@ -94,7 +94,7 @@ fn directories_that_share_a_database_walk_through_a_catalogue_once() {
         let (_, body) = get(at, "", "/api/v2/tools").expect("an answer");
         assert_eq!(serde_json::from_str::<Json>(&body).expect("JSON")["tools"], json!([]), "only callers who ask see it");
     }
-    // Long enough for the other one to have walked as well.
+    // Long enough for the other process to read the catalogue as well.
     thread::sleep(Duration::from_secs(3));
     assert_eq!(asked.load(Ordering::SeqCst), 2, "a page and an empty one");
 }
@@ -137,7 +137,7 @@ fn an_operator_blocks_a_resource_by_command_beside_a_directory() {
     assert_eq!(run(&["moderate", "block", "x402_bazaar/1"]).0, 2, "a reason is needed");
     let (code, done) = run(&["moderate", "block", "x402_bazaar/1", "--reason", "phishing", "--notice", "It asks for keys."]);
     assert_eq!((code, &done["data"]["changed"]), (0, &json!(true)), "{done}");
-    // The directory is another process, and reads it in the feed.
+    // The directory is another process, which reads the change from the feed.
     until(list, &|answer| answer["tools"] == json!([]));
     let body = until(whole, &|answer| answer["moderation"]["notice"] == "It asks for keys.");
     assert!(body.contains("blocked") && !body.contains("nowhere.invalid") && !body.contains("Wind"), "{body}");

@@ -18,21 +18,21 @@ pub(crate) const RECIPIENT: Address = address!("90F79bf6EB2c4f870365E785982E1f10
 pub(crate) const PRICE: u64 = 10_000;
 pub(crate) const INPUT: &str = r#"{"harbour": "NLRTM", "date": "2026-11-15"}"#;
 
-/// What the server does with whoever comes without a payment, and with one.
+/// How the server responds to calls, with and without a payment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Honest,
-    /// Asks for more than the manifest says.
+    /// Asks for more than the manifest's price.
     Dear,
-    /// Settles, and says nothing.
+    /// Settles, but does not respond.
     Silent,
     /// Settles and serves, without a receipt.
     GivesNoReceipt,
-    /// Serves with a receipt of a transaction that does not exist.
+    /// Serves with a receipt of a nonexistent transaction.
     Invents,
-    /// Takes the payment and points elsewhere.
+    /// Accepts the payment and redirects.
     Redirects,
-    /// Takes the payment and asks for another.
+    /// Accepts the payment and asks for another one.
     AsksAgain,
 }
 
@@ -50,7 +50,7 @@ impl Shop {
         Self::open_on(31_337)
     }
 
-    /// One that is paid on another chain, where nobody here looks.
+    /// A tool that is paid on another chain, for which no node is configured.
     pub(crate) fn open_on(chain: u64) -> Self {
         let world = World::new();
         let authority = Authority::new("a development world");
@@ -104,13 +104,13 @@ impl Shop {
         self.call_as_is(&[more, if agrees { &[] } else { &["--yes"] }].concat())
     }
 
-    /// Calls without agreeing to anything beforehand. There is no terminal.
+    /// Calls without approving anything beforehand. There is no terminal.
     #[track_caller]
     fn call_as_is(&self, more: &[&str]) -> (i32, Value) {
         self.json(&[&["call", &self.tool, "--input", INPUT, "--dev-account", "1"], more].concat())
     }
 
-    /// The tool as a URL.
+    /// The URL of the tool.
     pub(crate) fn url(&self) -> String {
         format!("https://{HOST}:{}/tide-table", self.port)
     }
@@ -165,7 +165,7 @@ fn sell(request: &Request, chain: u64, mode: Mode, node: &str) -> Vec<u8> {
     answer("200 OK", &head, output)
 }
 
-/// Moves the money of a payment.
+/// Transfers the money of a payment.
 fn settle(node: &str, payment: &Payment) -> B256 {
     let authorization = &payment.authorization;
     let signature = payment.signature.as_bytes();
@@ -184,7 +184,7 @@ fn settle(node: &str, payment: &Payment) -> B256 {
     send(node, &format!("{}{}", &hex::encode(selector)[..8], hex::encode(words.concat())))
 }
 
-/// Sends a call of the token by development account 0.
+/// Sends a call to the token from development account 0.
 fn send(node: &str, data: &str) -> B256 {
     let request = format!(r#"{{"from":"{CREATOR}","to":"{}","data":"0x{data}","gas":"0x100000"}}"#, token());
     let answer: Value = serde_json::from_str(&ask(node, "eth_sendTransaction", &request)).expect("JSON");
@@ -223,7 +223,7 @@ fn a_tool_is_called_and_paid_for() {
     assert!(shop.world.sandbox.run(&["payments"]).code(0).stdout.contains("settled"));
     assert!(shop.world.sandbox.run(&["budget"]).code(0).stdout.contains("0.02 of 1"));
 
-    // Nobody is asked without a terminal, so other terms need to be named.
+    // There is no prompt without a terminal, so other terms must be approved by an option.
     shop.switch(Mode::Dear);
     let (code, refused) = shop.call(&["--yes"]);
     assert_eq!((code, &refused["data"]["code"]), (1, &json!("call.terms_differ")), "{refused:#}");
@@ -257,7 +257,7 @@ fn a_lost_answer_is_found_on_the_chain() {
     let (code, resolved) = shop.json(&["payments", "resolve", &id]);
     assert_eq!((code, &resolved["data"]["state"]), (0, &json!("settled")), "{resolved:#}");
     assert!(resolved["data"]["transaction"].is_string() && shop.balance() == PRICE);
-    // What redeems the result is still there, though this server has nothing to say.
+    // The authorization is kept to fetch the result, though this server does not have it.
     assert_eq!(resolved["data"]["resumable"], json!(true), "{resolved:#}");
     let (code, silent) = shop.json(&["payments", "resume", &id]);
     assert_eq!((code, &silent["errors"][0]["code"]), (2, &json!("call.indeterminate")), "{silent:#}");
@@ -283,7 +283,7 @@ fn a_receipt_that_the_chain_does_not_show_is_a_warning() {
     let paid = &called["data"]["paid"];
     assert_eq!((&paid["state"], &paid["evidence"]), (&json!("unknown"), &json!("server")), "{called:#}");
     let id = paid["payment"].as_str().expect("a payment");
-    // The list and the payment itself say so, and stay open until the chain has spoken.
+    // The list and the payment itself say so, and it stays open until the chain confirms it.
     let list = shop.world.sandbox.run(&["payments"]).code(0);
     let lines: Vec<_> = list.stdout.lines().filter(|line| line.ends_with("(stated by the server, not checked)")).collect();
     assert_eq!(lines.len(), 2, "{}", list.stdout);
@@ -316,7 +316,7 @@ fn a_result_without_a_receipt_names_the_command_that_asks_the_chain() {
     assert_eq!((code, &called["warnings"][0]["code"]), (0, &json!("call.no_receipt")), "{called:#}");
     let paid = &called["data"]["paid"];
     assert_eq!((&paid["state"], &paid["evidence"]), (&json!("unknown"), &Value::Null), "{called:#}");
-    // Both payments stay open until the chain was asked, which shows what became of them.
+    // Both payments stay open until they are checked on the chain.
     let (_, open) = shop.world.sandbox.run_json(&["payments", "--open"]);
     assert_eq!(open["data"]["payments"].as_array().map(Vec::len), Some(2), "{open:#}");
     for id in [&named[..32], paid["payment"].as_str().expect("a payment")] {
@@ -379,7 +379,7 @@ fn without_a_terminal_nothing_is_paid_that_was_not_agreed_to() {
         let (code, paid) = shop.call_as_is(more);
         assert_eq!((code, shop.balance()), (0, (number as u64 + 1) * PRICE), "{paid:#}");
     }
-    // Limits that the user has written down are an agreement.
+    // Limits in the user's settings count as approval.
     let settings = shop.world.sandbox.home().join(".config/toolcrib/config.toml");
     crate::write(&settings, b"[spend]\nask_above = \"0.009999\"\n");
     let (code, refused) = shop.call_as_is(&[]);
@@ -395,7 +395,7 @@ fn limits_come_from_the_user_alone() {
     crate::write(&shop.world.sandbox.home().join(".config/toolcrib/config.toml"), b"[spend]\nper_call = \"0.005\"\n");
     let (code, refused) = shop.call(&["--yes"]);
     assert_eq!((code, &refused["data"]["code"], shop.balance()), (1, &json!("spend.per_call"), 0), "{refused:#}");
-    // A folder that somebody else wrote does not raise them.
+    // A project folder cannot raise them.
     shop.world.sandbox.write("toolcrib.toml", "[spend]\nper_call = \"100\"\n");
     let ran = shop.run(&["call", &shop.tool, "--input", INPUT, "--yes"]).code(2);
     assert!(ran.stderr.contains("cli.settings") && ran.stderr.contains("the user's settings file"), "{}", ran.stderr);

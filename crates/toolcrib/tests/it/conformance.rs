@@ -1,7 +1,7 @@
-//! The conformance matrix: every requirement is named by a test, or says why it is not.
+//! The conformance matrix: every requirement has a test, or a reason why it has none.
 //!
-//! `docs/conformance.tsv` is kept by hand; `docs/conformance.md` is made from it and from the `// req:` comments above
-//! the tests. `UPDATE=1 cargo test` rewrites the page.
+//! `docs/conformance.tsv` is maintained by hand; `docs/conformance.md` is generated from it and from the `// req:` comments above the
+//! tests. `UPDATE=1 cargo test` rewrites the page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -28,7 +28,7 @@ fn every_requirement_is_tested_or_says_why_not() {
         rows.iter().filter(|row| row.note.is_empty() && !named.contains_key(&row.id)).map(|row| &row.id).collect();
     assert!(silent.is_empty(), "neither tested nor explained: {silent:?}");
     for row in &rows {
-        // A note says what is true today; there are no promises in it.
+        // A note says what is true today and promises nothing.
         let needs_test = match row.note.split_once(": ") {
             Some(("in part", _)) => true,
             Some(("not built" | "not applicable", _)) => false,
@@ -55,7 +55,7 @@ fn the_page_is_fresh() {
     );
 }
 
-/// Files move, and a table that names one which is gone is not believed in the rest, either.
+/// Files move, and a table with a wrong path would make the rest doubtful, too.
 #[test]
 fn every_place_in_the_table_of_threats_exists() {
     let text = std::fs::read_to_string(root().join("docs/threats.md")).expect("the page");

@@ -1,5 +1,5 @@
-//! Networks outside the built-in table: by number, and as `[networks.NAME]` of the settings. The chain is a local one that carries the
-//! number of Sepolia, so that only development accounts may sign.
+//! Networks outside the built-in table: by chain id, and as `[networks.NAME]` of the settings. The chain is a local one with the chain id
+//! of Sepolia, so that only development accounts may sign.
 
 use serde_json::{Value, json};
 use toolcrib_testkit::Anvil;
@@ -57,7 +57,7 @@ fn an_unlisted_chain_from_the_deployment_to_a_pause(sandbox: &Sandbox, url: &str
     let deploy = |more: &[&str]| sandbox.run(&[&["contracts", "deploy"], &by_number[..], more].concat());
     let names = sandbox.run(&["contracts", "list"]).code(0).stdout.lines().count();
 
-    // The plan: what, where, by whom, for how much. Nothing is signed, and no file is written.
+    // The plan: contracts, network, account and cost. Nothing is signed, and no file is written.
     let planned = deploy(&["--dev-account", "0", "--dry-run"]).code(0);
     assert_eq!(planned.stdout.matches("would deploy").count(), names, "{}", planned.stdout);
     for said in
@@ -112,11 +112,11 @@ fn an_unlisted_chain_from_the_deployment_to_a_pause(sandbox: &Sandbox, url: &str
     assert_eq!(run(&["predicate", "check", "1", CALLER]).code(1).stdout, "denied\n");
     sign(&["resume", "1"]).code(0);
     assert_eq!(run(&["predicate", "check", "1", CALLER]).code(0).stdout, "granted\n");
-    // The manifest's server does not exist; what the chain says is read.
+    // The manifest's server does not exist; the chain data is still read.
     let verdict = run(&["verify", "1"]);
     assert!(verdict.code != 0 && format!("{verdict:?}").contains("fetch."), "{verdict:#?}");
 
-    // By number and by reference the user's network is found, and in another home the arguments say everything.
+    // The user's network is found by chain id and by reference; without settings, the arguments suffice.
     for arguments in
         [&["inspect", "1", "--network", SEPOLIA][..], &["inspect", &reference], &["predicate", "check", &reference, CALLER]]
     {
@@ -146,7 +146,7 @@ fn a_predicate_of_another_registry_is_refused_before_anything_is_signed() {
     let world = devchain(&[]);
     let sandbox = sandbox_of(&world);
     let url = world.url.as_str();
-    // A second registry, which is not at an address that anything knows.
+    // A second registry, at an address that is not in any table.
     let request = json!({ "from": CREATOR, "data": init_code("ToolRegistry"), "gas": "0xf00000" });
     let hash: Value = serde_json::from_str(&ask(url, "eth_sendTransaction", &request.to_string())).expect("JSON");
     let receipt: Value = serde_json::from_str(&ask(url, "eth_getTransactionReceipt", &hash["result"].to_string())).expect("JSON");
@@ -178,11 +178,11 @@ fn a_predicate_of_another_registry_is_refused_before_anything_is_signed() {
     refused(register(&sandbox, &[&gate[..], &foreign[..], &["--predicate", &erc721]].concat()), "predicate.other_registry");
     refused(register(&sandbox, &["--network", "first", "--predicate", &erc721]), "without a gate");
     assert!(sandbox.run(&["inspect", "1", "--network", "second"]).code(1).stdout.contains("not registered"));
-    // Which of the two a number means is not guessed.
+    // A chain id with two registries is ambiguous, which is an error.
     let vague = sandbox.run(&["inspect", "1", "--network", SEPOLIA]).code(2);
     assert!(vague.stderr.contains("chain.ambiguous_network") && vague.stderr.contains("first, second"), "{}", vague.stderr);
 
-    // A tool of the second registry: its gate cannot become one of the first.
+    // A tool of the second registry: it cannot use a predicate of the first one.
     let reference = register(&sandbox, &["--network", "second"]).code(0).stdout;
     assert!(reference.contains(&second), "{reference}");
     let sign = |arguments: &[&str]| sandbox.run(&[arguments, &["--network", "second", "--dev-account", "0", "--yes"]].concat());
@@ -190,10 +190,10 @@ fn a_predicate_of_another_registry_is_refused_before_anything_is_signed() {
     refused(sign(&["predicate", "set", "1", "--nft-gate", COLLECTION]), "predicate.other_registry");
     refused(sign(&["pause", "1", "--deny-predicate", &erc721]), "predicate.other_registry");
     refused(sign(&["pause", "1"]), "has no known deny-all predicate");
-    // One without REGISTRY() serves any registry.
+    // A predicate without REGISTRY() serves any registry.
     sign(&["pause", "1", "--deny-predicate", &our_contract("DenyAllPredicate")]).code(0);
     assert_eq!(sandbox.run(&["predicate", "check", "1", CALLER, "--network", "second"]).code(1).stdout, "denied\n");
-    // The first registry's own predicate is taken there, by its network and by the number together with the registry.
+    // A predicate of the first registry is accepted there, by the network's name and by the chain id together with the registry.
     register(&sandbox, &[&gate[..], &["--network", "first"]].concat()).code(0);
     assert_eq!(
         sandbox.run(&["predicate", "check", "1", CALLER, "--network", SEPOLIA, "--registry", &ours]).code(0).stdout,
@@ -234,7 +234,7 @@ fn a_projects_file_adds_networks_and_redefines_nothing() {
         );
     }
 
-    // A network on the user's chain, through a node with a key in its URL, with a token and a claim about its money.
+    // A network on the user's chain, through a node with a key in its URL, with a token and `testnet`.
     let secret = url.replacen("http://", "http://user:hunter2@", 1) + "/?key=hunter2";
     let project = format!(
         "[networks.staging]\nchain_id = 11155111\nrpc_url = \"{secret}\"\nregistry = \"{ours}\"\n\n\
@@ -251,14 +251,14 @@ fn a_projects_file_adds_networks_and_redefines_nothing() {
         config.stdout
     );
     assert!(config.stdout.contains("never signed for"), "{}", config.stdout);
-    // By number it is the user's network; by its name it is shown before anything is done.
+    // By chain id it is the user's network; by its name it is announced before use.
     let quiet = sandbox.run(&["inspect", "1", "--network", SEPOLIA]).code(1);
     assert!(!quiet.stderr.contains("project file"), "{}", quiet.stderr);
     let loud = register(&sandbox, &["--network", "staging"]).code(0);
     for part in ["defined by a project file", "eip155:11155111", "http://127.0.0.1", &ours, "project/toolcrib.toml"] {
         assert!(loud.stderr.contains(part), "{part}: {}", loud.stderr);
     }
-    // A node of another chain is found out, and an unknown chain is not reached by its number.
+    // A node of another chain is detected, and an unknown chain cannot be reached by its id.
     let wrong = sandbox.run(&["inspect", "1", "--network", "faraway"]).code(2);
     assert!(wrong.stderr.contains("chain.wrong_chain"), "{}", wrong.stderr);
     let unknown = sandbox.run(&["inspect", "1", "--network", "77777", "--registry", &ours]).code(2);
@@ -277,7 +277,7 @@ fn the_users_tokens_and_test_networks_count() {
     let shown = sandbox.run(&["config"]).code(0).stdout;
     assert!(shown.contains("networks.own.testnet = true") && shown.contains("networks.own.tokens.OWN = "), "{shown}");
     assert!(shown.contains("networks.own.explorer = \"https://scan.example\"") && !shown.contains("never signed"), "{shown}");
-    // A token of the pinned table cannot be redefined, nor what is real money.
+    // A token of the built-in table cannot be redefined, nor what is real money.
     for (chain, more) in [
         (8453, "testnet = true\n"),
         (84_532, "testnet = false\n"),

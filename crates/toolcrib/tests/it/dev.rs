@@ -1,4 +1,4 @@
-//! `dev`: the real program with its three tools, tried by the real program and by a client that trusts the local authority alone.
+//! `dev`: the real program with its three tools, called by the real program and by a client that trusts only the local authority.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -22,7 +22,7 @@ use toolcrib_x402::{Authorization, Payment, Signature, Version, read_header};
 use crate::onchain::ask;
 use crate::{Sandbox, finish};
 
-/// A world that ends with the test.
+/// A development environment that ends with the test.
 struct Dev {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
@@ -54,12 +54,12 @@ impl Dev {
         sandbox.run_json(&[arguments, &["--network", "local", "--rpc-url", self.url()]].concat())
     }
 
-    /// Presses Ctrl-C, and gives the exit code and the last line.
+    /// Sends Ctrl-C, and returns the exit code and the last line.
     fn interrupt(self) -> (Option<i32>, Value) {
         self.signal("-INT")
     }
 
-    /// Sends a signal, and gives the exit code and the last line.
+    /// Sends a signal, and returns the exit code and the last line.
     fn signal(mut self, signal: &str) -> (Option<i32>, Value) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().expect("kill is there").success());
@@ -93,14 +93,14 @@ impl Drop for Dev {
     }
 }
 
-/// An answer as it came.
+/// A raw response.
 struct Answer {
     status: u16,
     head: String,
     body: Value,
 }
 
-/// Calls a tool over TLS, trusting the authority in its file and nobody else.
+/// Calls a tool over TLS, trusting only the authority in its file.
 fn call(runtime: &Runtime, dev: &Dev, tool: &Value, header: Option<&str>) -> Answer {
     let endpoint = tool["endpoint"].as_str().expect("a URL").strip_prefix("https://").expect("https");
     let (authority, path) = endpoint.split_once('/').expect("a path");
@@ -217,14 +217,14 @@ fn a_chain_that_is_kept_has_them_once_and_ctrl_c_ends_it() {
         let ids: Vec<_> = dev.tools().iter().filter_map(|tool| tool["id"].as_str()).collect();
         assert_eq!(ids, ["1", "2", "3"], "round {round}");
         ports.push(dev.tools()[0]["endpoint"].clone());
-        // The ports are others, so the registrations were changed, and still are theirs.
+        // The ports differ, so the registrations were updated, with the same ids.
         for id in ["1", "2", "3"] {
             assert_eq!(dev.run(&sandbox, &["verify", id]).0, 0, "round {round}, tool {id}");
         }
         assert_eq!(dev.run(&sandbox, &["inspect", "4"]).0, 1, "round {round}: there is no fourth");
         assert_eq!(dev.balance(1), 1_000_000_000, "given once");
         let ready = dev.ready.clone();
-        // As a person ends it, and as a service manager does: either way the chain is kept.
+        // Ended by Ctrl-C and by SIGTERM: the chain is saved either way.
         let (code, envelope) = dev.signal(if round == 0 { "-TERM" } else { "-INT" });
         assert_eq!((code, &envelope["success"], &envelope["data"]), (Some(0), &json!(true), &ready));
     }
@@ -254,7 +254,7 @@ fn people_are_told_what_to_try() {
             && ran.stderr.contains("probe 2")
             && ran.stderr.contains("keys of the ten accounts are public")
     );
-    // One line for each thing to try: nothing of it is on stdout.
+    // One line per command to try, and none of them on stdout.
     let quiet = finish(
         &mut sandbox.command(&["dev", "-q", "--port", "0", "--tools-port", "0", "--directory-port", "0", "--exit-after", "0"]),
         b"",
@@ -300,7 +300,7 @@ fn where_there_can_be_no_tools_there_are_none() {
         assert_eq!(dev.interrupt().0, Some(0));
     }
     assert!(!sandbox.home().join(".local/state/toolcrib/dev").exists(), "no authority without tools");
-    // A port that is taken.
+    // A port in use.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = taken.local_addr().expect("bound").port().to_string();
     let ran = finish(
@@ -311,7 +311,7 @@ fn where_there_can_be_no_tools_there_are_none() {
     assert!(ran.stderr.contains("gate.bind") && ran.stderr.contains("--tools-port"), "{}", ran.stderr);
 }
 
-/// What a newcomer tries: the program itself calls the three tools, shows who it is, and pays.
+/// The commands that a new user tries: the program calls the three tools, identifies itself, and pays.
 #[test]
 fn the_program_calls_the_tools() {
     let sandbox = Sandbox::new();
@@ -324,11 +324,11 @@ fn the_program_calls_the_tools() {
         assert!(called["data"]["output"].is_object(), "{called:#}");
     }
     assert_eq!((payer - dev.balance(1), dev.balance(0) - payee), (10_000, 10_000));
-    // Somebody without the token learns what is missing, and somebody without money that.
+    // An account without the token, and one without money, get an error that says so.
     let (reference, input) = (dev.tools()[1]["tool"].as_str().expect("a reference"), dev.tools()[1]["example"].to_string());
     let (code, denied) = dev.run(&sandbox, &["call", reference, "--dev-account", "4", "--yes", "--input", &input]);
     assert_eq!((code, &denied["data"]["code"]), (1, &json!("call.denied")), "{denied:#}");
-    // Without a terminal and a word beforehand nothing is signed, also where it costs nothing.
+    // Without a terminal and prior approval nothing is signed, even if it costs nothing.
     let (code, unsigned) = dev.run(&sandbox, &["call", reference, "--dev-account", "1", "--input", &input]);
     assert_eq!((code, &unsigned["data"]["code"]), (1, &json!("call.identity_not_approved")), "{unsigned:#}");
     crate::write(&sandbox.home().join(".config/toolcrib/config.toml"), b"[spend]\nask_identity = false\n");
@@ -340,7 +340,7 @@ fn the_program_calls_the_tools() {
     assert_eq!((code, &poor["data"]["code"]), (1, &json!("call.funds")), "{poor:#}");
 }
 
-/// Repeats a question until its answer satisfies, for half a minute.
+/// Repeats a query until the answer matches, for half a minute.
 fn until(mut question: impl FnMut() -> Value, satisfies: impl Fn(&Value) -> bool) -> Value {
     let begun = Instant::now();
     loop {
@@ -362,7 +362,7 @@ fn the_directory_lists_the_tools_and_counts_what_was_paid() {
     let listed =
         until(|| ask(&["tools", "list"]), |answer| answer["data"]["tools"].as_array().is_some_and(|tools| tools.len() == 3));
     assert_eq!(listed["data"]["tools"].as_array().map(Vec::len), Some(3), "all three verify: {listed:#}");
-    // Search is fed a moment later.
+    // The search index is updated a moment later.
     let search = ["tools", "search", "--query", "when does the sun rise"];
     let found = until(|| ask(&search), |answer| answer["data"]["results"].as_array().is_some_and(|results| !results.is_empty()));
     assert_eq!(found["data"]["results"][0]["name"], "sun-times", "{found:#}");
@@ -414,7 +414,7 @@ fn a_model_finds_the_tools_through_the_bridge() {
     say(json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params }));
     let found = hear();
     assert!(found["result"]["content"][0]["text"].as_str().is_some_and(|text| text.contains("word-count")), "{found:#}");
-    // Without a way to ask its user, the client gets no call, not even of an open tool.
+    // Without a way to ask its user, the client cannot call, not even an open tool.
     let tool = dev.tools()[0]["tool"].clone();
     let params = json!({ "name": "call_tool", "arguments": { "reference": tool, "input": { "text": "a b" } } });
     say(json!({ "jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": params }));

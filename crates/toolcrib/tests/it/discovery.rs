@@ -1,4 +1,4 @@
-//! Finding tools, and looking after an index: against a store and against directories.
+//! Finding tools and maintaining an index: against a store and against directories.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -158,7 +158,7 @@ fn what_cannot_be_asked_is_said() {
     for url in ["http://tools.example.com", "https://tools.example.com/?key=1", "ftp://x", ""] {
         sandbox.run(&["tools", "list", "--directory", url]).code(2);
     }
-    // Nobody listens there.
+    // No server listens there.
     sandbox.run(&["tools", "list", "--directory", "http://127.0.0.1:1"]).code(2);
 }
 
@@ -190,7 +190,7 @@ fn a_directory_behind_a_url_answers_the_same() {
         assert_eq!(there, here, "{question:?}");
         assert_eq!(there.0, 0);
     }
-    // The environment and the settings name one too; a flag comes first.
+    // The environment and the settings name one too; the flag takes precedence.
     let ran = sandbox.run_with_env(&["tools", "list"], &[("TOOLCRIB_DIRECTORY", &url)]).code(0);
     assert!(ran.stdout.contains("tools.example.com"), "{}", ran.stdout);
     let setting = format!("directory = \"{url}\"\n");
@@ -199,7 +199,7 @@ fn a_directory_behind_a_url_answers_the_same() {
     assert!(sandbox.run(&["config"]).code(0).stdout.contains("directory = "));
     sandbox.run(&["tools", "list", "--directory", "http://127.0.0.1:1"]).code(2);
     sandbox.run(&["tools", "search", "--access-type", "nonsense"]).code(2);
-    // Somebody else's folder does not learn the user's key.
+    // A project folder cannot redirect the user's key.
     sandbox.write("toolcrib.toml", "directory = \"http://127.0.0.1:1\"\n");
     sandbox.run(&["tools", "list"]).code(2);
 }
@@ -235,7 +235,7 @@ fn parquet_files_are_written_by_builds_that_can() {
     assert_eq!(write("fourth", &["--since", "-1"]).0, 2);
 }
 
-/// A server that gives one answer to everybody, and what the first of them sent.
+/// A server with one response for all requests, and the first request that it got.
 pub(crate) fn one_answer(answer: String) -> (String, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -275,7 +275,7 @@ fn every_answer_has_its_exit_code() {
     }
 }
 
-/// An answer with fields that nobody has heard of, at every depth.
+/// A response with unknown fields at every depth.
 fn newer(answer: &Json) -> Json {
     match answer {
         Json::Object(fields) => {
@@ -308,7 +308,7 @@ fn fields_of_later_directories_break_nothing() {
         let ask = |more: &[&str]| sandbox.run(&[question, more].concat()).code(0);
         let known = sandbox.run_json(&[question, &["--store", "index.db"]].concat()).1["data"].clone();
         let shown = ask(&["--store", "index.db"]).stdout;
-        // Tables show what they always did, a single tool everything, and programs are handed everything.
+        // Tables are unchanged, a single tool shows all fields, and programs get all fields.
         let (later, sent) = url(&newer(&known));
         let shown_later = ask(&["--directory", &later]).stdout;
         match question[1] {
@@ -362,7 +362,7 @@ fn an_operator_moderates_by_command() {
     assert!(found().is_empty());
     let shown = sandbox.run(&["tools", "get", &id, "--store", "index.db"]);
     assert!(shown.stdout.contains("It steals keys."), "{}", shown.stdout);
-    // A resource of the Bazaar by its identity; a number has to be known.
+    // A resource of the Bazaar by its identity; a number must be known.
     let resource = format!("x402_bazaar/0x{}", "5a".repeat(32));
     assert_eq!(run(&["moderate", "hide", &resource, "--reason", "spam"]).0, 0);
     assert_eq!(run(&["moderate", "block", "x402_bazaar/07", "--reason", "x"]).0, 2);
@@ -374,7 +374,7 @@ fn an_operator_moderates_by_command() {
         (rules["data"]["rules"][0]["subject"].as_str(), &rules["data"]["rules"][0]["action"]),
         (Some(id.as_str()), &json!("block"))
     );
-    // Rules are part of what an index holds.
+    // Moderation rules are part of the exported index.
     sandbox.run(&["index", "export", "--store", "index.db", "--out", "moderated.ndjson"]).code(0);
     sandbox.run(&["index", "import", "moderated.ndjson", "--store", "moderated.db"]).code(0);
     let (_, copied) = sandbox.run_json(&["index", "moderation", "--store", "moderated.db"]);
@@ -418,7 +418,7 @@ fn an_index_moves_as_text_and_as_a_backup() {
     assert_eq!(names(&found, "results"), ["1"]);
 }
 
-/// A check agrees with the chain, names a row that was changed behind its back, and asks for a rescan.
+/// A check agrees with the chain, detects a row that was changed directly, and requests a rescan.
 fn checked_and_rescanned(sandbox: &Sandbox, runtime: &Runtime, node: &str) {
     let check = ["index", "check", "--network", "local", "--rpc-url", node, "--store", "index.db"];
     let (code, report) = sandbox.run_json(&check);
@@ -441,7 +441,7 @@ fn checked_and_rescanned(sandbox: &Sandbox, runtime: &Runtime, node: &str) {
     sandbox.run(&["index", "rescan", "--network", "base", "--store", "index.db"]).code(2);
 }
 
-/// Followers, a worker and a directory in one process, over a chain with a tool whose server nobody can reach.
+/// Followers, a worker and a directory in one process, over a chain with a tool whose server cannot be reached.
 #[test]
 fn one_process_follows_verifies_and_serves() {
     let sandbox = Sandbox::new();
@@ -487,7 +487,7 @@ fn one_process_follows_verifies_and_serves() {
     let ended = std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
     assert!(ended.success());
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
-    // What another process has kept is read from the store.
+    // What another process stored is read from the store.
     let (_, kept) = sandbox.run_json(&["tools", "list", "--include-unverified", "--store", "index.db"]);
     assert_eq!(names(&kept, "tools"), ["1"]);
     checked_and_rescanned(&sandbox, &runtime, &node);

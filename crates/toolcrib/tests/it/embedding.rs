@@ -1,4 +1,4 @@
-//! Where `directory` finds a static embedding, and what it says about one that is missing or wrong.
+//! Where `directory` finds a static embedding, and its messages about a missing or invalid one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn directory(sandbox: &Sandbox, options: &[&str], variables: &[(&str, &str)]) ->
     finish(sandbox.command(&[&usual[..], options].concat()).envs(variables.iter().copied()), b"")
 }
 
-/// The folder that the directory took.
+/// The folder that the directory used.
 #[track_caller]
 fn taken(ran: &Ran) -> Option<PathBuf> {
     assert_eq!(ran.code, 0, "{ran:#?}");
@@ -22,7 +22,7 @@ fn taken(ran: &Ran) -> Option<PathBuf> {
     event["data"]["embedding"].as_str().map(PathBuf::from)
 }
 
-/// A model of three pieces.
+/// A model of three tokens.
 fn write_model(folder: &Path) {
     let header = r#"{"m":{"dtype":"F32","shape":[3,2],"data_offsets":[0,24]}}"#;
     let mut table = (header.len() as u64).to_le_bytes().to_vec();
@@ -71,7 +71,7 @@ fn what_is_named_comes_before_what_is_found() {
     fs::remove_dir_all(&own).expect("removed");
     assert_eq!(taken(&directory(&sandbox, &[], &[machine_wide])), Some(machine));
 
-    // A folder that another user wrote does not say what a directory reads.
+    // A project folder cannot choose the embedding of a directory.
     sandbox.write("toolcrib.toml", "embedding = \"option\"\n");
     let refused = directory(&sandbox, &[], &[]);
     assert!(refused.code == 2 && refused.stdout.contains("user's settings file"), "{refused:#?}");
@@ -145,7 +145,7 @@ fn what_is_there_and_cannot_be_used_is_refused() {
     assert!(missing.code == 2 && missing.stdout.contains("index.embedding"), "what is named must be there: {missing:#?}");
 }
 
-/// A pipe would be waited for without an end.
+/// Reading a pipe would block forever.
 #[cfg(unix)]
 #[test]
 fn a_pipe_is_not_waited_for() {
@@ -159,7 +159,7 @@ fn a_pipe_is_not_waited_for() {
     assert!(ran.code == 2 && ran.stdout.contains("is not a file"), "{ran:#?}");
 }
 
-/// The package as `pip install --target` and `zipfile -e` lay it out.
+/// The package as unpacked by `pip install --target` and by `zipfile -e`.
 #[test]
 fn the_package_is_found_by_the_names_of_its_files_and_checked_by_hash() {
     let Some(model) = toolcrib_testkit::embedding() else { return };

@@ -1,4 +1,4 @@
-//! The exit codes that the documents name are those that the program gives.
+//! The documented exit codes match those of the program.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::Sandbox;
 use crate::discovery::one_answer;
 
-/// The numbers at the beginnings of the items of a list: `0 yes, 1 no (…), 2 …` and `0: yes. 1: no (…). 2: …`.
+/// The numbers of list items such as `0 yes, 1 no (…), 2 …` and `0: yes. 1: no (…). 2: …`.
 fn listed(text: &str, from: &str, to: &str) -> Vec<i32> {
     let start = text.find(from).unwrap_or_else(|| panic!("no `{from}` in {text}"));
     let list = &text[start + from.len()..];

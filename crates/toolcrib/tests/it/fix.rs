@@ -1,4 +1,4 @@
-//! `lint --fix`: what it changes, and what it leaves alone.
+//! `lint --fix`: what it changes, and what it leaves unchanged.
 
 use std::fs;
 
@@ -53,7 +53,7 @@ fn stdin_is_mended_onto_stdout_and_the_report_goes_beside_it() {
     let ran = sandbox.run_with_stdin(&["lint", "--fix", "-"], decomposed().as_bytes()).code(0);
     assert_eq!(ran.stdout, decomposed().replace("e\u{301}", "\u{e9}"));
     assert!(ran.stderr.contains("1 file checked, 1 fixed: no findings"), "{}", ran.stderr);
-    // Without anything to mend the text passes through, so that a pipe can rely on it.
+    // Without anything to fix, the text passes through, so that a pipe can rely on it.
     let whole = example("tool-free.json");
     assert_eq!(sandbox.run_with_stdin(&["lint", "--fix", "-", "-q"], whole.as_bytes()).code(0).silent().stdout, whole);
 }

@@ -54,7 +54,7 @@ fn sarif_is_well_formed() {
     let nfc = results.iter().find(|result| result["ruleId"] == "json.not_nfc").expect("the finding");
     let replacement = &nfc["fixes"][0]["artifactChanges"][0]["replacements"][0];
     assert_eq!(replacement["insertedContent"]["text"], "\"caf\u{e9}\"");
-    // Applying the replacement by bytes mends the text.
+    // Applying the replacement by bytes fixes the text.
     let region = &replacement["deletedRegion"];
     let at = |field: &str| usize::try_from(region[field].as_u64().expect("a number")).expect("small");
     let (start, end) = (at("byteOffset"), at("byteOffset") + at("byteLength"));

@@ -1,4 +1,4 @@
-//! Bytes and circumstances that nobody wishes for: each gets a short answer on the right stream, and the right code.
+//! Hostile bytes and circumstances: each gets a short answer on the right stream, and the right exit code.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ fn check_lint(bytes: &[u8], code: &str) {
     assert_eq!(code_of_json, 1);
 }
 
-/// Nothing that a terminal would obey, and no endless lines.
+/// Checks that there are no terminal control characters and no overlong lines.
 #[track_caller]
 fn check_harmless(ran: &Ran) {
     for text in [&ran.stdout, &ran.stderr] {
@@ -150,7 +150,7 @@ fn a_reader_who_leaves_early_is_no_failure() {
     }
 }
 
-/// Manifests and other JSON collected from the wild, if there are any at hand.
+/// Manifests and other JSON collected from the internet, if they are on this machine.
 #[test]
 fn files_from_the_wild_get_an_answer() {
     let Some(corpus) = toolcrib_testkit::corpus("") else { return };
@@ -215,7 +215,7 @@ mod linux {
         symlink("self.json", sandbox.path().join("a/self.json")).expect("a link");
         symlink("/dev/zero", sandbox.path().join("a/zero.json")).expect("a link");
         assert_eq!(sandbox.run(&["lint"]).code(0).silent().stdout, "1 file checked: no findings\n");
-        // A link that is named is followed, if it leads somewhere.
+        // A link that is given as an argument is followed, if it is not dangling.
         assert_eq!(sandbox.run(&["lint", "a/up/a/tool.json"]).code(0).stdout, "1 file checked: no findings\n");
         let ran = sandbox.run(&["lint", "a/self.json"]).code(2);
         assert!(ran.stderr.starts_with("error[cli.unreadable]: cannot read a/self.json: "), "{}", ran.stderr);

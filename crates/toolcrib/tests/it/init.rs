@@ -1,4 +1,4 @@
-//! `init` with a whole project: what it writes is built, tested, run and published as its reader would do it.
+//! `init` with a whole project: the result is built, tested, run and published as a user would do it.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,10 +12,10 @@ use crate::onchain::World;
 use crate::serving::paid::mint;
 use crate::{Ran, Sandbox, finish};
 
-/// A collection on no chain: gates name it, and nothing asks it here.
+/// A collection on no chain: gates refer to it, and the tests never query it.
 const COLLECTION: &str = "nft:0x0241662c9c78b03677892e6272eedd36b9e94107";
 
-/// Where this program was built: most of what a project needs is compiled there already.
+/// The target folder of this program: most of a project's dependencies are compiled there already.
 fn target() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_toolcrib")).ancestors().nth(2).expect("a target folder").to_owned()
 }
@@ -24,7 +24,7 @@ fn target() -> PathBuf {
 fn cargo(project: &Path, arguments: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO"));
     command.args(arguments).current_dir(project).env("CARGO_TARGET_DIR", target()).env("CARGO_NET_OFFLINE", "true");
-    // Cargo tells the tests about this package; the project is another.
+    // Cargo sets variables about this package; the project is another one.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG_")) {
         command.env_remove(name);
     }
@@ -33,7 +33,7 @@ fn cargo(project: &Path, arguments: &[&str]) -> Ran {
     finish(&mut command, b"")
 }
 
-/// A free port, which is let go of again.
+/// Returns a port that was free a moment ago.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port()
 }
@@ -69,7 +69,7 @@ fn every_kind_of_project_is_built_and_passes_its_own_tests() {
         assert!(!ran.stderr.contains("warning"), "{name}: {}", ran.stderr);
     }
 
-    // A description is a part of the manifest, and the manifest that is committed is another then.
+    // The description is a part of the manifest, so the committed manifest must change with it.
     let project = sandbox.path().join("plain");
     let tool = project.join("src/tool.rs");
     let text = fs::read_to_string(&tool).expect("a file").replace("The text to look at.", "Some text to look at.");
@@ -94,7 +94,7 @@ fn a_new_project_is_served_and_published_on_the_development_chain() {
     let project = sandbox.path().join("weather");
     cargo(&project, &["build", "--offline"]).code(0);
     let world = World::in_sandbox(sandbox, &[]);
-    // The authority of the development world, as `dev` makes it.
+    // The certificate authority of a development environment, as `dev` creates it.
     let state = world.sandbox.home().join(".local/state/toolcrib/dev");
     fs::create_dir_all(&state).expect("a folder");
     toolcrib_devchain::Authority::open(&state, &toolcrib_gate::SystemClock).expect("an authority");

@@ -1,8 +1,8 @@
-//! `lint` and `validate`: what they find and how they say it.
+//! `lint` and `validate`: their findings and output.
 
 use crate::{Sandbox, example, examples};
 
-/// Two keys alike, a decomposed letter, and a number that loses digits.
+/// A duplicate key, a decomposed letter, and a number that loses digits.
 const FLAWED: &str =
     "{\n  \"endpoint\": \"https://a.example\",\n\t\"name\": \"cafe\u{301}\",\n  \"name\": 12345678901234567890\n}\n";
 
@@ -139,7 +139,7 @@ fn folders_are_searched_in_order_and_not_everywhere() {
     let expected = ["a.json", ".well-known/ai-tool/t.json", "b/x.json", "b/a/y.json"];
     assert_eq!(paths, expected.map(|path| path.replace('/', std::path::MAIN_SEPARATOR_STR)));
     assert_eq!(envelope["data"]["summary"]["skipped"], 1);
-    // The same file is checked once, however often it is named.
+    // The same file is checked once, however often it is given.
     let ran = sandbox.run(&["lint", "b", "b/x.json", "b"]).code(0);
     assert_eq!(ran.stdout, "2 files checked, 1 skipped: no findings\n");
 }
@@ -150,7 +150,7 @@ fn finding_nothing_to_check_is_no_success() {
     let ran = sandbox.run(&["lint"]).code(2);
     assert_eq!(ran.stdout, "");
     assert!(ran.stderr.starts_with("error[cli.nothing_to_check]: no manifest found\n"), "{}", ran.stderr);
-    // A named file is checked even if it is no manifest, and then it is told so.
+    // A file that is given as an argument is checked even if it is not a manifest, and the finding says so.
     sandbox.write("package.json", "{\"private\": true}");
     sandbox.run(&["lint"]).code(2);
     assert!(sandbox.run(&["lint", "package.json"]).code(1).stdout.starts_with("error[core.unknown_kind]"));
@@ -211,7 +211,7 @@ fn the_place_of_a_file_is_checked_too() {
         assert_eq!(code, 1, "{uri}: {envelope:#}");
         assert!(findings.iter().any(|finding| finding["code"] == expected && finding["check"] == 2), "{uri}: {findings:#?}");
     }
-    // A local tool is called like its folder, and a well-known file has a slug for a name.
+    // A local tool has the name of its folder, and a well-known file is named by a slug.
     sandbox.write("elsewhere/manifest.json", example("local/weather/manifest.json"));
     assert!(sandbox.run(&["lint", "elsewhere"]).code(1).stdout.contains("local."));
     sandbox.write(".well-known/ai-tool/Not_A_Slug.json", &tool);

@@ -1,4 +1,4 @@
-//! Local tools: folders that are loaded, asked about, run in a sandbox, and recorded.
+//! Local tools: folders that are loaded, approved, run in a sandbox, and recorded.
 
 mod commands;
 mod containment;
@@ -37,7 +37,7 @@ fn with_tool(id: &str, manifest: &Value, files: &[(&str, &str)]) -> Sandbox {
     sandbox
 }
 
-/// A tool of one function `run` without parameters, whose program is a Python script.
+/// A tool with one function `run` without parameters, whose program is a Python script.
 pub(crate) fn python(id: &str, more: Value) -> Value {
     let mut manifest = json!({
         "id": id, "name": "Test", "description": "For tests.", "version": "1.0.0",
@@ -229,7 +229,7 @@ fn doctor_says_why_a_tool_is_hidden_and_what_to_do() {
     sandbox.run(&["permit", "set", "keyed", "deny", "--tools", "tools"]).code(0);
     let denied = doctor(0);
     assert!(denied.contains("ok       permissions of keyed: hidden from models: a rule denies every call"), "{denied}");
-    // Installed tools and those of a folder are not the same.
+    // Installed tools and those of a folder are separate.
     let elsewhere = sandbox.run(&["secret", "set", "keyed", "api_key"]);
     assert!(elsewhere.code != 0 && elsewhere.stderr.contains("--tools FOLDER"), "{elsewhere:#?}");
 }
@@ -277,7 +277,7 @@ fn a_credential_reaches_the_handler_and_nothing_else() {
         let text = fs::read_to_string(state.join(file)).unwrap_or_default();
         assert!(!text.contains(key), "{file}");
     }
-    // A changed tool does not get it.
+    // A changed tool does not get the credential.
     sandbox.write("tools/keyed/main.py", format!("{echo}# changed\n"));
     let ran = call(&sandbox, "keyed", &["--yes"]);
     assert!(ran.code == 1 && ran.stderr.contains("for this version of the tool"), "{ran:#?}");
@@ -300,14 +300,14 @@ fn a_program_of_another_author_finds_its_credential_in_the_variable_that_it_expe
     let expected = ["HOME", "PATH", "SERVICE_TOKEN", "TMPDIR"];
     assert!(expected.iter().all(|name| names.contains(name)), "{names:?}");
     assert!(!names.iter().any(|name| name.starts_with("TOOLCRIB")), "{names:?}");
-    // From the environment of the host, under the name of tool and credential.
+    // From the environment of the host, by tool and credential.
     sandbox.run(&["secret", "unset", "foreign", "token"]).code(0);
     let arguments = ["local", "call", "foreign", "run", "--tools", "tools", "--yes"];
     let ran = sandbox.run_with_env(&arguments, &[("TOOLCRIB_SECRET_FOREIGN__TOKEN", "abcdefgh")]).code(0);
     assert!(ran.stdout.trim_start().starts_with("[\n  8,"), "{}", ran.stdout);
 }
 
-/// An MCP server of the older era, by hand: two tools, one of which fails, and a crash.
+/// A hand-written MCP server of the older era: two tools, one of which fails, and a crash.
 const MCP_SERVER: &str = r#"
 import json, os, sys
 for line in sys.stdin:
@@ -405,7 +405,7 @@ fn every_example_runs() {
     assert_eq!(run("files", "read", json!({"path": "notes/a.txt"}), &[]).code(0).stdout, "hello\n");
     let outside = run("files", "read", json!({"path": "../../secrets.json"}), &[]);
     assert!(outside.code == 1 && outside.stderr.contains("outside the folder"), "{outside:#?}");
-    // A private address is refused before anything is connected to.
+    // A private address is refused before connecting.
     let private = run("http-fetch", "get", json!({"url": "https://127.0.0.1/"}), &[]);
     assert!(private.code == 1 && private.stderr.contains("host.tool_failed"), "{private:#?}");
     let Some(node) = toolcrib_testkit::newer_node() else { return };
@@ -425,7 +425,7 @@ fn doctor_names_a_node_that_is_too_old_for_typescript() {
         fs::set_permissions(&node, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
         let ran = sandbox.run(&["local", "doctor", "--tools", &tools, "--node", &node.to_string_lossy()]);
         assert_eq!(ran.stdout.contains(&format!("is Node {}, and TypeScript needs", &version[1..])), is_old, "{ran:#?}");
-        // JavaScript runs with any.
+        // JavaScript runs with any version.
         assert!(ran.stdout.contains("ok       runtime of files"), "{ran:#?}");
     }
 }
@@ -479,7 +479,7 @@ impl Client {
         writeln!(self.stdin.as_mut().expect("a pipe"), "{message}").expect("it reads");
     }
 
-    /// Sends a request and waits for its answer; `answer` answers requests of the server.
+    /// Sends a request and waits for its response; `answer` handles requests of the server.
     fn ask(&mut self, method: &str, params: &Value, answer: &mut dyn FnMut(&Value) -> Option<Value>) -> Value {
         self.last += 1;
         let id = self.last;
@@ -540,7 +540,7 @@ fn a_model_lists_and_calls_local_tools_and_its_user_decides() {
     assert_eq!(prompts.len(), 2);
     assert!(prompts[0].contains("Tool: greeter 1.0.0") && prompts[0].contains("Sandbox: sandboxed by"), "{}", prompts[0]);
 
-    // The list follows the folder, and the approval does not.
+    // The list follows the folder, but the approval does not.
     sandbox.write("tools/greeter/main.py", answering("'changed'"));
     sandbox.write("tools/second/manifest.json", python("second", json!({})).to_string());
     sandbox.write("tools/second/main.py", answering("'second'"));
@@ -556,7 +556,7 @@ fn a_model_lists_and_calls_local_tools_and_its_user_decides() {
     });
     assert_eq!(asked["result"]["isError"], true, "{asked}");
 
-    // A client that cannot ask gets nothing that no rule allows.
+    // A client without prompts can only make calls that a rule allows.
     let mut silent = Client::start(&sandbox, &arguments, &json!({}));
     let refused = silent.ask("tools/call", &call, &mut |_| None);
     assert_eq!(refused["result"]["isError"], true, "{refused}");

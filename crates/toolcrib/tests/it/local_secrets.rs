@@ -1,4 +1,4 @@
-//! Where credentials of local tools and their key are: in files, by reference, and in a keychain.
+//! Where credentials of local tools and their key are stored: in files, by reference, and in a keychain.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -42,7 +42,7 @@ fn set(sandbox: &Sandbox, variables: &[(&str, &str)]) -> Ran {
     run(sandbox, &["secret", "set", "keyed", "api_key", "--tools", "tools"], VALUE, variables)
 }
 
-/// What `secret key` says.
+/// The output of `secret key`.
 fn key(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> Value {
     let ran = run(sandbox, &[&["secret", "key", "--json"], arguments].concat(), "", variables).code(0);
     serde_json::from_str::<Value>(&ran.stdout).expect("JSON")["data"].take()
@@ -61,18 +61,18 @@ fn a_reference_to_a_private_file_is_stored_instead_of_the_value() {
     assert_eq!(call(&sandbox, &[]).code(0).stdout.trim(), VALUE.len().to_string());
     let list = run(&sandbox, &["secret", "list"], "", &[]).code(0);
     assert!(list.stdout.starts_with(&format!("keyed api_key  file reference  {}  sha256:", file.display())), "{list:#?}");
-    // The value is that of the file, whenever it is used.
+    // The value is read from the file at each use.
     fs::write(&file, "short").expect("a file");
     assert_eq!(call(&sandbox, &[]).code(0).stdout.trim(), "5");
     private(0o604);
     assert!(call(&sandbox, &[]).stderr.contains("gives other users access"), "{:#?}", call(&sandbox, &[]));
     private(0o600);
-    // A changed tool gets nothing, until it is bound again.
+    // A changed tool gets no credentials until they are bound again.
     sandbox.write("tools/keyed/extra.txt", "changed");
     assert_ne!(call(&sandbox, &[]).code, 0);
     run(&sandbox, &["secret", "rebind", "keyed", "--tools", "tools"], "", &[]).code(0);
     call(&sandbox, &[]).code(0);
-    // A value takes its place.
+    // A value replaces the reference.
     set(&sandbox, &[]).code(0);
     fs::remove_file(&file).expect("removed");
     assert_eq!(call(&sandbox, &[]).code(0).stdout.trim(), VALUE.len().to_string());
@@ -109,7 +109,7 @@ fn a_program_without_a_keychain_says_so_and_changes_nothing() {
     assert_eq!(fs::read(&path).expect("a key file"), before);
     // Its key is in the file already.
     assert_eq!(key(&sandbox, &["--to", "file"], &[])["kind"], "key file");
-    // A key file that another program wrote: nothing is made beside it.
+    // A key file from another program: no second key is created.
     fs::write(&path, r#"{"format":1,"protection":"keychain","account":"AAAAAAAAAAAAAAAA"}"#).expect("a key file");
     assert!(set(&sandbox, &[]).code(2).stderr.contains("secret.keychain_unsupported"));
     assert!(call(&sandbox, &[]).stderr.contains("built without"), "{:#?}", call(&sandbox, &[]));
@@ -129,7 +129,7 @@ fn the_key_lives_in_a_real_keychain() {
     let state = sandbox.home().join(".local/state/toolcrib/local");
     let files = || ["secret.key", "secrets.json"].map(|name| fs::read_to_string(state.join(name)).expect("a file"));
 
-    // A new key goes into the keychain, and the key file names it.
+    // A new key is stored in the keychain, and the key file refers to it.
     set(&sandbox, bus).code(0);
     let shown = key(&sandbox, &[], bus);
     assert_eq!((shown["kind"].as_str(), &shown["available"][0]), (Some("keychain"), &json!("keychain")));
@@ -144,14 +144,14 @@ fn the_key_lives_in_a_real_keychain() {
         "{doctor:#?}"
     );
 
-    // No bus, no service, a locked collection: an error that says so, and nothing is made or changed.
+    // No bus, no service, a locked collection: an error says so, and nothing is created or changed.
     let before = files();
     let refused = |code: &str, variables: &[(&str, &str)]| {
         let ran = set(&sandbox, variables).code(2);
         assert!(ran.stderr.contains(code) && ran.stderr.contains("hint"), "{ran:#?}");
         assert_ne!(call(&sandbox, variables).code, 0);
         assert!(run(&sandbox, &["secret", "key", "--to", "file"], "", variables).code(2).stderr.contains(code));
-        // What needs no key works.
+        // Commands that need no key still work.
         assert!(run(&sandbox, &["secret", "list"], "", variables).code(0).stdout.contains("keyed api_key"));
         assert_eq!(files(), before);
     };
@@ -161,7 +161,7 @@ fn the_key_lives_in_a_real_keychain() {
     service.stop();
     refused("secret.keychain_unavailable", bus);
 
-    // Into the file, where no keychain is needed, and back. The keychain keeps what it was given, over a restart.
+    // To the file, where no keychain is needed, and back. The keychain keeps its entries across a restart.
     service.unlock();
     assert_eq!(call(&sandbox, bus).code(0).stdout.trim(), VALUE.len().to_string());
     assert_eq!(key(&sandbox, &["--to", "file"], bus)["kind"], "key file");
@@ -171,7 +171,7 @@ fn the_key_lives_in_a_real_keychain() {
     call(&sandbox, nowhere).code(0);
     assert_eq!(key(&sandbox, &["--to", "keychain"], bus)["kind"], "keychain");
     assert_eq!(call(&sandbox, bus).code(0).stdout.trim(), VALUE.len().to_string());
-    // The key file is lost: the entry of the stored secrets is found again.
+    // The key file is lost: the entry for the stored secrets is found again.
     fs::remove_file(state.join("secret.key")).expect("removed");
     assert_ne!(call(&sandbox, bus).code, 0);
     assert_eq!(key(&sandbox, &["--to", "keychain"], bus)["kind"], "keychain");

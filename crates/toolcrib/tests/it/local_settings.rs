@@ -1,4 +1,4 @@
-//! `local settings`: a person changes something on the page, and every other command knows.
+//! `local settings`: a user changes something on the page, and every other command sees it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ impl Drop for Running {
     }
 }
 
-/// Sends a request and gives head and body of the answer.
+/// Sends a request and returns head and body of the response.
 fn send(authority: &str, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(authority).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
@@ -30,13 +30,13 @@ fn send(authority: &str, request: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// What is between two texts.
+/// The text between two texts.
 fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     let rest = text.split_once(before).unwrap_or_else(|| panic!("{before:?} is not in {text}")).1;
     rest.split(after).next().expect("a part")
 }
 
-/// The client of a model.
+/// An MCP client.
 struct Model {
     _process: Running,
     stdin: ChildStdin,
@@ -60,7 +60,7 @@ impl Model {
         writeln!(self.stdin, "{message}").expect("it reads");
     }
 
-    /// The next message that is meant.
+    /// The next message that matches.
     fn read(&mut self, is_meant: impl Fn(&Value) -> bool) -> Value {
         loop {
             let mut line = String::new();
@@ -72,14 +72,14 @@ impl Model {
         }
     }
 
-    /// The names of the tools that it sees.
+    /// The names of the listed tools.
     fn tools(&mut self) -> Vec<Value> {
         self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}));
         let answer = self.read(|message| message["id"] == 1);
         answer["result"]["tools"].as_array().expect("tools").iter().map(|tool| tool["name"].clone()).collect()
     }
 
-    /// Waits until it is told that the tools changed.
+    /// Waits for the notification that the tools changed.
     fn wait(&mut self) {
         self.read(|message| message["method"] == "notifications/tools/list_changed");
     }
@@ -158,7 +158,7 @@ fn a_person_sets_a_credential_and_disables_a_tool_on_the_page() {
     for event in ["secret_set", "permission_changed"] {
         assert!(lines.iter().any(|line| line["event"] == event && line["client"] == "page"), "{event}: {log}");
     }
-    // Rules of the page and of the command line are the same.
+    // The page and the command line share their rules.
     sandbox.run(&["permit", "revoke", "1"]).code(0);
     call().code(0);
 

@@ -1,4 +1,4 @@
-//! Runs the real program and looks at what it prints, where, and with which exit code.
+//! Runs the real program and checks its output, its streams and its exit codes.
 
 mod agt;
 mod agt_index;
@@ -52,12 +52,12 @@ use std::thread;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A folder of its own for one test, with nothing from the outside world: no settings, no variables.
+/// An isolated folder for one test: no settings and no variables of the machine.
 pub(crate) struct Sandbox {
     root: TempDir,
 }
 
-/// What a run of the program gave.
+/// The result of running the program.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -112,7 +112,7 @@ impl Sandbox {
         finish(self.command(arguments).envs(variables.iter().copied()), b"")
     }
 
-    /// Runs with `--json`, checks the envelope and gives it back with the exit code.
+    /// Runs with `--json`, checks the envelope, and returns the exit code and the envelope.
     #[track_caller]
     pub(crate) fn run_json(&self, arguments: &[&str]) -> (i32, Value) {
         let ran = self.run(&[arguments, &["--json"]].concat());
@@ -125,7 +125,7 @@ impl Sandbox {
         (ran.code, envelope)
     }
 
-    /// Text with the sandbox's own path replaced.
+    /// The text with the path of the sandbox replaced.
     pub(crate) fn plain(&self, text: &str) -> String {
         text.replace(&self.root.path().display().to_string(), "[ROOT]")
     }
@@ -139,7 +139,7 @@ impl Ran {
         self
     }
 
-    /// Checks that nothing was said on stderr.
+    /// Checks that stderr is empty.
     #[track_caller]
     pub(crate) fn silent(self) -> Self {
         assert_eq!(self.stderr, "");
@@ -154,7 +154,7 @@ pub(crate) fn finish(command: &mut Command, stdin: &[u8]) -> Ran {
     let output = thread::scope(|scope| {
         scope.spawn(|| {
             if let Some(mut pipe) = pipe {
-                // The program may stop reading early; that is its right.
+                // The program may stop reading early.
                 let _ = pipe.write_all(stdin);
             }
         });
@@ -181,7 +181,7 @@ pub(crate) fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
 
-/// The text of one example, on a host of its own: nothing is left to remark on.
+/// The text of one example, with a host that causes no findings.
 pub(crate) fn example(name: &str) -> String {
     let text = fs::read_to_string(examples().join(name)).expect("an example");
     text.replace(".example.com", ".harbour-office.org")

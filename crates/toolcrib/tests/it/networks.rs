@@ -1,4 +1,4 @@
-//! A network that is named limits what is signed, by command and over MCP.
+//! `--network` restricts what is signed, by commands and over MCP.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::calling::{INPUT, PRICE, RECIPIENT, Shop};
 
-/// A key of nobody: development accounts sign on no other network.
+/// An unused key: development accounts sign on no other network.
 const KEY: (&str, &str) = ("TOOLCRIB_PRIVATE_KEY", "0x0000000000000000000000000000000000000000000000000000000000000001");
 
-/// Calls a tool in one MCP session of the real program, and gives what it answers.
+/// Calls a tool in one MCP session of the real program, and returns the result.
 fn over_mcp(shop: &Shop, more: &[&str]) -> Value {
     let sandbox = &shop.world.sandbox;
     sandbox.write("policy.toml", "any_tool = true\nmax_price = \"1\"\n");
@@ -45,7 +45,7 @@ fn over_mcp(shop: &Shop, more: &[&str]) -> Value {
 
 #[test]
 fn a_tool_that_is_paid_elsewhere_is_not_paid_where_another_network_was_named() {
-    // Test money on another test network, so that only the name stands against it.
+    // Test money on another test network, so that only the name prevents it.
     let shop = Shop::open_on(84_532);
     let (code, refused) = shop.call(&["--yes"]);
     assert_eq!((code, &refused["data"]["code"]), (1, &json!("call.other_network")), "{refused:#}");
@@ -60,9 +60,9 @@ fn a_tool_that_is_paid_elsewhere_is_not_paid_where_another_network_was_named() {
     let (_, list) = shop.world.sandbox.run_json(&["payments"]);
     assert_eq!(list["data"]["payments"], json!([]), "nothing was signed");
 
-    // Named by its reference alone, it is; and nobody here can check what the server says.
+    // With only its reference it is paid; the server's claims cannot be checked without a node.
     let arguments = ["call", &shop.tool, "--input", INPUT, "--yes", "--rpc-url", &shop.world.url];
-    // Not with a key that everybody has.
+    // Not with a public development key.
     let ran = shop.world.sandbox.run(&[&arguments[..], &["--dev-account", "1"]].concat()).code(2);
     assert!(ran.stderr.contains("wallet.published_key"), "{}", ran.stderr);
     let ran = shop.world.sandbox.run_with_env(&arguments, &[KEY]).code(0);
@@ -79,7 +79,7 @@ fn a_tool_that_is_paid_elsewhere_is_not_paid_where_another_network_was_named() {
 fn a_url_that_is_paid_elsewhere_is_not_paid_where_another_network_was_named() {
     let shop = Shop::open_on(84_532);
     let (url, to) = (shop.url(), RECIPIENT.to_checksum(None));
-    // Agreed to in every other way: recipient, price, and the question.
+    // Everything else is approved: recipient, price, and prompt.
     let agreed = ["pay", &url, "--data", INPUT, "--to", &to, "--max-price", "1", "--yes"];
     let named = [&agreed[..], &["--network", "local", "--rpc-url", &shop.world.url]].concat();
     let ran = shop.world.sandbox.run_with_env(&named, &[KEY]).code(1);
@@ -91,7 +91,7 @@ fn a_url_that_is_paid_elsewhere_is_not_paid_where_another_network_was_named() {
     );
     let (_, list) = shop.world.sandbox.run_json(&["payments"]);
     assert_eq!(list["data"]["payments"], json!([]), "nothing was signed");
-    // What the network that is named is for is paid all the same.
+    // A payment on the given network is still made.
     let shop = Shop::open();
     let url = shop.url();
     let named = ["--network", "local", "--rpc-url", &shop.world.url, "--dev-account", "1"];
@@ -109,7 +109,7 @@ fn a_model_is_told_network_token_amount_and_kind_of_money() {
     let shown = paid["shown"].as_str().unwrap_or_else(|| panic!("{answer:#}"));
     assert!(shown.starts_with("0.01 USDC on ") && shown.contains("(eip155:31337, test money)"), "{shown}");
     assert_eq!((&paid["state"], &paid["evidence"], shop.balance()), (&json!("settled"), &json!("chain"), PRICE), "{answer:#}");
-    // Test money only, however much of the policy is left for real money.
+    // Only test money is spent, independent of the policy for real money.
     let (_, budget) = shop.world.sandbox.run_json(&["budget"]);
     assert_eq!((&budget["data"]["spent_test"]["day"], &budget["data"]["spent"]["day"]), (&json!("0.01"), &json!("0")));
 }

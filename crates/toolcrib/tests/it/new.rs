@@ -58,7 +58,7 @@ fn legacy_records_become_a_draft_and_a_list_of_changes() {
     assert!(ran.stdout.contains("\"domain\": \"rain.agt\"") && ran.stdout.contains("https://rain.harbour-office.org/mcp"));
     assert!(ran.stderr.contains("remove  agt-version=1\n"), "{}", ran.stderr);
     assert!(ran.stderr.trim_end().ends_with("add     agt-manifest=ipfs://<CID of the signed manifest>"), "{}", ran.stderr);
-    // What the records did not say, checking the draft names.
+    // Checking the draft reports what the records lack.
     let lint = sandbox.run_with_stdin(&["lint", "-", "--json"], ran.stdout.as_bytes());
     assert!(lint.stdout.contains("agent.unsigned") && lint.stdout.contains("/owner"), "{}", lint.stdout);
     sandbox.write("new.txt", "agt-manifest=ipfs://bafkreigerz3nhhy7zonh55srsphplgwzr7ai2lctakkvqvalxxlfuikvk4\n");

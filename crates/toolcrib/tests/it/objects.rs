@@ -1,4 +1,5 @@
-//! Directories with an object store, as processes: evidence in objects, a second node that begins with a snapshot, and credentials that are not shown.
+//! Directories with an object store, as processes: evidence in objects, a second node that starts from a snapshot, and credentials that
+//! are not shown.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
@@ -25,7 +26,7 @@ impl Drop for Running {
 
 const SECRET: &str = "aSecretThatNobodySees";
 
-/// A directory over the same database and object store, and where it is. With `index` it also follows and verifies.
+/// Starts a directory over the same database and object store, and returns its address. With `index` it also follows and verifies.
 fn start(place: &Place, objects: &str, index: bool) -> (Running, SocketAddr) {
     let sandbox = &place.world.sandbox;
     let ca = sandbox.home().join(".local/state/toolcrib/dev/ca.pem");
@@ -46,7 +47,7 @@ fn start(place: &Place, objects: &str, index: bool) -> (Running, SocketAddr) {
     (running, url.parse().expect("an address"))
 }
 
-/// Asks until the answer is as expected.
+/// Polls until the response is as expected.
 fn until(at: SocketAddr, path: &str, is_there: impl Fn(u16, &str) -> bool) -> String {
     let begun = Instant::now();
     loop {
@@ -90,7 +91,7 @@ fn a_second_node_begins_with_a_snapshot_and_lost_evidence_comes_back() {
     let tool = listed(at);
     let evidence = format!("{tool}/evidence");
     until(at, &evidence, |status, body| status == 200 && body.contains("gathered_at"));
-    // A snapshot may be of the moment before the tool was listed; the next has it.
+    // A snapshot may be older than the tool's listing; the next contains it.
     let ready: Json = serde_json::from_str(&until(at, "/ready", |status, _| status == 200)).expect("JSON");
     let last = ready["shown"].as_i64().expect("the number of a change");
     let begun = Instant::now();
@@ -136,7 +137,7 @@ fn credentials_are_seen_by_nobody() {
         }
     }
     drop(service);
-    // The service is away: what is logged about it has no secret.
+    // The service is down: log lines about it contain no secret.
     until(at, &format!("{}/evidence", listed(at)), |status, body| status == 503 && body.contains("objects.unavailable"));
     running.0.kill().expect("killed");
     let mut said = String::new();

@@ -1,4 +1,4 @@
-//! Commands that reach a chain, run against a development chain of their own.
+//! Commands that use a chain, each test with its own development chain.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -28,7 +28,7 @@ impl World {
         Self::in_sandbox(Sandbox::new(), more)
     }
 
-    /// A chain for what was prepared in a sandbox. The chain ends by itself after five minutes, so long preparations come before it.
+    /// Starts a chain in an existing sandbox. The chain ends after five minutes, so do long preparations before.
     pub(crate) fn in_sandbox(sandbox: Sandbox, more: &[&str]) -> Self {
         let mut command = sandbox.command(&[&["chain", "dev", "--port", "0", "--exit-after", "300"], more].concat());
         let mut chain = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts");
@@ -41,7 +41,7 @@ impl World {
         Self { sandbox, chain, url }
     }
 
-    /// Runs a command on this chain, with the state of this test.
+    /// Runs a command on this chain, with this test's state.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         self.sandbox.run(&[arguments, &["--network", "local", "--rpc-url", &self.url]].concat())
     }
@@ -51,17 +51,17 @@ impl World {
         self.run(&[arguments, &["--dev-account", account, "--yes"]].concat())
     }
 
-    /// Makes a block.
+    /// Mines a block.
     pub(crate) fn mine(&self) {
         self.ask("evm_mine", "");
     }
 
-    /// Puts code at an address.
+    /// Sets the code at an address.
     pub(crate) fn set_code(&self, address: &str, code: &str) {
         self.ask("anvil_setCode", &format!(r#""{address}","{code}""#));
     }
 
-    /// Ends the chain, and waits until it is gone.
+    /// Ends the chain, and waits for its exit.
     pub(crate) fn end(&mut self) {
         self.chain.kill().expect("killed");
         self.chain.wait().expect("dead");
@@ -74,7 +74,7 @@ impl World {
         u64::from_str_radix(digits, 16).expect("a number")
     }
 
-    /// Asks the node something, and gives the body of its answer.
+    /// Sends a request to the node, and returns the body of its response.
     pub(crate) fn ask(&self, method: &str, params: &str) -> String {
         ask(&self.url, method, params)
     }
@@ -84,7 +84,7 @@ impl World {
     }
 }
 
-/// Asks a node something, and gives the body of its answer.
+/// Sends a request to a node, and returns the body of its response.
 pub(crate) fn ask(url: &str, method: &str, params: &str) -> String {
     let address = url.strip_prefix("http://").expect("a plain URL");
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[{params}]}}"#);
@@ -135,7 +135,7 @@ fn a_tool_from_its_registration_to_its_end() {
     assert!(world.run(&["inspect", "1"]).code(1).stdout.contains("removed by its creator"));
 }
 
-/// The predicate of a tool, or nothing if it is open.
+/// The predicate of a tool, or `None` if it is open.
 fn predicate(world: &World) -> Option<String> {
     let shown: serde_json::Value = serde_json::from_str(&world.run(&["inspect", "1", "--json"]).stdout).expect("JSON");
     shown["data"]["access_predicate"].as_str().map(str::to_owned)
@@ -179,7 +179,7 @@ fn resume_opens_nothing_that_is_not_paused() {
     world.sign(&["pause", "1"], "0").code(0);
     world.sign(&["predicate", "use", "1", gate], "0").code(0);
     refused("changed since");
-    // Paused with another's file: the former predicate is not known here.
+    // Paused with another state file: the former predicate is not known here.
     world.sign(&["predicate", "use", "1", "open"], "0").code(0);
     world.sign(&["predicate", "use", "1", &deny], "0").code(0);
     world.sandbox.write("elsewhere/keep", "");
@@ -204,7 +204,7 @@ fn nothing_is_signed_that_could_not_verify() {
     let declined =
         world.run(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI, "--dev-account", "0"]).code(2);
     assert!(declined.stderr.contains("author.declined"), "{}", declined.stderr);
-    // A predicate that is not there would let nobody in.
+    // A predicate that does not exist would deny every call.
     let nobody = world.register(&["--access-predicate", "0x1111111111111111111111111111111111111111"]).code(2);
     assert!(nobody.stderr.contains("predicate.no_code"), "{}", nobody.stderr);
     assert!(world.register(&["--dry-run"]).code(0).stdout.contains("nothing was signed"));
@@ -232,7 +232,7 @@ fn a_broken_gate_is_told_from_a_closed_one_and_says_what_is_wrong_with_it() {
     assert!(shown.contains("error[predicate.malfunction]") && shown.contains("error[predicate.answer_not_bool]"), "{shown}");
     let listed = world.run(&["predicate", "requirements", "1"]).code(1);
     assert!(listed.stderr.contains("predicate.requirements_malformed"), "{}", listed.stderr);
-    // An honest no has no reason to give, and a secret is not shown to a node.
+    // A denial without malfunction has no diagnosis, and a secret is not sent to a node.
     world.sign(&["pause", "1"], "0").code(0);
     let ran = world.run(&["predicate", "check", "1", STRANGER]).code(1);
     assert!(ran.stdout == "denied\n" && ran.stderr.contains("predicate.denied:"), "{}", ran.stderr);
@@ -255,11 +255,11 @@ fn what_cannot_be_undone_is_said_before_it_is_done() {
     assert!(ran.stderr.contains("the creator cannot be changed"), "{}", ran.stderr);
     let shown = world.run(&["inspect", "1"]).code(0).stdout;
     assert!(shown.contains("predicate.no_code") && !shown.contains("malfunction"), "{shown}");
-    // Our registry takes nothing, so a fee is refused, and the refusal is reported.
+    // Our registry has no fee, so sending one is refused, and the refusal is reported.
     let fee = ["register", "--manifest", "tool.json", "--metadata", URI, "--skip-fetch", "--fee", "5", "--dry-run"];
     let paid = world.sign(&fee, "0").code(2);
     assert!(paid.stderr.contains("chain.reverted"), "{}", paid.stderr);
-    // Removing asks, and without a terminal the answer is no.
+    // Removing needs approval, and without a terminal the answer is no.
     let declined = world.run(&["deregister", "1", "--dev-account", "0"]).code(2);
     assert!(declined.stderr.contains("author.declined") && declined.stderr.contains("cannot be restored"), "{}", declined.stderr);
     // An account with code can recover; it is not warned. Nothing is signed here, as the key would not count.
@@ -316,7 +316,7 @@ fn a_gate_is_configured_with_the_registration() {
 fn gates_are_changed_and_shown() {
     let world = World::new();
     world.register(&[]).code(0);
-    // The contract that lets nobody in has code; what else it is does not matter here.
+    // The deny-all predicate has code; its other properties do not matter here.
     let token = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
     world.sign(&["predicate", "set", "1", "--erc20-gate", token, "--min", "5"], "0").code(0);
     let shown = world.run(&["predicate", "show", "1"]).code(0).stdout;
@@ -325,7 +325,7 @@ fn gates_are_changed_and_shown() {
     world.sandbox.write("friends.txt", format!("# who may come in\n{STRANGER}\n{CREATOR}\n"));
     world.sign(&["predicate", "set", "1", "--allowlist", "friends.txt"], "0").code(0);
     assert!(world.run(&["predicate", "show", "1"]).code(0).stdout.contains("\"root\": \"0x"));
-    // A composite of one that lets nobody in, turned round: everybody may.
+    // A negated deny-all in a composite: every caller has access.
     let deny = format!("!{token}");
     world.sign(&["predicate", "set", "1", "--all-of", &deny], "0").code(0);
     let shown = world.run(&["predicate", "show", "1"]).code(0).stdout;
@@ -378,7 +378,7 @@ fn access_says_how_much_gas_a_predicate_lacks() {
 #[test]
 fn a_gate_that_may_run_out_of_gas_on_monad_is_warned_of_before_anything_is_signed() {
     let world = World::with(&["--chain-id", "143"]);
-    // Stands for the reference's predicate, which takes ten collections: it says 10 to every question.
+    // Simulates the reference's predicate, which takes ten collections: it returns 10 for every call.
     let reference = "0xc8721c9A776958FfFfEb602DA1b708bf1D318379";
     world.set_code(reference, "0x600a60005260206000f3");
     let creator = "0x7e5f4552091a69125d5dfcb7b8c2659029395bdf";
@@ -416,7 +416,7 @@ fn a_predicate_of_another_registry_is_shown_as_such() {
     let elsewhere = |arguments: &[&str]| world.run(&[arguments, &["--registry", other]].concat());
     let arguments = ["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI, "--registry", other];
     world.sign(&arguments, "0").code(0);
-    // The same predicate in the other registry, where tool 1 is another tool; set past the program, which would refuse it.
+    // The same predicate in the other registry, where tool 1 is another tool; set without the program, which would refuse it.
     let selector = &alloy_primitives::keccak256("setAccessPredicate(uint256,address)")[..4];
     let data =
         format!("0x{}{:064x}{:0>64}", alloy_primitives::hex::encode(selector), 1, &address_of("ERC721OwnerPredicate")[2..]);
@@ -430,7 +430,7 @@ fn a_predicate_of_another_registry_is_shown_as_such() {
 #[test]
 fn half_a_registration_lets_nobody_in_and_can_be_finished() {
     let world = World::new();
-    // More collections than the predicate takes are refused before anything is signed.
+    // More collections than the predicate accepts are refused before signing.
     let collections: Vec<_> = (0x1001..=0x1004).map(|n| format!("0x{n:040x}")).collect();
     let gates: Vec<_> = collections.iter().flat_map(|collection| ["--nft-gate", collection]).collect();
     let refused = world.register(&gates).code(2);
@@ -441,14 +441,13 @@ fn half_a_registration_lets_nobody_in_and_can_be_finished() {
     let ran = world.register(gates).code(2);
     assert!(ran.stderr.contains("run the same command again to continue"), "{}", ran.stderr);
     assert_ne!(world.run(&["predicate", "check", "1", STRANGER]).code(1).stdout, "granted\n", "closed, not open");
-    // Given again, it goes on instead of registering a second tool.
+    // Repeated, it continues instead of registering a second tool.
     let again = world.register(gates).code(2);
     assert!(again.stderr.contains("continuing unfinished work"), "{}", again.stderr);
     assert!(world.run(&["inspect", "2"]).code(1).stdout.contains("not registered"));
 }
 
-/// The process dies after its first transaction was sent and before it was mined. Nothing is lost, and nothing is done
-/// twice.
+/// The process is killed after its first transaction was sent and before it was mined. Nothing is lost or done twice.
 #[test]
 fn a_registration_survives_being_killed() {
     let world = World::with(&["--block-time", "86400"]);
@@ -481,7 +480,7 @@ fn a_registration_survives_being_killed() {
     victim.kill().expect("killed");
     victim.wait().expect("dead");
     world.mine();
-    // Half of the work is done: the tool is there, and lets nobody in.
+    // Half of the work is done: the tool is registered, and denies every call.
     assert!(world.run(&["inspect", "1"]).code(0).stdout.contains(URI));
     assert_ne!(world.run(&["predicate", "check", "1", STRANGER]).code(1).stdout, "granted\n");
 
@@ -513,7 +512,7 @@ fn wallets_are_kept_encrypted_and_never_shown() {
     assert!(sandbox.run(&["wallet", "list"]).code(0).stdout.contains("main"));
     let again = sandbox.run_with_env(&["wallet", "import", "main"], &variables).code(2);
     assert!(again.stderr.contains("wallet.exists"), "{}", again.stderr);
-    // An address is no secret.
+    // An address is not a secret.
     assert_eq!(sandbox.run(&["wallet", "address", "--wallet", "main"]).code(0).stdout, format!("{CREATOR}\n"));
     let sign = ["agt", "sign", "agent.json", "--wallet", "main"];
     sandbox.write("agent.json", example("agent.agt.json"));
@@ -528,7 +527,7 @@ fn wallets_are_kept_encrypted_and_never_shown() {
     assert!(!format!("{signed:?}").contains(&key[2..20]) && !format!("{signed:?}").contains("correct horse"));
     sandbox.write("signed.json", signed.stdout);
     assert_eq!(sandbox.run(&["agt", "verify", "signed.json"]).code(0).stdout, format!("signed by its owner {CREATOR}\n"));
-    // What is wrong with a name is said before a password is asked for.
+    // An invalid name is reported before asking for a password.
     for (arguments, code) in [
         (&["wallet", "new", "main"][..], "wallet.exists"),
         (&["wallet", "new", "../main"], "wallet.bad_name"),
@@ -541,7 +540,7 @@ fn wallets_are_kept_encrypted_and_never_shown() {
     let weak = sandbox.run_with_env(&["wallet", "new", "second"], &short).code(2);
     assert!(weak.stderr.contains("wallet.weak_password"), "{}", weak.stderr);
     sandbox.run_with_env(&["wallet", "new", "second", "--allow-weak-password"], &short).code(0);
-    // Not in whatever folder one happens to be in.
+    // A relative folder is refused, since it would depend on the working folder.
     let relative = [("XDG_STATE_HOME", "state"), ("TOOLCRIB_PASSWORD", "correct horse")];
     sandbox.run_with_env(&["wallet", "new", "third"], &relative).code(0);
     assert!(!sandbox.path().join("state").exists());
@@ -558,7 +557,7 @@ fn agents_are_signed_and_checked_offline() {
     assert!(ran.stdout.starts_with("signed by its owner 0x"), "{}", ran.stdout);
     sandbox.write("changed.json", sandbox.read("signed.json").replacen("\"description\": \"", "\"description\": \"Not ", 1));
     assert!(sandbox.run(&["agt", "verify", "changed.json"]).code(1).stdout.starts_with("not valid: "));
-    // What is said on stderr is in the JSON too.
+    // The text on stderr is in the JSON too.
     sandbox.write("broken.json", sandbox.read("signed.json").replacen("\"owner\"", "\"ownr\"", 1));
     let (code, broken) = sandbox.run_json(&["agt", "verify", "broken.json"]);
     let found: Vec<_> = broken["data"]["findings"].as_array().expect("a list").iter().map(|finding| &finding["code"]).collect();
@@ -575,7 +574,7 @@ fn agents_are_signed_and_checked_offline() {
     let other = sandbox.run(&["agt", "sign", "draft.json", "--dev-account", "1"]).code(2);
     assert!(other.stderr.contains("chain.signature_wrong_signer"), "{}", other.stderr);
 
-    // What is signed is shown before it is signed. The vectors were made by other implementations.
+    // The payload is shown before it is signed. The vectors were made by other implementations.
     let folder = toolcrib_testkit::repository().join("vectors/agent");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).expect("vectors") {
@@ -604,13 +603,13 @@ fn agents_are_signed_and_checked_offline() {
         let data = &envelope["data"];
         assert_eq!((code, data["signed"].is_null()), (i32::from(is_refused), is_refused));
         assert_eq!((&data["payload"], &data["digest"]), (&vector["signing_text"], &vector["eip191_digest"]));
-        // A signature that is refused afterwards was shown, too.
+        // A payload that is refused after signing was shown, too.
         let other = sandbox.run(&["agt", "sign", "vector.json", "--dev-account", "1"]);
         assert!(other.code != 0 && other.stdout.is_empty() && other.stderr.contains(&text("eip191_digest")), "{}", other.stderr);
         assert!(other.stderr.contains(&format!("Account: {STRANGER}\n")), "{}", other.stderr);
         count += 1;
     }
     assert_eq!(count, 4);
-    // Without a terminal nothing is said twice, and --quiet says nothing.
+    // Without a terminal nothing is printed twice, and --quiet prints nothing.
     assert_eq!(sandbox.run(&["agt", "sign", "draft.json", "--dev-account", "0", "-q"]).code(0).stderr, "");
 }

@@ -1,4 +1,4 @@
-//! Onchain tools that are pinned beside local ones, with the real program.
+//! Pinned onchain tools with the real program.
 
 use std::process::{Child, Stdio};
 use std::thread;
@@ -25,7 +25,7 @@ fn listed(place: &Place) -> Vec<Value> {
     envelope["data"]["onchain"].as_array().expect("a list").clone()
 }
 
-/// Exit code and code of a refusal.
+/// Exit code and error code of a refusal.
 #[track_caller]
 fn refusal(place: &Place, arguments: &[&str]) -> (i32, String) {
     let (code, envelope) = place.json(arguments);
@@ -50,7 +50,7 @@ fn an_onchain_tool_is_pinned_quarantined_and_accepted() {
     assert_eq!((code, &envelope["data"]["tool"]), (0, &json!(tool)));
     assert_eq!(envelope["data"]["inputs"]["type"], "object");
 
-    // The server says something else than the registration: the model's server notices, and the user is told what.
+    // The served manifest differs from the registration: the MCP server detects it, and the user sees the difference.
     let renamed = place.renamed();
     place.serve(&renamed);
     assert_eq!(refusal(&place, &["local", "update", &tool, "--yes"]), (1, "host.pin_unverified".to_owned()));

@@ -1,4 +1,4 @@
-//! Results that were paid for and lost on the way are fetched with the same payment: the real program on both sides.
+//! Results that were paid for and lost in transit are fetched with the same payment: the real program on both sides.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -25,10 +25,10 @@ const HOST: &str = "harbour.tool.localhost";
 const RECIPIENT: &str = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 const PRICE: u64 = 10_000;
 
-/// How long a rerun is waited for. The gate's pause is as long as all that came before, which takes a minute on a busy machine.
+/// Time limit for a rerun. The gate's pause is as long as all earlier runs together, about a minute on a busy machine.
 const RERUN_LIMIT: Duration = Duration::from_secs(200);
 
-/// A tool behind the gate that works or fails as it is told.
+/// A tool behind the gate that succeeds or fails on request.
 struct Behind {
     address: SocketAddr,
     works: Arc<AtomicBool>,
@@ -167,7 +167,7 @@ impl Drop for Shop {
     }
 }
 
-/// A place for the gate's store on each engine that there is.
+/// A location for the gate's store on each available engine.
 fn stores() -> Vec<(tokio::runtime::Runtime, Place)> {
     let make = |backend| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -177,7 +177,7 @@ fn stores() -> Vec<(tokio::runtime::Runtime, Place)> {
     DURABLE.into_iter().filter_map(make).collect()
 }
 
-/// The payment that an error names with the command that fetches its result.
+/// The payment id in an error, next to the command that fetches its result.
 #[track_caller]
 fn named(stderr: &str) -> String {
     let (_, rest) = stderr.split_once("toolcrib payments resume ").unwrap_or_else(|| panic!("{stderr}"));
@@ -202,7 +202,7 @@ fn a_result_that_could_not_be_written_is_fetched_again() {
             assert_eq!(output, json!({ "height_cm": 187 }), "{}", shop.log());
             let runs = shop.behind.runs.load(Ordering::SeqCst);
             assert_eq!((shop.paid(), runs), (U256::from(PRICE * (count as u64 + 1)), count + 1), "paid and run once");
-            // How long that goes is what the gate said.
+            // The gate said how long that is possible.
             let (code, entry) = shop.world.sandbox.run_json(&["payments", "show", &id]);
             let (until, begun) = (entry["data"]["redeemable_until"].as_i64(), entry["data"]["created_at"].as_i64());
             let kept = until.expect("a time") - begun.expect("a time");
@@ -222,7 +222,7 @@ fn what_was_paid_first_is_served_once_the_tool_works_again() {
         assert!(failed.stderr.contains("error[call.paid_not_served]"), "{} {}", failed.stderr, shop.log());
         let id = named(&failed.stderr);
         assert_eq!(shop.paid(), U256::from(PRICE));
-        // Too early, or while it still fails, nothing is lost by asking.
+        // Too early, or while the tool still fails, asking loses nothing.
         for _ in 0..2 {
             let early = shop.resume(&id).code(2);
             assert!(early.stderr.contains("error[call.paid_not_served]"), "{} {}", early.stderr, shop.log());

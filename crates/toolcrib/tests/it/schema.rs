@@ -23,7 +23,7 @@ fn check_accepts(validator: &Validator, text: &str) {
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
-/// Sets each pointer to each value in turn and expects a refusal.
+/// Sets each pointer to each value in turn and expects the document to be invalid.
 #[track_caller]
 fn check_refuses(validator: &Validator, good: &str, changes: &[(&str, Value)]) {
     for (pointer, bad) in changes {

@@ -1,4 +1,4 @@
-//! Settings: where they come from and which one wins.
+//! Settings: their sources and precedence.
 
 use serde_json::Value;
 
@@ -128,7 +128,7 @@ fn a_bridge_is_not_reachable_from_other_machines_without_tls() {
         let hint = answer["errors"][0]["hint"].as_str().unwrap_or_default();
         assert!(hint.contains("127.0.0.1") && hint.contains("--tls-cert"), "{answer:#}");
     }
-    // A loopback address gets as far as the token that it needs.
+    // A loopback address passes, so the next error is the missing token.
     let (code, answer) = sandbox.run_json(&[
         "mcp",
         "--directory",

@@ -73,7 +73,7 @@ fn help_lists_groups_topics_and_commands() {
     assert_eq!(help(&["help"]), long);
     assert_eq!(help(&["help", "local", "call"]), help(&["local", "call", "--help"]));
     assert_eq!(help(&["local", "help", "call"]), help(&["local", "call", "--help"]));
-    // The short help has the common options, the long one all of them.
+    // The short help has the common options, the long help all of them.
     let (short, long) = (help(&["serve", "-h"]), help(&["serve", "--help"]));
     assert!(short.contains("--upstream") && !short.contains("--sole-recipient"), "{short}");
     assert!(long.contains("--upstream") && long.contains("--sole-recipient"), "{long}");

@@ -14,7 +14,7 @@ use toolcrib_testkit::servers::{Authority, Request, Script, Server, Step, answer
 const HOST: &str = "tide-table.tool.localhost";
 const HASH: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
 
-/// A chain, a server with one tool, and the authority that vouches for it.
+/// A chain, a server with one tool, and its certificate authority.
 pub(crate) struct Place {
     pub(crate) world: World,
     pub(crate) port: u16,
@@ -23,7 +23,7 @@ pub(crate) struct Place {
     pub(crate) runtime: Runtime,
 }
 
-/// What the server answers.
+/// The response of the server.
 struct Served {
     manifest: String,
     call: Vec<u8>,
@@ -65,12 +65,12 @@ impl Place {
         place
     }
 
-    /// Where the manifest is.
+    /// The URL of the manifest.
     fn uri(&self) -> String {
         format!("https://{HOST}:{}/.well-known/ai-tool/tide-table.json", self.port)
     }
 
-    /// Changes what the server sends.
+    /// Changes the served manifest.
     pub(crate) fn serve(&self, manifest: &str) {
         manifest.clone_into(&mut self.served.lock().expect("unpoisoned").manifest);
     }
@@ -79,7 +79,7 @@ impl Place {
         self.served.lock().expect("unpoisoned").call = with;
     }
 
-    /// Stops the server: its port refuses from now on.
+    /// Stops the server: its port refuses connections.
     pub(crate) fn down(&mut self) {
         let server = self.server.take();
         self.runtime.block_on(async {
@@ -95,7 +95,7 @@ impl Place {
         });
     }
 
-    /// Registers the tool as it is served.
+    /// Registers the tool with the served manifest.
     pub(crate) fn register(&self) -> String {
         let uri = self.uri();
         let ran = self.world.sign(&["register", "--manifest", "tool.json", "--metadata", &uri, "--skip-fetch"], "0").code(0);
@@ -106,7 +106,7 @@ impl Place {
         self.world.run(arguments)
     }
 
-    /// Runs with `--json` and gives the exit code and the envelope.
+    /// Runs with `--json` and returns the exit code and the envelope.
     #[track_caller]
     pub(crate) fn json(&self, arguments: &[&str]) -> (i32, Value) {
         self.world.sandbox.run_json(&[arguments, &["--network", "local", "--rpc-url", &self.world.url]].concat())
@@ -140,7 +140,7 @@ fn an_honest_tool_verifies_and_its_evidence_says_the_same_later() {
     let (code, saved) = sandbox.run_json(&["verify", "--evidence", "evidence.json"]);
     assert_eq!((code, &saved["data"]), (0, &live["data"]), "the same report from the file");
 
-    // Whoever changes the file gets no yes for it.
+    // A tampered file never gives a yes.
     let text = sandbox.read("evidence.json");
     for (from, to, code) in [
         ("Tide table", "Tide fable", "verify.hash_mismatch"),
@@ -185,7 +185,7 @@ fn many_tools_pins_and_urls() {
     let nobody = place.run(&["verify", "--all", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"]).code(1);
     assert!(nobody.stderr.contains("registered nothing"), "{}", nobody.stderr);
 
-    // A URL has no chain, so it does not lead into the development world, and its answer is labelled.
+    // A URL has no chain, so it is not resolved in the development environment, and its answer is labelled.
     let (code, url) = place.world.sandbox.run_json(&["verify", &place.uri()]);
     assert_eq!((code, &url["data"]["verified"], &url["data"]["tool"]), (1, &json!(false), &Value::Null), "{url:#}");
     assert!(codes(&url["data"]).contains(&"verify.no_chain"), "{url:#}");
@@ -247,10 +247,10 @@ fn a_changed_file_is_refused_explained_and_mended() {
     let diff = place.run(&["diff", "1", "--manifest", "tool.json"]).code(1).stdout;
     assert!(diff.contains("differs") && diff.contains("served and local are equal"), "{diff}");
 
-    // Nothing at hand: it says so, and does not guess.
+    // Without candidates, it says so, and does not guess.
     let (code, nothing) = place.json(&["explain", "hash", "1"]);
     assert_eq!((code, &nothing["data"]["code"], &nothing["data"]["cause"]), (1, &json!("hash.unexplained"), &Value::Null));
-    // The history of the file, an earlier look, and a copy each name the cause.
+    // The history of the file, earlier evidence, and a copy each reveal the cause.
     let path = std::env::var("PATH").unwrap_or_default();
     let chain = ["--network", "local", "--rpc-url", &place.world.url];
     let history =
@@ -261,7 +261,7 @@ fn a_changed_file_is_refused_explained_and_mended() {
     assert!(history.contains(&format!("run: toolcrib update {reference} --manifest tool.json")), "{history}");
     let (code, earlier) = place.json(&["explain", "hash", "1", "--earlier", "before.json"]);
     assert_eq!((code, &earlier["data"]["code"]), (0, &json!("hash.older_version")), "{earlier:#}");
-    // Offline, from a file that is served and a hash.
+    // Offline, from a served file and a hash.
     let committed = report["data"]["hash"]["committed"].as_str().expect("a hash");
     sandbox.write("my copy.json", renamed.replace("Tide table two", "Tide table"));
     let offline =
@@ -286,10 +286,10 @@ fn histories_that_cannot_be_read_say_so() {
     assert!(none.contains("cli.git") && none.contains("git is not installed"), "{none}");
     assert!(run(&path, "tool.json").contains("cli.git"), "no repository");
     assert!(run(&path, "nowhere/tool.json").contains("the folder does not exist"));
-    // A name that looks like an option stays a name.
+    // A name that looks like an option is still a name.
     sandbox.write("--output=owned", "x");
     assert!(run(&path, "./--output=owned").contains("cli.git"));
-    // What it says about a placeholder needs no server at all.
+    // Findings about a placeholder need no server.
     let odd = sandbox.run(&["explain", "hash", "--served", "tool.json", "--expected", HASH]).code(0).stdout;
     assert!(odd.contains("hash.placeholder"), "{odd}");
     // A URL without a hash, evidence without a file.
@@ -313,7 +313,7 @@ fn an_outage_is_no_verdict() {
         let (code, envelope) = place.json(command);
         assert_eq!((code, &envelope["errors"][0]["code"]), (2, &json!("fetch.connect_refused")), "{envelope:#}");
     }
-    // Nobody listens where the node should be.
+    // No node listens on this port.
     let dead = format!("http://127.0.0.1:{}", place.port);
     for command in
         [&["verify", "1"][..], &["verify", "--all", CREATOR], &["diff", "1"], &["watch", "1", "--once"], &["probe", "1"]]
@@ -365,14 +365,14 @@ fn endpoints_are_probed_without_paying() {
     place.answer_calls(answer("307 Temporary Redirect", "Location: https://127.0.0.1/\u{202e}x\r\n", b""));
     let ran = place.run(&["probe", "1"]).code(1);
     assert!(ran.stdout.contains("probe.redirect") && !ran.stdout.contains('\u{202e}'), "{ran:#?}");
-    // A tool that does not verify is not called, whatever it says.
+    // A tool that does not verify is not called, whatever its manifest says.
     let calls = place.server.as_ref().expect("it runs").requests().iter().filter(|request| request.method() == "POST").count();
     place.serve(&place.world.sandbox.read("tool.json").replace("risk-report\"", "elsewhere\""));
     let ran = place.run(&["probe", "1"]).code(1);
     assert!(ran.stdout.contains("verify.hash_mismatch") && ran.stderr.contains("not probed"), "{ran:#?}");
     let after = place.server.as_ref().expect("it runs").requests().iter().filter(|request| request.method() == "POST").count();
     assert_eq!(calls, after);
-    // A URL that the user gives goes through the same door: this machine is none of it.
+    // A URL of the user goes through the same client, which refuses addresses of this machine.
     let ran = place.run(&["probe", &format!("https://{HOST}:{}/x", place.port)]).code(1);
     assert!(ran.stdout.contains("fetch.localhost_refused"), "{ran:#?}");
     place.run(&["probe", "http://tools.harbour-office.org/x"]).code(2);
@@ -384,7 +384,7 @@ fn hostile_text_reaches_no_terminal() {
     place.register();
     let hostile = "\u{1b}]0;owned\u{7}\u{202e}\u{9b}2J";
     let manifest = place.world.sandbox.read("tool.json").replace("Tide table", &format!("Tide {hostile}"));
-    // As escapes, since a raw control character is no JSON.
+    // As escapes, since a raw control character is invalid JSON.
     let manifest = manifest.replace('\u{1b}', "\\u001b").replace('\u{7}', "\\u0007");
     place.serve(&manifest);
     for command in [
@@ -412,7 +412,7 @@ fn a_registry_with_other_code_proves_nothing() {
     let registry = at.expect("an address");
     let answer: Value =
         serde_json::from_str(&place.world.ask("eth_getCode", &format!(r#""{registry}","latest""#))).expect("JSON");
-    // A byte behind the last instruction changes nothing but the hash.
+    // A byte after the last instruction only changes the hash.
     place.world.set_code(registry, &format!("{}00", answer["result"].as_str().expect("code")));
     let (code, envelope) = place.json(&["verify", "1"]);
     assert_eq!((code, &envelope["data"]["failed"]["code"]), (1, &json!("chain.registry_code")), "{envelope:#}");
@@ -441,7 +441,7 @@ fn saved_evidence_is_judged_as_of_any_time() {
     assert_eq!((code, &early["data"]["verified"]), (2, &json!(false)), "{early:#}");
 }
 
-/// In a network namespace of its own the binary reaches nobody, its name servers included, and no packet leaves the machine.
+/// In a separate network namespace the program reaches no server, not even a name server, and no packet leaves the machine.
 #[test]
 fn without_name_servers_nothing_can_be_told() {
     let alone = ["-n", "-rn"]

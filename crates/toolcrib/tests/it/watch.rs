@@ -38,7 +38,7 @@ fn one_look_tells_what_changed_since_the_last() {
     let (code, event) = look();
     assert_eq!((code, &event["event"]), (1, &json!("drift")), "{event:#}");
     assert_eq!(changes(&event), ["drift.served_changed", "drift.became_unverified"]);
-    // It was told. It is not what it should be all the same, so the answer stays no.
+    // It was reported already. The tool still does not match, so the answer stays no.
     let (code, event) = look();
     assert_eq!((code, &event["event"], changes(&event).len()), (1, &json!("same"), 0), "{event:#}");
 
@@ -48,7 +48,7 @@ fn one_look_tells_what_changed_since_the_last() {
     assert_eq!(changes(&event), ["drift.hash_committed_changed", "drift.repaired"], "{event:#}");
     assert_eq!((code, look().0), (1, 0));
 
-    // A pin is compared each time, state or not.
+    // A pin is compared each time, with or without state.
     let (code, event) =
         place.json(&["watch", "1", "--once", "--state", "fresh.json", "--pin", &format!("0x{}", "11".repeat(32))]);
     assert_eq!(changes(&event["data"]["tools"][0]), ["pin.manifest_hash_changed"], "{event:#}");
@@ -56,7 +56,7 @@ fn one_look_tells_what_changed_since_the_last() {
     let hash = place.world.sandbox.run(&["hash", "tool.json", "-q"]).stdout;
     place.run(&["watch", "1", "--once", "--state", "fresh.json", "--pin", hash.trim()]).code(0);
 
-    // A damaged state is not an empty one.
+    // A damaged state does not count as empty.
     place.world.sandbox.write("seen.json", "{}");
     let ran = place.run(&["watch", "1", "--once", "--state", "seen.json"]).code(2);
     assert!(ran.stderr.contains("cli.state"), "{}", ran.stderr);
@@ -79,7 +79,7 @@ fn an_outage_neither_makes_nor_hides_drift() {
     let (code, envelope) = place.json(&["watch", "1", "--once"]);
     assert_eq!((code, &envelope["data"]["tools"][0]["event"]), (2, &json!("could_not_tell")), "{envelope:#}");
     assert_eq!(changes(&envelope["data"]["tools"][0]).len(), 0);
-    // What happens meanwhile onchain is drift, whether the server answers or not.
+    // Onchain changes meanwhile are drift, whether the server responds or not.
     place.world.sign(&["update", "1", "--manifest", "tool.json", "--skip-fetch"], "0").code(0);
     let (code, envelope) = place.json(&["watch", "1", "--once"]);
     assert_eq!((code, changes(&envelope["data"]["tools"][0])), (1, vec!["drift.hash_committed_changed"]), "{envelope:#}");
@@ -116,12 +116,12 @@ fn a_webhook_that_does_not_listen_hides_nothing() {
     assert_eq!(changes(&body), ["drift.served_changed", "drift.became_unverified"]);
     assert!(!look(&url(&sound)).code(1).stdout.contains("drift."), "told once");
     assert_eq!(sound.requests().len(), 1);
-    // A webhook on another machine is reached over https only.
+    // A webhook on another machine must use https.
     let ran = look("http://alerts.harbour-office.org/x").code(2);
     assert!(ran.stderr.contains("fetch.configured_url"), "{}", ran.stderr);
 }
 
-/// A watch that goes on, and the lines that it prints.
+/// A running `watch`, and its output lines.
 struct Running {
     child: Child,
     lines: mpsc::Receiver<String>,
@@ -161,7 +161,7 @@ impl Drop for Running {
 fn what_the_chain_announces_is_looked_at_without_waiting() {
     let place = Place::new();
     place.register();
-    // The interval is longer than any test: only the event can wake it.
+    // The interval is longer than any test: only the event can trigger a verification.
     let mut running = Running::start(&place, &["--interval", "3600", "--json"]);
     let first = running.event();
     assert_eq!((&first["event"], &first["verdict"]), (&json!("first"), &json!("verified")), "{first:#}");
@@ -174,13 +174,13 @@ fn what_the_chain_announces_is_looked_at_without_waiting() {
     place.world.sign(&["pause", "1"], "0").code(0);
     assert_eq!(changes(&running.event()), ["drift.predicate_changed"]);
 
-    // What a service manager sends.
+    // The signal of a service manager.
     let pid = running.child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().expect("kill").success());
     let envelope = running.event();
     assert_eq!((&envelope["success"], &envelope["data"]["drifts"]), (&json!(false), &json!(2)), "the last line: {envelope:#}");
     assert_eq!(running.child.wait().expect("ended").code(), Some(1));
-    // What it saw survives it.
+    // The saved state survives it.
     let (_, envelope) = place.json(&["watch", "1", "--once"]);
     assert_eq!(envelope["data"]["tools"][0]["event"], "same", "{envelope:#}");
 }
@@ -208,7 +208,7 @@ fn an_upgrade_of_the_gate_is_seen_without_waiting() {
         answer["result"].clone()
     };
     let transact = |transaction: Value| ask("eth_getTransactionReceipt", &ask("eth_sendTransaction", &transaction));
-    // Two of our predicates will do: what they decide does not matter here.
+    // Any two of our predicates: their decisions do not matter here.
     let (deny, merkle) = ("0241662c9c78b03677892e6272eedd36b9e94107", "423c61a1ba8febf88a900445f4c4c2c2346f1877");
     let code = format!("{}{deny:0>64}", init_code("TestProxy"));
     let deployed = transact(json!({ "from": CREATOR, "data": code }));

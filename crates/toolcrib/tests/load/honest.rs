@@ -1,4 +1,4 @@
-//! A client that asks, reads the answer and goes, from addresses of its own.
+//! A client that sends a request, reads the response and disconnects, from separate addresses.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -10,25 +10,25 @@ use tokio::time::timeout;
 
 use crate::servers::Program;
 
-/// Requests of one measurement.
+/// Requests per measurement.
 const REQUESTS: usize = 150;
 
-/// Time between two of them.
+/// Pause between two requests.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Addresses of one measurement: fewer requests of each than any rate limit allows at once.
+/// Addresses per measurement: fewer requests from each than any burst limit.
 const ADDRESSES: usize = 10;
 
-/// Every tenth request opens a stream instead, where there are streams.
+/// Every tenth request opens a stream instead, if the server has streams.
 const STREAM_EVERY: usize = 10;
 
-/// A request that takes longer has failed.
+/// A slower request counts as failed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Failures after which a measurement ends: more say nothing new.
+/// Failures after which a measurement is aborted.
 const ENOUGH: usize = 10;
 
-/// How long requests took, the shortest first, and what went wrong.
+/// Response times in ascending order, and errors.
 pub(crate) struct Measured {
     pub(crate) times: Vec<Duration>,
     pub(crate) failures: Vec<String>,
@@ -42,7 +42,7 @@ impl Measured {
     }
 }
 
-/// A client with a thread of its own, so that hostile ones do not keep it waiting.
+/// A client on a separate thread, so that hostile ones do not delay it.
 pub(crate) struct Client<'p> {
     program: &'p Program,
     runtime: Runtime,
@@ -55,7 +55,7 @@ impl<'p> Client<'p> {
         Self { program, runtime, round: 0 }
     }
 
-    /// Asks again and again, each time over a new connection.
+    /// Sends requests repeatedly, each over a new connection.
     pub(crate) fn measure(&mut self) -> Measured {
         self.round += 1;
         let (mut times, mut failures) = (Vec::new(), Vec::new());
@@ -91,7 +91,7 @@ async fn ask(program: &Program, from: Ipv4Addr, is_stream: bool) -> Result<Durat
         stream.write_all(request.as_bytes()).await?;
         let mut answer = vec![0; 64 * 1024];
         let mut length = 0;
-        // A stream has no end; an answer has.
+        // A stream has no end; a response has.
         loop {
             let read = stream.read(&mut answer[length..]).await?;
             length += read;

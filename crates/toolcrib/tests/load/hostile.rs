@@ -1,4 +1,4 @@
-//! Clients that hold what they get.
+//! Clients that keep their connections open.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,36 +12,36 @@ use tokio::time::{sleep, timeout};
 
 use crate::servers::Program;
 
-/// What a hostile connection does.
+/// The behaviour of a hostile connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Nothing.
+    /// Sends nothing.
     Idle,
-    /// It sends a head byte by byte.
+    /// Sends a request head byte by byte.
     SlowHead,
-    /// It sends a body byte by byte.
+    /// Sends a request body byte by byte.
     SlowBody,
-    /// It asks for much and never reads.
+    /// Requests much and never reads.
     NeverReading,
-    /// It opens a stream of events and stays.
+    /// Opens an event stream and keeps it.
     Stream,
 }
 
 pub(crate) const KINDS: [Kind; 5] = [Kind::Idle, Kind::SlowHead, Kind::SlowBody, Kind::NeverReading, Kind::Stream];
 
-/// Addresses that hostile connections come from.
+/// Source addresses of hostile connections.
 const ADDRESSES: usize = 4;
 
-/// Time until a connection that was closed or refused is tried again.
+/// Pause before a closed or refused connection is retried.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// Time between two bytes of a slow sender.
 const DRIP: Duration = Duration::from_secs(1);
 
-/// Longest time for all connections to be tried once.
+/// Time limit until all connections were tried once.
 const RAMP_TIME: Duration = Duration::from_secs(20);
 
-/// Requests of one client that never reads: some megabytes of answers.
+/// Requests of one client that never reads: some megabytes of responses.
 const UNREAD: usize = 200;
 
 struct Shared {
@@ -53,14 +53,14 @@ struct Shared {
     is_over: AtomicBool,
 }
 
-/// Hostile connections that are under way.
+/// Running hostile connections.
 pub(crate) struct Attack {
     shared: Arc<Shared>,
     runtime: Runtime,
 }
 
 impl Attack {
-    /// Begins, and returns when every connection was tried once.
+    /// Starts, and returns when every connection was tried once.
     pub(crate) fn begin(program: &Program, kind: Kind, connections: usize) -> Self {
         let shared = Arc::new(Shared {
             to: program.address,
@@ -74,7 +74,7 @@ impl Attack {
         for number in 0..connections {
             let shared = shared.clone();
             runtime.spawn(async move {
-                // Not all in the same millisecond, which no queue of a kernel takes.
+                // Not all in the same millisecond, which would overflow the kernel's queue.
                 sleep(Duration::from_micros(300) * number as u32).await;
                 let last = u8::try_from(2 + number % ADDRESSES).unwrap_or(2);
                 while !shared.is_over.load(Ordering::Relaxed) {
@@ -89,13 +89,13 @@ impl Attack {
                     sleep(Duration::from_millis(10)).await;
                 }
             };
-            // A server that accepts no more keeps the rest in the kernel's queue, which is what it is attacked for.
+            // A server that accepts no more leaves the rest in the kernel's queue, which is the aim of the attack.
             let _ = timeout(RAMP_TIME.min(Duration::from_secs(3)), ramp).await;
         });
         Self { shared, runtime }
     }
 
-    /// Ends all connections. Gives how many were open at the end.
+    /// Closes all connections. Returns how many were open at the end.
     pub(crate) fn end(self) -> usize {
         let open = self.shared.open.load(Ordering::Relaxed);
         self.shared.is_over.store(true, Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl Attack {
     }
 }
 
-/// What each connection sends first.
+/// The first bytes of each connection.
 fn hello(program: &Program, kind: Kind) -> Vec<u8> {
     let text = match kind {
         Kind::Idle => String::new(),
@@ -129,7 +129,7 @@ async fn attack(shared: &Shared, from: Ipv4Addr) {
         return;
     };
     shared.open.fetch_add(1, Ordering::Relaxed);
-    // What is not taken at once is sent later, or never: a server that does not read is not waited for.
+    // The rest is sent later or never: do not wait for a server that does not read.
     let sent = timeout(Duration::from_millis(500), stream.write_all(&shared.hello)).await;
     shared.tried.fetch_add(1, Ordering::Relaxed);
     if !matches!(sent, Ok(Err(_))) {
@@ -141,21 +141,21 @@ async fn attack(shared: &Shared, from: Ipv4Addr) {
 async fn connect(from: Ipv4Addr, to: SocketAddr, kind: Kind) -> Option<TcpStream> {
     let socket = TcpSocket::new_v4().ok()?;
     if kind == Kind::NeverReading {
-        // The server's writes stall soon.
+        // A small buffer, so that the server's writes stall soon.
         socket.set_recv_buffer_size(4_096).ok()?;
     }
     socket.bind(SocketAddr::from((from, 0))).ok()?;
     timeout(Duration::from_secs(5), socket.connect(to)).await.ok()?.ok()
 }
 
-/// Stays until the server closes.
+/// Keeps the connection until the server closes it.
 async fn hold(kind: Kind, stream: &mut TcpStream) {
     let mut buffer = [0; 4_096];
     loop {
         match kind {
             Kind::NeverReading => {
                 sleep(DRIP).await;
-                // Nothing is read, so that the end shows in writes alone.
+                // Nothing is read, so only writes detect the end.
                 if stream.try_write(b"\r\n").is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock) {
                     return;
                 }

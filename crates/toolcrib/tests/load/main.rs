@@ -1,7 +1,7 @@
-//! Two thousand hostile connections of each kind, from few addresses, against the real programs, while an honest client asks.
+//! Two thousand hostile connections of each kind, from few addresses, against the real programs, while an honest client sends requests.
 //!
-//! A test program of its own, so that no other test takes the processor meanwhile. The servers run with few descriptors, as on a
-//! system that grants no more. To see the numbers:
+//! A separate test binary, so that other tests do not use the CPU meanwhile. The servers run with few descriptors, as on a system with a
+//! low limit. To print the numbers:
 //!
 //! ```text
 //! cargo test -p toolcrib --test load -- --nocapture
@@ -32,7 +32,7 @@ const DESCRIPTORS: u64 = 6_000;
 /// The slowest of a hundred honest requests may take this long.
 const LIMIT: Duration = Duration::from_millis(250);
 
-/// How often a kind is measured at most: another program may take the processor.
+/// Most measurements of a kind: another program may be using the CPU.
 const ATTEMPTS: u8 = 4;
 
 #[test]
@@ -46,7 +46,7 @@ fn an_honest_client_of_the_gate_is_served_under_attack() {
 }
 
 fn withstand(program: &Program) {
-    // One at a time: what they measure is time.
+    // One at a time, because they measure time.
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if !has_descriptors() {

@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 /// Descriptors of a server: fewer than the hostile connections.
 const DESCRIPTORS: usize = 1_800;
 
-/// A server that runs until it is dropped, and what is asked of it.
+/// A server that runs until it is dropped, and its requests.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
     /// An honest request.
     pub(crate) request: String,
-    /// An answer of some kilobytes, for a client that never reads.
+    /// A response of some kilobytes, for a client that never reads.
     pub(crate) large: &'static str,
-    /// Where bodies are read.
+    /// A path that accepts bodies.
     pub(crate) post: &'static str,
-    /// A stream, and how an honest client knows that it was opened.
+    /// A stream, and how an honest client detects that it was opened.
     pub(crate) stream: &'static str,
     pub(crate) has_streams: bool,
     child: Child,
@@ -35,7 +35,7 @@ impl Drop for Program {
     }
 }
 
-/// Starts the program in a folder, and gives the first line of JSON that it prints.
+/// Starts the program in a folder, and returns its first line of JSON.
 fn start(folder: &Path, arguments: &[&str]) -> (Child, Value) {
     let program = std::env::var("TOOLCRIB_LOAD_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_toolcrib").to_owned());
     let mut command = Command::new("sh");

@@ -1,4 +1,4 @@
-//! What a line says.
+//! The content of a line.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,21 +27,21 @@ pub const MAX_ARGUMENTS_BYTES: usize = 16_384;
 pub enum Event {
     /// The host began to run.
     HostStarted,
-    /// The host ended.
+    /// The host stopped.
     HostStopped,
-    /// A call was allowed, asked about or denied.
+    /// A call was allowed, denied, or needs approval.
     Decision,
     /// A call begins.
     CallStarted,
     /// A call ended.
     CallFinished,
-    /// An MCP server that is imported is started, for the list of its tools.
+    /// An MCP server to import was started, to list its tools.
     ServerStarted,
     /// A secret was stored.
     SecretSet,
-    /// A secret was removed.
+    /// A secret was deleted.
     SecretUnset,
-    /// Secrets were bound to a new content.
+    /// Secrets were bound to new content.
     SecretRebound,
     /// The key of the stored secrets was moved to another place.
     SecretKeyMoved,
@@ -57,9 +57,9 @@ pub enum Event {
     ToolRefused,
     /// The first line of a new file.
     Rotated,
-    /// A line that a crash left incomplete was moved aside.
+    /// An incomplete line, left by a crash, was moved aside.
     TornLine,
-    /// The operator began a new chain.
+    /// The operator started a new chain.
     ChainRestarted,
     /// An event of a later version.
     #[serde(other)]
@@ -67,7 +67,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether the line must be on the disk before anything else happens.
+    /// Whether the line must be on disk before anything else happens.
     pub const fn is_synchronised(self) -> bool {
         match self {
             Self::Decision
@@ -99,7 +99,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// What is to be recorded. Texts are cut at [`MAX_TEXT_BYTES`].
+/// A record to write. Texts are truncated to [`MAX_TEXT_BYTES`].
 #[derive(Clone, Debug, Serialize)]
 #[must_use]
 pub struct Record {
@@ -108,15 +108,15 @@ pub struct Record {
     details: Details,
 }
 
-/// The members of a line beside `seq`, `time`, `event`, `prev` and `hash`. Those that an event does not have are left out.
+/// The members of a line other than `seq`, `time`, `event`, `prev` and `hash`. Those that do not apply to an event are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Details {
-    /// The id that the lines of one call share.
+    /// The id that all lines of one call share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The program that asked for the call.
+    /// The program that requested the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The tool.
@@ -125,7 +125,7 @@ pub struct Details {
     /// The function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// The content of the tool.
+    /// The content hash of the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<ContentHash>,
     /// SHA-256 of the canonical JSON of the arguments.
@@ -137,7 +137,7 @@ pub struct Details {
     /// `allow`, `ask` or `deny`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
-    /// Why.
+    /// The reason for the decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The rule that decided.
@@ -155,10 +155,10 @@ pub struct Details {
     /// Bytes of the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
-    /// What contained the call.
+    /// How the call was sandboxed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
-    /// Anything else.
+    /// Additional information.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }
@@ -174,44 +174,44 @@ impl Record {
         self.event
     }
 
-    /// The id that the lines of one call share.
+    /// Sets the id that all lines of one call share.
     pub fn call(mut self, id: &str) -> Self {
         self.details.call = Some(cut(id));
         self
     }
 
-    /// The program that asked for the call.
+    /// Sets the program that requested the call.
     pub fn client(mut self, client: &str) -> Self {
         self.details.client = Some(cut(client));
         self
     }
 
-    /// The tool.
+    /// Sets the tool.
     pub fn tool(mut self, tool: &str) -> Self {
         self.details.tool = Some(cut(tool));
         self
     }
 
-    /// The function.
+    /// Sets the function.
     pub fn function(mut self, function: &str) -> Self {
         self.details.function = Some(cut(function));
         self
     }
 
-    /// The content of the tool.
+    /// Sets the content hash of the tool.
     pub const fn content(mut self, content: ContentHash) -> Self {
         self.details.content = Some(content);
         self
     }
 
-    /// The hash of the arguments: SHA-256 of their canonical JSON.
+    /// Sets the hash of the arguments: SHA-256 of their canonical JSON.
     pub fn arguments(mut self, arguments: &Value) -> Self {
         let hash = canonical_hash(arguments);
         self.details.arguments_hash = Some(ContentHash::new(hash).to_string());
         self
     }
 
-    /// The arguments themselves, without the secrets that `redactor` knows. They are written only if
+    /// Sets the arguments, without the secrets that `redactor` knows. They are written only if
     /// [`Options::record_arguments`](super::Options::record_arguments) is on.
     pub fn recorded_arguments(mut self, arguments: &Value, redactor: &Redactor) -> Self {
         let mut arguments = arguments.clone();
@@ -222,7 +222,7 @@ impl Record {
         self
     }
 
-    /// What was decided, and why.
+    /// Sets the decision and its reason.
     pub fn verdict(mut self, verdict: &Verdict) -> Self {
         self.details.decision = Some(verdict.decision.to_string());
         self.details.reason = Some(verdict.reason.id().to_owned());
@@ -230,51 +230,51 @@ impl Record {
         self
     }
 
-    /// What a person answered, or another decision that no rule made.
+    /// Sets the answer of a user, or another decision that was not made by a rule.
     pub fn decision(mut self, decision: &str, reason: &str) -> Self {
         self.details.decision = Some(cut(decision));
         self.details.reason = Some(cut(reason));
         self
     }
 
-    /// How long the call took.
+    /// Sets the duration of the call.
     pub fn duration(mut self, duration: Duration) -> Self {
         // Numbers of JSON are exact up to 2^53: 285 years.
         self.details.duration_us = Some(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(1 << 53));
         self
     }
 
-    /// How the call ended: `ok`, `error`, a code such as `host.timeout`, an exit status or a signal.
+    /// Sets how the call ended: `ok`, `error`, a code such as `host.timeout`, an exit status or a signal.
     pub fn exit(mut self, exit: &str) -> Self {
         self.details.exit = Some(cut(exit));
         self
     }
 
-    /// The bytes of arguments and result.
+    /// Sets the sizes of arguments and result.
     pub fn sizes(mut self, input: u64, output: u64) -> Self {
         self.details.input_bytes = Some(input.min(1 << 53));
         self.details.output_bytes = Some(output.min(1 << 53));
         self
     }
 
-    /// What contained the call.
+    /// Sets how the call was sandboxed.
     pub fn sandbox(mut self, summary: &str) -> Self {
         self.details.sandbox = Some(cut(summary));
         self
     }
 
-    /// Anything else worth knowing. Never a secret.
+    /// Sets additional information. Never a secret.
     pub fn detail(mut self, detail: &str) -> Self {
         self.details.detail = Some(cut(detail));
         self
     }
 
-    /// The members of the line, without those of the chain.
+    /// The members of the line, except those of the chain.
     pub(super) fn into_object(mut self, time: UnixTime, with_arguments: bool) -> Map<String, Value> {
         if !with_arguments {
             self.details.arguments = None;
         }
-        // A struct of strings and numbers is always an object.
+        // A struct of strings and numbers always serializes to an object.
         let value = serde_json::to_value(self).unwrap_or_default();
         let Value::Object(mut object) = value else { return Map::new() };
         object.insert("time".to_owned(), Value::from(format_rfc3339(time).unwrap_or_else(|| time.to_string())));
@@ -287,20 +287,20 @@ impl Record {
 pub struct Entry {
     /// The number of the line.
     pub seq: u64,
-    /// When, as RFC 3339.
+    /// The time, as RFC 3339.
     pub time: String,
     /// What happened.
     pub event: Event,
     /// The rest.
     #[serde(flatten)]
     pub details: Details,
-    /// The hash of the line before.
+    /// The hash of the previous line.
     pub prev: ChainHash,
     /// The hash of this line.
     pub hash: ChainHash,
 }
 
-/// At most [`MAX_TEXT_BYTES`] as they are written in JSON, cut between characters: no text of a tool can make a line too long to be recorded.
+/// Truncates a text to [`MAX_TEXT_BYTES`] of JSON, between characters, so that no text of a tool makes a line too long to be recorded.
 fn cut(text: &str) -> String {
     let mut bytes = 0;
     let end = text.char_indices().find(|&(_, c)| {

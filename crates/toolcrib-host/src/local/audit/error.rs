@@ -1,4 +1,4 @@
-//! Why the log cannot be written or trusted.
+//! Errors of writing and verifying the log.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use toolcrib_core::codes::{self, Code};
 use super::{Head, MAX_LINE_BYTES};
 use crate::local::StateFileError;
 
-/// An error of the audit log. A call whose start cannot be recorded must not be made.
+/// An error of the audit log. A call whose start cannot be recorded must not run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AuditError {
@@ -22,7 +22,7 @@ pub enum AuditError {
         /// Bytes of the line.
         bytes: usize,
     },
-    /// The last line cannot be continued.
+    /// The log cannot be continued after its last line.
     #[error("the last line of {} cannot be continued: {cause}", path.display())]
     Tail {
         /// The file.
@@ -30,7 +30,7 @@ pub enum AuditError {
         /// What is wrong with it.
         cause: BreakCause,
     },
-    /// Lines of earlier calls could not be brought to the disk.
+    /// Lines of earlier calls could not be synced to disk.
     #[error("lines of earlier calls may not be on the disk: {why}")]
     NotSynced {
         /// The error of that sync.
@@ -39,10 +39,10 @@ pub enum AuditError {
     /// The chain is broken.
     #[error(transparent)]
     Broken(#[from] Break),
-    /// The log does not contain the head that was noted.
+    /// The log does not contain the expected head.
     #[error("the log does not contain line {} with {}; it ends with line {}", expected.seq, expected.hash, found.seq)]
     Head {
-        /// The head that was noted.
+        /// The expected head, noted earlier.
         expected: Head,
         /// The head of the log.
         found: Head,
@@ -82,19 +82,19 @@ pub struct Break {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BreakCause {
-    /// It is longer than any that is written.
+    /// It is longer than any line that is written.
     TooLong,
     /// It is not a JSON object with `seq`, `prev` and `hash`.
     NotALine,
-    /// Its bytes are not the canonical form: they were changed in a way that JSON does not see.
+    /// Its bytes are not the canonical form: they were changed without changing the JSON value.
     NotCanonical,
-    /// Its hash is not that of its content: the line was changed.
+    /// Its hash does not match its content: the line was changed.
     Hash,
-    /// It does not continue the line before: lines were removed, inserted or moved.
+    /// It does not continue the previous line: lines were removed, inserted or moved.
     Previous,
-    /// Its number does not follow that of the line before.
+    /// Its number does not follow that of the previous line.
     Sequence,
-    /// It is incomplete, and lines follow.
+    /// It is incomplete, and other lines follow.
     Torn,
 }
 

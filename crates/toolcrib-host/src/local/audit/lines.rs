@@ -12,10 +12,10 @@ use toolcrib_core::hex;
 use super::BreakCause;
 use crate::local::canonical::{canonical, canonical_hash};
 
-/// Longest line, with its line feed. Every reader can hold one, and one append of it is not divided.
+/// Longest line, with its line feed. Every reader can buffer one, and it is appended with one write.
 pub const MAX_LINE_BYTES: usize = 65_536;
 
-/// How a hash begins as text.
+/// The prefix of a hash in text form.
 const PREFIX: &str = "sha256:";
 
 /// The hash of a line.
@@ -23,7 +23,7 @@ const PREFIX: &str = "sha256:";
 pub struct ChainHash([u8; 32]);
 
 impl ChainHash {
-    /// What the first line continues.
+    /// The previous hash of the first line.
     pub const START: Self = Self([0; 32]);
 }
 
@@ -43,7 +43,7 @@ impl FromStr for ChainHash {
     type Err = BreakCause;
 
     fn from_str(text: &str) -> Result<Self, BreakCause> {
-        // One text for each hash: `hash` itself is the only member that no hash covers.
+        // Hashes have one text form only, because no hash covers the member `hash` itself.
         let digits = text.strip_prefix(PREFIX).filter(|digits| !digits.bytes().any(|byte| byte.is_ascii_uppercase()));
         let bytes = digits.and_then(hex::decode).and_then(|bytes| bytes.try_into().ok());
         bytes.map(Self).ok_or(BreakCause::NotALine)
@@ -63,7 +63,7 @@ impl<'de> Deserialize<'de> for ChainHash {
     }
 }
 
-/// The last line of a log: note it elsewhere, to see later that no line at the end was removed.
+/// The last line of a log. Note it elsewhere to detect later that lines at the end were removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The number of the line. 0 before the first.
@@ -92,7 +92,7 @@ impl FromStr for Head {
     }
 }
 
-/// A line that was read and whose own hash is right.
+/// A parsed line whose hash is correct.
 pub(super) struct Line {
     pub(super) head: Head,
     pub(super) prev: ChainHash,
@@ -100,7 +100,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Reads a line without its line feed.
+    /// Parses a line without its line feed.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, BreakCause> {
         let mut value: Value = serde_json::from_slice(bytes).map_err(|_| BreakCause::NotALine)?;
         if canonical(&value).as_bytes() != bytes {
@@ -120,7 +120,7 @@ impl Line {
         Ok(Self { head, prev, object })
     }
 
-    /// Whether the line continues `before`.
+    /// Checks that the line continues `before`.
     pub(super) fn continues(&self, before: &Head) -> Result<(), BreakCause> {
         if self.prev != before.hash {
             return Err(BreakCause::Previous);
@@ -131,20 +131,20 @@ impl Line {
         Ok(())
     }
 
-    /// Whether the line begins a new chain on purpose.
+    /// Whether the line starts a new chain on purpose.
     pub(super) fn is_restart(&self) -> bool {
         self.prev == ChainHash::START && self.object.get("event").and_then(Value::as_str) == Some("chain_restarted")
     }
 }
 
-/// Appends the line that continues `head` to `out`, and moves `head` on. `object` gets `seq`, `prev` and `hash`.
+/// Appends the line that continues `head` to `out`, and advances `head`. Adds `seq`, `prev` and `hash` to `object`.
 pub(super) fn write_line(mut object: Map<String, Value>, head: &mut Head, out: &mut Vec<u8>) -> usize {
     let before = out.len();
     let seq = head.seq + 1;
     object.insert("seq".to_owned(), Value::from(seq));
     object.insert("prev".to_owned(), Value::from(head.hash.to_string()));
-    // The members are sorted, so the line is the text that is hashed with `hash` at its place: two halves, written once. The second is not
-    // empty, since it has `prev`.
+    // The members are sorted, so the line is the hashed text with `hash` inserted: two halves, serialized once. The second half is not
+    // empty, since it contains `prev`.
     let (first, second): (Map<_, _>, Map<_, _>) = object.into_iter().partition(|(name, _)| name.as_str() < "hash");
     let (first, second) = (canonical(&Value::Object(first)), canonical(&Value::Object(second)));
     let first = first.strip_suffix('}').unwrap_or_default();
@@ -160,19 +160,19 @@ pub(super) fn write_line(mut object: Map<String, Value>, head: &mut Head, out: &
     out.len() - before
 }
 
-/// One line of a file.
+/// The result of reading a line.
 pub(super) enum Read {
     /// A line, without its line feed.
     Line,
     /// Bytes at the end without a line feed.
     Torn,
-    /// More bytes than a line has. The reader is somewhere inside it.
+    /// More bytes than a line may have. The reader is somewhere inside it.
     TooLong,
-    /// Nothing.
+    /// The end of the file.
     End,
 }
 
-/// Reads the next line into `line`, and no more than a line may have.
+/// Reads the next line into `line`, up to the size limit of lines.
 pub(super) fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Read> {
     line.clear();
     let read = reader.by_ref().take(MAX_LINE_BYTES as u64).read_until(b'\n', line)?;

@@ -1,4 +1,4 @@
-//! Appending to the log.
+//! Appends to the log.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -16,24 +16,24 @@ use super::{AuditError, BreakCause, Event, Head, MAX_LINE_BYTES, Record};
 use crate::local::state_file::{LockFile, Owners, StateFolder, StateLock, check_private, file_number, opening, private_options};
 use crate::local::{ContentHash, StateFileError};
 
-/// The name of the file that is written.
+/// The name of the current file.
 pub const AUDIT_FILE: &str = "audit.jsonl";
 
-/// The size at which a new file is begun: some 30,000 lines, which every editor opens.
+/// Default size at which a new file is started: some 30,000 lines, which every editor can open.
 pub const DEFAULT_MAX_BYTES: u64 = 16 << 20;
 
-/// The lock of the log.
+/// The lock file of the log.
 const LOCK_FILE: &str = ".audit.lock";
 
-/// How a log is kept.
+/// Options of the log.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// The size at which a new file is begun.
+    /// The size at which a new file is started.
     pub max_bytes: u64,
     /// Whether redacted arguments are written.
     pub record_arguments: bool,
-    /// When lines reach the disk.
+    /// When lines are synced to disk.
     pub sync: SyncPolicy,
 }
 
@@ -44,14 +44,14 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Begins a new file at this size.
+    /// Sets the size at which a new file is started.
     #[must_use]
     pub const fn with_max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
         self
     }
 
-    /// Brings lines to the disk by this policy.
+    /// Sets when lines are synced to disk.
     #[must_use]
     pub const fn with_sync(mut self, sync: SyncPolicy) -> Self {
         self.sync = sync;
@@ -72,23 +72,23 @@ pub struct AuditLog {
     clock: Arc<dyn Clock + Send + Sync>,
     options: Options,
     tail: Mutex<Option<Tail>>,
-    /// The lock file, between two appends.
+    /// The open lock file, kept between appends.
     lock_file: Mutex<Option<LockFile>>,
     background: Background,
 }
 
-/// The end of the file, as this process left it.
+/// The end of the file after the last append of this process.
 struct Tail {
     file: Arc<File>,
     number: (u64, u64),
     bytes: u64,
     head: Head,
-    /// Whether lines were written that may not be on the disk.
+    /// Whether written lines may not be on disk yet.
     is_unsynchronised: bool,
 }
 
 impl AuditLog {
-    /// The log in this folder, which need not exist yet.
+    /// Opens the log in this folder, which may not exist yet.
     pub fn new(folder: impl Into<PathBuf>, clock: Arc<dyn Clock + Send + Sync>, options: Options) -> Self {
         Self {
             folder: StateFolder::new(folder),
@@ -105,7 +105,7 @@ impl AuditLog {
         self.folder.path()
     }
 
-    /// The file that is written.
+    /// The current file.
     pub fn path(&self) -> PathBuf {
         self.folder.file(AUDIT_FILE)
     }
@@ -115,7 +115,7 @@ impl AuditLog {
         self.options.record_arguments
     }
 
-    /// Appends records in their order, all or none, and gives the new head. If one of them [must be](Event::is_synchronised), all are on the disk
+    /// Appends records in order, all or none, and returns the new head. If one of them [must be](Event::is_synchronised) on disk, all are
     /// when this returns.
     pub fn append(&self, records: impl IntoIterator<Item = Record>) -> Result<Head, AuditError> {
         let (head, pending) = self.append_lines(records)?;
@@ -126,10 +126,10 @@ impl AuditLog {
         Ok(head)
     }
 
-    /// Appends the records of a call that is about to be made. They survive the end of this process when this returns, and reach the disk by the
-    /// [policy](SyncPolicy): if something is returned, sync it before the result of the call is given out.
+    /// Appends the records of a call before it is made. They survive the end of this process when this returns, and are synced by the
+    /// [policy](SyncPolicy): if something is returned, sync it before returning the result of the call.
     ///
-    /// Fails if lines of earlier calls could not be brought to the disk.
+    /// Fails if lines of earlier calls could not be synced.
     pub fn append_call(&self, records: impl IntoIterator<Item = Record>) -> Result<Option<PendingSync>, AuditError> {
         self.background.check()?;
         let (_, pending) = self.append_lines(records)?;
@@ -139,11 +139,11 @@ impl AuditLog {
         }
     }
 
-    /// Writes lines, and returns what has to be synced if one of them must be on the disk.
+    /// Writes lines, and returns what to sync if one of them must be on disk.
     fn append_lines(&self, records: impl IntoIterator<Item = Record>) -> Result<(Head, Option<PendingSync>), AuditError> {
         let records: Vec<_> = records.into_iter().collect();
         let mut must_sync = records.iter().any(|record| record.event().is_synchronised());
-        // Threads of this process wait for each other first, since waiting for other processes means asking again and again.
+        // Threads of this process wait on a mutex first, because waiting for the file lock means polling.
         let mut kept = self.tail();
         let lock = self.folder.lock_with(LOCK_FILE, self.lock_file().take())?;
         let (mut tail, torn) = self.current(&lock, kept.take())?;
@@ -158,14 +158,14 @@ impl AuditLog {
         let (file, head) = (Arc::clone(&tail.file), tail.head);
         *kept = Some(tail);
         written?;
-        // Others may append while the caller waits for the disk: what they write comes after.
+        // Other processes may append while this one syncs: their lines come after.
         *self.lock_file() = lock.release();
         drop(kept);
         let must_sync = must_sync && self.options.sync != SyncPolicy::Never;
         Ok((head, must_sync.then(|| PendingSync::new(file, self.path()))))
     }
 
-    /// Brings all lines of this process to the disk.
+    /// Syncs all lines of this process to disk.
     pub fn sync(&self) -> Result<(), AuditError> {
         let pending = self.tail().as_ref().filter(|tail| tail.is_unsynchronised).map(|tail| (Arc::clone(&tail.file), tail.head));
         let Some((file, head)) = pending else { return Ok(()) };
@@ -174,7 +174,7 @@ impl AuditLog {
         Ok(())
     }
 
-    /// The last line. Note it elsewhere to see later that none was removed at the end.
+    /// Returns the last line. Note it elsewhere to detect later that lines at the end were removed.
     pub fn head(&self) -> Result<Head, AuditError> {
         let mut kept = self.tail();
         let lock = self.folder.lock(LOCK_FILE)?;
@@ -185,7 +185,7 @@ impl AuditLog {
         written.map(|()| head)
     }
 
-    /// Moves a file whose last line is not valid aside, and begins a new chain that names it. For operators, after they looked at the file.
+    /// Moves a file whose last line is invalid aside, and starts a new chain that names it. For operators, after they inspected the file.
     pub fn restart(&self, why: &str) -> Result<PathBuf, AuditError> {
         let mut kept = self.tail();
         let lock = self.folder.lock(LOCK_FILE)?;
@@ -223,18 +223,18 @@ impl AuditLog {
         }
     }
 
-    /// The end of the log now, and a record of an incomplete line that was moved aside.
+    /// Returns the current end of the log, and a record of an incomplete line that was moved aside.
     fn current(&self, _: &StateLock, kept: Option<Tail>) -> Result<(Tail, Option<Record>), AuditError> {
         let path = self.path();
         let is_unsynchronised = kept.as_ref().is_some_and(|tail| tail.is_unsynchronised);
         if let (Some(tail), Ok(metadata)) = (kept, fs::symlink_metadata(&path)) {
-            // No other process appended since: what was read then is still so. Where files have no numbers, the size alone tells.
+            // No other process appended since, so the stored end is still correct. On systems without file ids, only the size is compared.
             if metadata.is_file() && file_number(&metadata) == tail.number && metadata.len() == tail.bytes {
                 return Ok((tail, None));
             }
         }
         let mut tail = self.open(Head::START)?;
-        // Lines of this process may be in the same file. If another one rotated it, that one brought them to the disk.
+        // Lines of this process may be in the same file. If another process rotated it, that process synced them.
         tail.is_unsynchronised = is_unsynchronised;
         let mut torn = None;
         if tail.bytes > 0 {
@@ -263,13 +263,13 @@ impl AuditLog {
         }
         check_private(&metadata, &path, 0o600, Owners::User)?;
         if metadata.len() == 0 {
-            // A new name must survive a power cut as the lines do.
+            // The new name must survive a power failure as the lines do.
             self.folder.sync()?;
         }
         Ok(Tail { file: Arc::new(file), number: file_number(&metadata), bytes: metadata.len(), head, is_unsynchronised: false })
     }
 
-    /// The end of the newest file that was rotated: what an empty file continues.
+    /// The head of the newest rotated file, which an empty file continues.
     fn head_before(&self) -> Result<Head, AuditError> {
         let Some((_, path)) = self.last_rotated()? else { return Ok(Head::START) };
         let file = File::open(&path).map_err(StateFileError::io("open", &path))?;
@@ -287,13 +287,13 @@ impl AuditLog {
         let path = self.path();
         let name = format!("audit-{:012}.jsonl", tail.head.seq);
         let target = self.folder.file(&name);
-        // The old file is not written again, so this is the last chance.
+        // The old file is not written again, so it must be synced now.
         tail.file.sync_data().map_err(StateFileError::io("write", &path))?;
         if fs::symlink_metadata(&target).is_ok() {
             return Err(StateFileError::io("create", &target)(std::io::ErrorKind::AlreadyExists.into()).into());
         }
         fs::rename(&path, &target).map_err(StateFileError::io("move", &path))?;
-        // If the process ends here, the next one finds no file and continues the newest one that was rotated.
+        // If the process ends here, the next one finds no current file and continues the newest rotated one.
         Ok((self.open(tail.head)?, Record::new(Event::Rotated).detail(&format!("continues {name}"))))
     }
 
@@ -301,7 +301,7 @@ impl AuditLog {
         let path = self.path();
         let name = format!("audit-{:012}.torn", tail.head.seq + 1);
         let aside = self.folder.file(&name);
-        // On the disk before it is cut from the log. If the process ends in between, the next one does the same again.
+        // Synced before the line is truncated from the log. If the process ends in between, the next one repeats this.
         let mut file = private_options().write(true).create(true).truncate(true).open(&aside).map_err(opening(&aside))?;
         file.write_all(torn).and_then(|()| file.sync_all()).map_err(StateFileError::io("write", &aside))?;
         self.folder.sync()?;
@@ -325,7 +325,7 @@ impl AuditLog {
             return Ok(());
         }
         if let Err(error) = (&*tail.file).write_all(&lines) {
-            // A full disk may have taken a part. If it cannot be cut off now, the next append moves it aside.
+            // A full disk may have stored a part. If it cannot be truncated now, the next append moves it aside.
             let _ = tail.file.set_len(tail.bytes);
             return Err(StateFileError::io("write", &self.path())(error).into());
         }
@@ -338,7 +338,7 @@ impl AuditLog {
 
 impl Drop for AuditLog {
     fn drop(&mut self) {
-        // The lines are with the operating system; only a power cut could lose them.
+        // The operating system has the lines; only a power failure could lose them.
         let _ = self.sync();
     }
 }
@@ -349,7 +349,7 @@ impl fmt::Debug for AuditLog {
     }
 }
 
-/// The files that were rotated, oldest first.
+/// The rotated files, oldest first.
 pub(super) fn rotated_files(folder: &Path) -> Result<Vec<(u64, PathBuf)>, AuditError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -368,7 +368,7 @@ pub(super) fn rotated_files(folder: &Path) -> Result<Vec<(u64, PathBuf)>, AuditE
     Ok(files)
 }
 
-/// The last complete line of a file without its line feed, if it has one, and what follows it.
+/// The last complete line of a file without its line feed, if there is one, and the bytes after it.
 fn last_line(mut file: &File, bytes: u64) -> std::io::Result<(Option<Vec<u8>>, Vec<u8>)> {
     let mut window = 2 * MAX_LINE_BYTES as u64;
     loop {
@@ -383,14 +383,14 @@ fn last_line(mut file: &File, bytes: u64) -> std::io::Result<(Option<Vec<u8>>, V
                 read.truncate(last);
                 return Ok((Some(read.split_off(before.map_or(0, |before| before + 1))), rest));
             }
-            // A line that is longer than any, or bytes without a line feed.
+            // A line above the size limit, or bytes without a line feed.
             (None, _) if start == 0 => return Ok((None, read)),
             _ => window = window.saturating_mul(4),
         }
     }
 }
 
-/// The highest number of any line that can be read, and the hash of the whole file.
+/// The highest number of the readable lines, and the hash of the whole file.
 fn survey(path: &Path) -> Result<(u64, ContentHash), AuditError> {
     let wrong = || StateFileError::io("read", path);
     let file = File::open(path).map_err(wrong())?;
@@ -406,7 +406,7 @@ fn survey(path: &Path) -> Result<(u64, ContentHash), AuditError> {
         }
         let value: Option<Value> = serde_json::from_slice(&line).ok();
         let own = value.as_ref().and_then(|value| value.get("seq")).and_then(Value::as_u64);
-        // A number that was made up must not use up all others.
+        // A forged number must not exhaust the range.
         seq = seq.max(own.filter(|own| *own < 1 << 48).unwrap_or_default());
     }
 }
@@ -432,7 +432,7 @@ mod tests {
             );
             let pending = call(&log).unwrap();
             assert_eq!(pending.is_some(), waits, "{sync:?}");
-            // With the system in any case, so that the end of this process loses nothing.
+            // The operating system has the lines in any case, so the end of this process loses nothing.
             assert_eq!(fs::read_to_string(log.path()).unwrap().lines().count(), 2);
             if let Some(pending) = pending {
                 pending.sync().unwrap();
@@ -452,7 +452,7 @@ mod tests {
         log.background.fail("cannot write audit.jsonl");
         assert_eq!(call(&log).unwrap_err().code(), toolcrib_core::codes::audit::STORAGE);
         assert_eq!(fs::read_to_string(log.path()).unwrap().lines().count(), 2, "nothing is added");
-        // What is not a call is still recorded.
+        // Lines that are not about calls are still recorded.
         log.append([Record::new(Event::PermissionChanged)]).unwrap();
     }
 }

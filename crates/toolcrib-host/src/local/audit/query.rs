@@ -1,4 +1,4 @@
-//! Reading the log for people.
+//! Queries the log.
 
 use std::collections::VecDeque;
 use std::io::BufReader;
@@ -13,34 +13,34 @@ use super::{AuditError, AuditLog, Entry, Event};
 use crate::local::StateFileError;
 use crate::local::state_file::open_regular;
 
-/// Most entries of one answer.
+/// Most entries of one result.
 pub const MAX_FOUND: usize = 10_000;
 
-/// Which entries are wanted. Everything that is left out matches.
+/// Filters entries. Fields that are not set match everything.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Those of this tool.
+    /// Entries of this tool.
     pub tool: Option<String>,
-    /// Those of this function.
+    /// Entries of this function.
     pub function: Option<String>,
-    /// Those of this call.
+    /// Entries of this call.
     pub call: Option<String>,
-    /// Those with one of these events.
+    /// Entries with one of these events.
     pub events: Vec<Event>,
-    /// Those with none of these events.
+    /// Entries with none of these events.
     pub without: Vec<Event>,
-    /// Those from this time on.
+    /// Entries from this time on.
     pub since: Option<UnixTime>,
-    /// Those whose number is larger: for following a log.
+    /// Entries with a larger number, to follow a log.
     pub after: Option<u64>,
 }
 
-/// What was found.
+/// The result of a query.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The newest entries that match, oldest first.
     pub entries: Vec<Entry>,
-    /// Lines that are not audit lines, or whose hash is wrong. [`verify`](super::verify) names the first.
+    /// Lines that are not valid audit lines, or whose hash is wrong. [`verify`](super::verify) names the first.
     pub invalid: u64,
 }
 
@@ -58,14 +58,14 @@ impl Filter {
 }
 
 impl AuditLog {
-    /// The newest `limit` entries that match, at most [`MAX_FOUND`]. Older files are opened only until there are enough.
+    /// Returns the newest `limit` matching entries, at most [`MAX_FOUND`]. Older files are opened only until there are enough.
     pub fn read(&self, filter: &Filter, limit: usize) -> Result<Found, AuditError> {
         let limit = limit.min(MAX_FOUND);
         let mut found = Found::default();
         let mut newest: VecDeque<Entry> = VecDeque::new();
         for path in files(self.folder())?.iter().rev() {
             let mut own: VecDeque<Entry> = VecDeque::new();
-            // Rotated away in this moment: its lines are in the file that was listed before.
+            // Rotated after the listing, so the path does not exist any more.
             let Some((file, _)) = open_regular(path)? else { continue };
             let mut reader = BufReader::new(file);
             let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! When lines reach the disk.
+//! When lines are synced to disk.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -9,24 +9,23 @@ use std::time::Duration;
 use super::AuditError;
 use crate::local::StateFileError;
 
-/// The longest time that lines of calls stay with the operating system alone. Lines of many calls share one sync, and a power cut loses at
-/// most this much.
+/// The longest delay before lines of calls are synced. Lines of many calls share one sync, and a power failure loses at most this much.
 pub const BACKGROUND_SYNC: Duration = Duration::from_millis(100);
 
-/// When lines of calls reach the disk. Lines about permissions, secrets and refusals are there before anything else happens, unless the policy
-/// is [`Never`](Self::Never).
+/// When lines of calls are synced to disk. Lines about permissions, secrets and refusals are synced before anything else happens, unless
+/// the policy is [`Never`](Self::Never).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// Within [`BACKGROUND_SYNC`]. The end of the process, however it ends, loses nothing; a power cut may lose the calls of that time.
+    /// Within [`BACKGROUND_SYNC`]. A process that ends or crashes loses nothing; a power failure may lose the calls of that time.
     #[default]
     Background,
-    /// Before the result of the call is given out. The wait for the disk begins together with the call.
+    /// Before the result of the call is returned. The sync runs in parallel with the call.
     BeforeResult,
     /// When the operating system writes them. For tests.
     Never,
 }
 
-/// Lines that are with the operating system and may not be on the disk.
+/// Lines that were written and may not be on disk yet.
 #[derive(Clone, Debug)]
 #[must_use = "these lines may be lost in a power cut"]
 pub struct PendingSync {
@@ -39,13 +38,13 @@ impl PendingSync {
         Self { file, path }
     }
 
-    /// Brings the lines to the disk. Blocks.
+    /// Syncs the lines to disk. Blocks.
     pub fn sync(&self) -> Result<(), AuditError> {
         Ok(self.file.sync_data().map_err(StateFileError::io("write", &self.path))?)
     }
 }
 
-/// Syncs lines of calls a little later, on a thread that lives only while there are some.
+/// Syncs lines of calls later, on a thread that lives only while there are some.
 #[derive(Debug, Default)]
 pub(super) struct Background {
     state: Arc<Mutex<State>>,
@@ -53,15 +52,15 @@ pub(super) struct Background {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The newest lines; syncing them syncs all before them. A file that is rotated is synced then.
+    /// The newest lines; syncing them syncs all before them. A rotated file is synced at the rotation.
     pending: Option<PendingSync>,
     is_running: bool,
-    /// Why a sync failed. The system may have dropped the lines, so that a later success proves nothing.
+    /// Why a sync failed. The system may have dropped the lines, so a later success proves nothing.
     failed: Option<String>,
 }
 
 impl Background {
-    /// Fails if earlier lines could not be brought to the disk: then no further call is made in this process.
+    /// Fails if earlier lines could not be synced: then no further call is made in this process.
     pub(super) fn check(&self) -> Result<(), AuditError> {
         match &lock(&self.state).failed {
             None => Ok(()),
@@ -69,7 +68,7 @@ impl Background {
         }
     }
 
-    /// Does what a failed sync does.
+    /// Records a failed sync.
     #[cfg(test)]
     pub(super) fn fail(&self, why: &str) {
         lock(&self.state).failed = Some(why.to_owned());
@@ -85,7 +84,7 @@ impl Background {
         let shared = Arc::clone(&self.state);
         let thread = thread::Builder::new().name("audit-sync".to_owned());
         if thread.spawn(move || run(&shared)).is_err() {
-            // The system gives no thread, so this one waits.
+            // If the system refuses a thread, this thread syncs.
             drop(state);
             return pending.sync();
         }
@@ -119,7 +118,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 mod tests {
     use super::*;
 
-    /// A file that takes lines and cannot be synced: a pipe.
+    /// A file that accepts writes and cannot be synced: a pipe.
     fn unsyncable() -> PendingSync {
         let (_reader, writer) = std::io::pipe().unwrap();
         let file = File::from(std::os::fd::OwnedFd::from(writer));
@@ -155,7 +154,7 @@ mod tests {
         background.schedule(unsyncable()).unwrap();
         background.check().unwrap();
         wait_until(|| background.check().is_err());
-        // A later success does not bring lost lines back.
+        // A later success does not restore lost lines.
         let file = Arc::new(tempfile::tempfile().unwrap());
         background.schedule(PendingSync::new(file, PathBuf::from("audit.jsonl"))).unwrap();
         wait_until(|| !lock(&background.state).is_running);

@@ -1,4 +1,4 @@
-//! Checking the chain.
+//! Verifies the chain.
 
 use std::fmt;
 use std::io::BufReader;
@@ -10,18 +10,18 @@ use super::{AUDIT_FILE, AuditError, Break, BreakCause, Head};
 use crate::local::StateFileError;
 use crate::local::state_file::open_regular;
 
-/// What a log contains whose chain holds.
+/// The content of a valid log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Files that were read.
     pub files: usize,
     /// Lines in them.
     pub lines: u64,
-    /// What the first line continues: [`Head::START`] unless older files were removed.
+    /// The head that the first line continues: [`Head::START`] unless older files were removed.
     pub starts_after: Head,
     /// The last line.
     pub head: Head,
-    /// Chains that an operator began anew. Each names the file that was moved aside.
+    /// Chains that an operator restarted. Each restart names the file that was moved aside.
     pub restarts: u64,
     /// Bytes of an incomplete last line, which the next append moves aside.
     pub torn_bytes: u64,
@@ -39,9 +39,9 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Checks a log: a file, or a folder with `audit.jsonl` and the files that were rotated.
+/// Verifies a log: a file, or a folder with `audit.jsonl` and the rotated files.
 ///
-/// `noted` is a head that was noted earlier, from [`AuditLog::head`](super::AuditLog::head): without it, lines that were removed at the end are not missed.
+/// `noted` is a head from an earlier [`AuditLog::head`](super::AuditLog::head). Without it, removed lines at the end are not detected.
 pub fn verify(path: &Path, noted: Option<&Head>) -> Result<Summary, AuditError> {
     let files = if path.is_dir() { files(path)? } else { vec![path.to_owned()] };
     let mut check =
@@ -59,7 +59,7 @@ pub fn verify(path: &Path, noted: Option<&Head>) -> Result<Summary, AuditError> 
     }
 }
 
-/// The files of a folder in the order of their lines. A file that was rotated between two steps is read once.
+/// The files of a folder in the order of their lines. A file that is rotated meanwhile is read once.
 pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, AuditError> {
     let mut files: Vec<_> = rotated_files(folder)?.into_iter().map(|(_, path)| path).collect();
     let current = folder.join(AUDIT_FILE);
@@ -102,7 +102,7 @@ impl Check<'_> {
         match &self.before {
             Some(before) if restarts && line.head.seq > before.seq => {}
             Some(before) => line.continues(before)?,
-            // A log that begins with the first line continues nothing. One whose older files were removed begins later.
+            // A log whose first line has number 1 continues nothing. One whose older files were removed starts later.
             None if restarts => {}
             None if line.head.seq == 1 || line.prev == Head::START.hash => line.continues(&Head::START)?,
             None => {}

@@ -14,7 +14,7 @@ use toolcrib_core::text::code_points;
 
 use super::{ExportError, Files, Job, Target, function_member, pretty};
 
-/// The newest version of the protocol, which the server speaks beside the older ones.
+/// The newest protocol version. The server also supports older ones.
 const MCP_VERSION: &str = "2026-07-28";
 
 pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
@@ -36,7 +36,7 @@ pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
         if count <= CAPABILITY_DESCRIPTION_MAX {
             capability.insert("description".to_owned(), function.description().into());
         } else {
-            // It is optional, so that nothing has to be cut.
+            // The member is optional, so it is omitted rather than truncated.
             let finding = Finding::new(code::DESCRIPTION)
                 .severity(Severity::Warning)
                 .message("the capability has no description: that of the function is too long")
@@ -56,7 +56,7 @@ pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
     Ok(vec![("agent-fragment.json".to_owned(), pretty(&fragment))])
 }
 
-/// Puts the fragment into a manifest and checks it as an author would.
+/// Checks the fragment inside a manifest with the producer rules.
 fn check(job: &mut Job<'_>, fragment: &Json) -> Result<(), ExportError> {
     let Ok(domain) = AgtDomain::parse("example.agt") else { return Ok(()) };
     let draft = template(&domain, Address::repeat_byte(0x11), UnixTime::from_seconds(0));

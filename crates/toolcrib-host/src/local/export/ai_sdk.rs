@@ -1,8 +1,8 @@
 //! A module for the AI SDK (npm `ai`).
 //!
-//! Its users pass an object of tools to `generateText`. The module gives that object; how a call reaches the host is for the caller to
-//! say, so that it works over MCP, HTTP or a child process. Without a way to call, the tools have no `execute` and the SDK hands their
-//! calls back.
+//! Its users pass an object of tools to `generateText`. The module creates that object; the caller supplies the function that sends calls
+//! to the host, so that it works over MCP, HTTP or a child process. Without that function, the tools have no `execute` and the SDK returns
+//! their calls.
 
 use serde_json::Value as Json;
 
@@ -41,7 +41,7 @@ pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
     Ok(vec![("ai-sdk.mjs".to_owned(), module.into_bytes())])
 }
 
-/// A value as an expression. The nesting is bounded by the reader of manifests.
+/// Writes a value as an expression. The manifest parser limits the nesting.
 fn value(json: &Json, level: usize, out: &mut String) {
     match json {
         Json::Object(members) if members.is_empty() => out.push_str("{}"),
@@ -81,7 +81,7 @@ fn key(name: &str, out: &mut String) {
     out.push_str(": ");
 }
 
-/// A string literal. Characters that change how a source is shown are escaped, so that what a reviewer sees is what runs.
+/// Writes a string literal. Characters that change how source code is displayed are escaped, so that a reviewer sees what runs.
 fn string(text: &str, out: &mut String) {
     use std::fmt::Write as _;
 
@@ -91,7 +91,7 @@ fn string(text: &str, out: &mut String) {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
-            // A module may be inlined in a page.
+            // A module may be inlined in an HTML page.
             '<' => out.push_str("\\u003c"),
             c if c.is_control() || toolcrib_core::text::is_invisible(c) || matches!(c, '\u{2028}' | '\u{2029}') => {
                 // Writing to a string cannot fail.

@@ -1,4 +1,4 @@
-//! Archives that are the same whenever they are made from the same files.
+//! Reproducible archives: the same files give the same bytes.
 
 use std::io::{Cursor, Write as _};
 
@@ -12,10 +12,10 @@ pub(super) struct Entry {
     pub(super) executable: bool,
 }
 
-/// Best compression. The level is fixed, or the bytes would depend on a default.
+/// Best compression. The level is fixed, because a default could change.
 const LEVEL: i64 = 9;
 
-/// A zip file with sorted names, the first moment that a zip file can name as the time of all files, and no extra fields.
+/// Returns a zip file with sorted names, the earliest zip timestamp for all files, and no extra fields.
 pub(super) fn write(mut entries: Vec<Entry>) -> Result<Vec<u8>, zip::result::ZipError> {
     entries.sort_by(|a, b| a.path.cmp(&b.path));
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));

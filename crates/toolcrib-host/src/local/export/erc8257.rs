@@ -1,4 +1,4 @@
-//! Drafts of ERC-8257 manifests, one for each function.
+//! Drafts of ERC-8257 manifests, one per function.
 
 use toolcrib_core::codes::export as code;
 use toolcrib_core::finding::{Finding, Severity};
@@ -9,7 +9,7 @@ use toolcrib_core::url::HttpsUrl;
 
 use super::{ExportError, Files, Job, Target, function_member};
 
-/// Where the manifests are served.
+/// The folder from which manifests are served.
 const FOLDER: &str = ".well-known/ai-tool";
 
 pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
@@ -66,7 +66,7 @@ pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
     Ok(files)
 }
 
-/// The origin without a path and without a slash at its end.
+/// The origin without path and trailing slash.
 fn origin(job: &Job<'_>) -> Result<String, ExportError> {
     let expected = "expected an https origin such as https://tools.example.com";
     let Some(origin) = &job.options.origin else { return Err(job.option("origin", expected)) };

@@ -1,4 +1,4 @@
-//! Why nothing was exported.
+//! Export errors.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::local::{ContentHash, FolderError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// An option is missing or not usable.
+    /// An option is missing or invalid.
     #[error("the option {option} is needed for {target}: {problem}")]
     Option {
         /// The target.
@@ -23,7 +23,7 @@ pub enum ExportError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A function cannot be expressed at the target.
+    /// The target cannot express a function.
     #[error("{tool}: {function}: {}", finding.message)]
     Function {
         /// The id of the tool.
@@ -40,12 +40,12 @@ pub enum ExportError {
         target: Target,
         /// The name.
         name: String,
-        /// The function that came first, as `tool/function`.
+        /// The first function, as `tool/function`.
         first: String,
-        /// The function that takes the same name.
+        /// The second function.
         second: String,
     },
-    /// A tool cannot be expressed at the target.
+    /// The target cannot express a tool.
     #[error("{tool}: {}", finding.message)]
     Tool {
         /// The id of the tool.
@@ -53,7 +53,7 @@ pub enum ExportError {
         /// Why.
         finding: Box<Finding>,
     },
-    /// The exported document breaks a rule of its target.
+    /// The exported document violates a rule of its target.
     #[error("{name} breaks {} rules of {target}, first: {}", findings.len(), findings.first().map_or("", |finding| finding.message.as_str()))]
     Invalid {
         /// The target.
@@ -68,7 +68,7 @@ pub enum ExportError {
     ContentChanged {
         /// The id of the tool.
         tool: String,
-        /// The hash that was given.
+        /// The hash when it was loaded.
         expected: ContentHash,
         /// The hash of the folder now.
         found: ContentHash,

@@ -1,8 +1,8 @@
 //! MCP bundles: a zip file that MCP clients install.
 //!
-//! A bundle holds the folders of the tools and a manifest that starts this program as the server. So the tools run as they do anywhere
-//! else: under the permissions, the sandbox and the limits of this host, which has to be installed. The folder of a tool is part of the
-//! bundle as it is, and [`install`](crate::local::install) takes a bundle with one tool.
+//! A bundle contains the folders of the tools and a manifest that starts this program as the server. So the tools run as usual: under the
+//! permissions, the sandbox and the limits of this host, which must be installed. The folder of a tool is included unchanged, and
+//! [`install`](crate::local::install) accepts a bundle with one tool.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -22,25 +22,25 @@ use crate::local::{EntryKind, MAX_FOLDER_BYTES, hash_entries, list_folder};
 /// The version of the manifest: the newest that is not marked experimental.
 const MANIFEST_VERSION: &str = "0.3";
 
-/// Under which name `_meta` of a bundle says which tools it holds.
+/// The key in `_meta` of a bundle that lists its tools.
 pub const BUNDLE_NAMESPACE: &str = "dev.toolcrib";
 
-/// How a bundle starts the server: without a directory and a wallet, which its client knows nothing of. The client replaces `${__dirname}`
-/// by the folder where it unpacked the bundle.
+/// The arguments with which a bundle starts the server: without directory and wallet, which the client does not configure. The client
+/// replaces `${__dirname}` with the folder of the unpacked bundle.
 pub const SERVER_ARGUMENTS: [&str; 4] = ["mcp", "--local-only", "--tools", "${__dirname}/tools"];
 
-/// The program that a bundle starts, looked up in PATH.
+/// The program that a bundle starts, found in PATH.
 const PROGRAM: &str = "toolcrib";
 
-/// Largest file that is searched for secrets. Larger ones are not sources.
+/// Largest file that is searched for secrets. Larger ones are not source code.
 const SEARCHED_MAX: usize = 1_048_576;
 
-/// Names of files that hold secrets: whole names, and endings.
+/// Names of files that contain secrets: whole names, and suffixes.
 const SECRET_NAMES: [&str; 9] =
     [".env", ".netrc", ".npmrc", ".pypirc", "credentials.json", "id_ecdsa", "id_ed25519", "id_rsa", "secrets.json"];
 const SECRET_ENDINGS: [&str; 5] = [".jks", ".key", ".p12", ".pem", ".pfx"];
 
-/// Endings of files that show which variables there are, without values.
+/// Suffixes of sample files, which list variables without values.
 const SAMPLE_ENDINGS: [&str; 4] = [".dist", ".example", ".sample", ".template"];
 
 pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
@@ -49,7 +49,7 @@ pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
     Ok(vec![(format!("{}-{}.mcpb", info.name, info.version), bytes)])
 }
 
-/// The bytes of a bundle.
+/// Returns the bytes of a bundle.
 pub(super) fn bundle(job: &mut Job<'_>, info: &BundleInfo) -> Result<Vec<u8>, ExportError> {
     let manifest = manifest(job, info)?;
     let mut entries = vec![Entry { path: "manifest.json".to_owned(), bytes: pretty(&manifest), executable: false }];
@@ -76,7 +76,7 @@ fn manifest(job: &mut Job<'_>, info: &BundleInfo) -> Result<Json, ExportError> {
         let id = tool.manifest.id();
         for credential in tool.manifest.credentials() {
             let key = format!("{id}_{}", credential.name());
-            // In the variable the secret store reads it first; an empty one means unset.
+            // The secret store reads the variable first; an empty one counts as unset.
             let Some(variable) = SecretStore::variable_name(id, credential.name()) else {
                 let finding = Finding::new(code::CREDENTIAL_LEFT_OUT).got(credential.name());
                 left_out.push((id.to_owned(), finding));
@@ -115,11 +115,11 @@ fn manifest(job: &mut Job<'_>, info: &BundleInfo) -> Result<Json, ExportError> {
     }))
 }
 
-/// What the client asks its user for. Never a value.
+/// A setting for which the client asks its user. Never a value.
 fn setting(tool: &ExportTool<'_>, credential: &Credential) -> Json {
     let description = match credential.description() {
         Some(text) if !text.trim().is_empty() => text.to_owned(),
-        // The format wants one.
+        // The format requires a description.
         _ => format!("{} of {}", credential.label(), tool.manifest.name()),
     };
     let mut setting = json!({
@@ -130,13 +130,13 @@ fn setting(tool: &ExportTool<'_>, credential: &Credential) -> Json {
         "sensitive": credential.secret(),
     });
     if !credential.required() {
-        // Without a default, clients leave `${user_config.…}` as it is when the user enters nothing.
+        // Without a default, clients leave `${user_config.…}` unexpanded if the user enters nothing.
         setting["default"] = "".into();
     }
     setting
 }
 
-/// Reads the folder of a tool, which must be the one whose hash was given.
+/// Reads the folder of a tool and checks that its hash is the given one.
 fn folder(tool: &ExportTool<'_>, entries: &mut Vec<Entry>) -> Result<(), ExportError> {
     let id = tool.manifest.id();
     let refused = |finding: Finding| ExportError::Tool { tool: id.to_owned(), finding: Box::new(finding) };
@@ -154,7 +154,7 @@ fn folder(tool: &ExportTool<'_>, entries: &mut Vec<Entry>) -> Result<(), ExportE
         open_file(&path)
             .and_then(|file| file.take(MAX_FOLDER_BYTES).read_to_end(&mut bytes))
             .map_err(|source| ExportError::Read { path: path.clone(), source })?;
-        // Read twice, so that the second time has to give the same.
+        // The file is read a second time here, so its hash is compared again.
         if sha256(&bytes) != listed.sha256 {
             let found = list_folder(tool.folder).map_or(tool.content, |listed| hash_entries(&listed));
             return Err(ExportError::ContentChanged { tool: id.to_owned(), expected: tool.content, found });
@@ -178,7 +178,7 @@ pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
     sha2::Sha256::digest(bytes).into()
 }
 
-/// What kind of secret a file seems to hold.
+/// The kind of secret that a file seems to contain.
 fn secret(path: &str, bytes: &[u8]) -> Option<&'static str> {
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
     let is_sample = SAMPLE_ENDINGS.iter().any(|ending| name.ends_with(ending));

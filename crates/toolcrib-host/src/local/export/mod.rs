@@ -1,8 +1,8 @@
-//! Exports: one definition of a tool in the formats of model APIs, clients, registries and packaging tools.
+//! Exports: converts tools to the formats of model APIs, clients, registries and packaging tools.
 //!
-//! Nothing is cut and nothing is guessed. What a target cannot express is an error, or a warning when
-//! [`ExportOptions::skip_unsupported`] says to leave such functions out. The same tools and options give the same bytes: tools are
-//! sorted by id, archives have fixed times, and neither absolute paths nor values of credentials are ever part of an export.
+//! Nothing is truncated or guessed. What a target cannot express is an error, or a warning if [`ExportOptions::skip_unsupported`] says to
+//! omit such functions. Exports are reproducible: tools are sorted by id, archives have fixed times, and exports contain neither absolute
+//! paths nor values of credentials.
 
 mod agt;
 mod ai_sdk;
@@ -39,7 +39,7 @@ pub use mcpb::{BUNDLE_NAMESPACE, SERVER_ARGUMENTS};
 pub use reverse::ReverseMap;
 pub(crate) use reverse::restored;
 
-/// What to export to.
+/// The format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Target {
@@ -80,7 +80,7 @@ impl Target {
         Self::Agt,
     ];
 
-    /// The name that users type.
+    /// The name on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
@@ -96,13 +96,13 @@ impl Target {
         }
     }
 
-    /// Whose rules the names of functions follow.
+    /// The rules for names of functions.
     const fn names(self) -> names::Target {
         match self {
             Self::OpenAi | Self::OpenAiChat => names::Target::OpenAi,
             Self::Anthropic => names::Target::Anthropic,
             Self::Gemini => names::Target::Gemini,
-            // Behind the AI SDK is any of the model APIs, so the strictest names are used.
+            // The AI SDK can use any model API, so the strictest rules apply.
             Self::AiSdk => names::Target::OpenAi,
             Self::Mcpb | Self::ServerJson | Self::Skill => names::Target::Mcp,
             Self::Erc8257 | Self::Agt => names::Target::ErcSlug,
@@ -116,7 +116,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// A text that names no target.
+/// An unknown export target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown export target: expected one of openai, openai-chat, anthropic, gemini, ai-sdk, mcpb, server.json, skill, erc8257, agt"
@@ -136,22 +136,22 @@ impl FromStr for Target {
 pub struct ExportTool<'t> {
     /// Its manifest.
     pub manifest: &'t LocalManifest,
-    /// Its folder, which bundles and skills are made from.
+    /// Its folder, for bundles and skills.
     pub folder: &'t Path,
     /// The content hash of the folder when it was loaded.
     pub content: ContentHash,
 }
 
-/// What an export needs beside the tools.
+/// Options of exports.
 #[derive(Clone, Debug, Default)]
 pub struct ExportOptions {
-    /// Use strict mode where the target has one (`OpenAI`, Anthropic) and the schema has a strict form.
+    /// Use strict mode if the target has one (`OpenAI`, Anthropic) and the schema has a strict form.
     pub strict: bool,
-    /// Leave out functions that the target cannot express, with a warning, instead of failing.
+    /// Omit functions that the target cannot express, with a warning, instead of failing.
     pub skip_unsupported: bool,
-    /// Name, version and texts of a bundle or server with several tools. Those of the tool are used when there is one.
+    /// Name, version and texts of a bundle or server with several tools. With one tool, its own are used.
     pub bundle: Option<BundleInfo>,
-    /// The author of a bundle. `Unknown` unless given: the manifest of a tool names none.
+    /// The author of a bundle. `Unknown` by default, because manifests of tools have no author.
     pub author: Option<String>,
     /// For `server.json`: the reverse-DNS name of the server, such as `io.github.user/weather`.
     pub server_name: Option<String>,
@@ -163,18 +163,18 @@ pub struct ExportOptions {
     pub origin: Option<String>,
     /// For `erc8257`: the address of the creator.
     pub creator: Option<Address>,
-    /// For `erc8257`: what a call of each function costs. Nothing is said about a price unless given.
+    /// For `erc8257`: the price of a call of each function. Without it, the manifest has no price.
     pub price: Option<PriceText>,
 }
 
-/// What a bundle or server with several tools is called.
+/// Name and texts of a bundle or server with several tools.
 #[derive(Clone, Debug)]
 pub struct BundleInfo {
     /// The name: letters, digits, `_` and `-`.
     pub name: String,
-    /// The name shown to people.
+    /// The display name.
     pub title: String,
-    /// What it is for.
+    /// The description.
     pub description: String,
     /// The semantic version.
     pub version: String,
@@ -183,20 +183,20 @@ pub struct BundleInfo {
 /// A file of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportFile {
-    /// Where it belongs, with `/`, never absolute and never above its folder.
+    /// Its relative path, with `/`, without `..`.
     pub path: String,
-    /// What it contains.
+    /// Its content.
     pub bytes: Vec<u8>,
 }
 
-/// Something to know about an export.
+/// A warning about an export.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Note {
-    /// The tool concerned; none when it is about all of them.
+    /// The tool; `None` if it concerns all of them.
     pub tool: Option<String>,
-    /// The function concerned.
+    /// The function.
     pub function: Option<String>,
-    /// What there is to know.
+    /// The finding.
     #[serde(flatten)]
     pub finding: Finding,
 }
@@ -206,9 +206,9 @@ pub struct Note {
 pub struct Exported {
     /// The files, sorted by path.
     pub files: Vec<ExportFile>,
-    /// What to know about it: limits of clients, functions that are not strict or left out.
+    /// Warnings: limits of clients, functions that are not strict or omitted.
     pub warnings: Vec<Note>,
-    /// The way back from what a model calls to the function and its arguments.
+    /// Maps calls of a model back to functions and arguments.
     pub reverse: ReverseMap,
 }
 
@@ -232,7 +232,7 @@ pub fn export(target: Target, tools: &[ExportTool<'_>], options: &ExportOptions)
 /// Path and content.
 type Files = Vec<(String, Vec<u8>)>;
 
-/// An export at work.
+/// The state of an export.
 struct Job<'j> {
     target: Target,
     options: &'j ExportOptions,
@@ -242,12 +242,12 @@ struct Job<'j> {
     reverse: ReverseMap,
 }
 
-/// A function that has a name at the target.
+/// A function with its name at the target.
 struct Exposed<'j> {
     name: String,
     tool: ExportTool<'j>,
     function: &'j Function,
-    /// The schema of its arguments in a form that every reader takes.
+    /// The schema of its arguments, in a form that every consumer accepts.
     schema: Map<String, Json>,
 }
 
@@ -258,7 +258,7 @@ impl<'j> Job<'j> {
         Self { target, options, tools, warnings: Vec::new(), reverse: ReverseMap::default() }
     }
 
-    /// All functions under their names at the target, tools by id and functions in the order of their author.
+    /// All functions with their names at the target, tools by id and functions in their author's order.
     fn functions(&mut self) -> Result<Vec<Exposed<'j>>, ExportError> {
         let mut seen: BTreeMap<String, String> = BTreeMap::new();
         let mut exposed = Vec::new();
@@ -307,7 +307,7 @@ impl<'j> Job<'j> {
         listable(&to_serde(parameters), Side::Input)
     }
 
-    /// Leaves a function out, or fails, as the options say.
+    /// Omits a function or fails, depending on the options.
     fn unsupported(&mut self, tool: &str, function: &str, finding: Finding) -> Result<(), ExportError> {
         if !self.options.skip_unsupported {
             return Err(ExportError::Function {
@@ -333,7 +333,7 @@ impl<'j> Job<'j> {
         ExportError::Option { target: self.target, option, problem: problem.into() }
     }
 
-    /// What a bundle or server is called.
+    /// Name and texts of a bundle or server.
     fn bundle(&self) -> Result<BundleInfo, ExportError> {
         if let Some(bundle) = &self.options.bundle {
             if !names::is_name(&bundle.name) {
@@ -359,7 +359,7 @@ impl<'j> Job<'j> {
     }
 }
 
-/// A member of a function in the document of a manifest.
+/// A member of a function in the JSON of a manifest.
 fn function_member<'d>(manifest: &'d LocalManifest, function: &str, member: &str) -> Option<Value<'d>> {
     let functions = manifest.document().root().get("functions")?.as_array()?;
     functions.iter().find(|one| one.get("name").and_then(Value::as_str) == Some(function))?.get(member)

@@ -1,4 +1,4 @@
-//! Tools of model APIs.
+//! Tools for model APIs.
 
 use serde_json::{Value as Json, json};
 use toolcrib_core::codes::export as code;
@@ -18,7 +18,7 @@ const STRICT_OPTIONAL_MAX: usize = 24;
 /// Most union-typed parameters of all strict tools in one request to Anthropic.
 const STRICT_UNIONS_MAX: usize = 16;
 
-/// What the APIs refuse at the root of the parameters. The last two only `OpenAI` refuses.
+/// Keywords that the APIs refuse at the root of the parameters. The last two are refused only by `OpenAI`.
 const ROOT_REFUSED: [&str; 5] = ["oneOf", "anyOf", "allOf", "enum", "not"];
 
 pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
@@ -80,7 +80,7 @@ fn tool(job: &mut Job<'_>, exposed: &Exposed<'_>, budget: &mut Budget) -> Json {
         None => (plain, false),
     };
     match job.target {
-        // Without `strict` the Responses API tries strict mode by itself, so it is always said.
+        // Without `strict`, the Responses API defaults to strict mode, so it is always set.
         Target::OpenAi => {
             json!({"type": "function", "name": exposed.name, "description": description, "parameters": schema, "strict": is_strict})
         }

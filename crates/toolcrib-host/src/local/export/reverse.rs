@@ -1,17 +1,17 @@
-//! The way back: from what a model calls to the function and the arguments that its author meant.
+//! Maps what a model calls back to the function and its arguments.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json};
 
-/// Deepest nesting of arguments that is looked into. Deeper ones are refused by the validator anyway.
+/// Deepest nesting of arguments that is searched. The validator refuses deeper ones anyway.
 const MAX_DEPTH: usize = 64;
 
-/// Most schemas that apply to one value at the same time, through `anyOf` and references.
+/// Most schemas that apply to one value, through `anyOf` and references.
 const MAX_APPLICABLE: usize = 64;
 
-/// Most values of arguments whose nulls are looked at without being asked: each is held against up to [`MAX_APPLICABLE`] schemas. Models
-/// write far fewer.
+/// Most values of arguments that are searched for nulls by the host: each is compared with up to [`MAX_APPLICABLE`] schemas. Models write
+/// far fewer.
 const MAX_RESTORED: usize = 2_000;
 
 /// Maps exposed names back to functions, and arguments of strict mode back to those of the manifest.
@@ -36,7 +36,7 @@ impl ReverseMap {
         self.functions.remove(name);
     }
 
-    /// The id of the tool and the name of the function that a model calls `name`.
+    /// Returns the id of the tool and the name of the function that a model calls `name`.
     pub fn resolve(&self, name: &str) -> Option<(&str, &str)> {
         self.functions.get(name).map(|original| (original.tool.as_str(), original.function.as_str()))
     }
@@ -46,11 +46,11 @@ impl ReverseMap {
         self.functions.keys().map(String::as_str)
     }
 
-    /// Removes the nulls by which a model in strict mode says that it leaves an optional parameter out.
+    /// Removes the nulls that stand for absent optional parameters in strict mode.
     ///
-    /// A null goes when the schema of the manifest declares the parameter, does not require it and does not take null for it. All other
-    /// values stay, so that arguments of a model that is not in strict mode are not changed by it unless they would be refused. Call this
-    /// before the arguments are validated. Arguments of unknown functions are returned as they are.
+    /// A null is removed if the manifest's schema declares the parameter, does not require it and does not allow null. All other values
+    /// stay, so that arguments of a model without strict mode only change if they would be refused. Call this before validating the
+    /// arguments. Arguments of unknown functions are returned unchanged.
     pub fn restore(&self, name: &str, arguments: Json) -> Json {
         let Some(original) = self.functions.get(name) else { return arguments };
         let mut arguments = arguments;
@@ -59,8 +59,8 @@ impl ReverseMap {
     }
 }
 
-/// Arguments without the nulls that [`ReverseMap::restore`] removes, by the schema of the manifest. `None` if there are none, or if the
-/// arguments are larger than [`MAX_RESTORED`].
+/// Arguments without the nulls that [`ReverseMap::restore`] removes, by the manifest's schema. `None` if there are none, or if the
+/// arguments have more than [`MAX_RESTORED`] values.
 pub(crate) fn restored(schema: &Json, arguments: &Json) -> Option<Json> {
     let mut left = MAX_RESTORED;
     if !has_null(arguments, &mut left) || left == 0 {
@@ -71,7 +71,7 @@ pub(crate) fn restored(schema: &Json, arguments: &Json) -> Option<Json> {
     (without != *arguments).then_some(without)
 }
 
-/// Whether there is a null in a value. Takes the number of values from `left`, and stops at zero.
+/// Whether a value contains a null. Subtracts the number of values from `left`, and stops at zero.
 fn has_null(value: &Json, left: &mut usize) -> bool {
     *left = left.saturating_sub(1);
     let mut found = value.is_null();
@@ -119,7 +119,7 @@ fn restore(value: &mut Json, schemas: &[&Json], root: &Json, depth: usize) {
     }
 }
 
-/// Whether a null under `key` can only stand for "left out".
+/// Whether a null under `key` can only mean an absent parameter.
 fn is_inserted(key: &str, schemas: &[&Map<String, Json>], root: &Json) -> bool {
     let declared: Vec<_> = schemas.iter().filter_map(|schema| Some((schema, property(schema, key)?))).collect();
     !declared.is_empty() && declared.iter().all(|(schema, property)| !is_required(schema, key) && !takes_null(property, root))
@@ -133,10 +133,10 @@ pub(super) fn is_required(schema: &Map<String, Json>, key: &str) -> bool {
     schema.get("required").and_then(Json::as_array).is_some_and(|names| names.iter().any(|name| name == key))
 }
 
-/// Whether null fits a schema, as far as can be told without a validator: one that says nothing about types takes it.
+/// Whether a schema allows null, without running a validator: a schema without types does.
 pub(super) fn takes_null(schema: &Json, root: &Json) -> bool {
     applicable(&[schema], root).iter().any(|schema| {
-        // Members that only pass the question on to other schemas, which are in the list as well.
+        // Members that only delegate to other schemas, which are in the list as well.
         let passes_on = ["$ref", "anyOf", "oneOf", "allOf"].iter().any(|keyword| schema.contains_key(*keyword));
         let by_type = match schema.get("type") {
             Some(Json::String(kind)) => kind == "null",
@@ -149,7 +149,7 @@ pub(super) fn takes_null(schema: &Json, root: &Json) -> bool {
     }) || schema == &Json::Bool(true)
 }
 
-/// The schemas that apply to a value in place of `schemas`: themselves, their branches and what they refer to.
+/// The schemas that apply to a value through `schemas`: themselves, their branches and their references.
 fn applicable<'s>(schemas: &[&'s Json], root: &'s Json) -> Vec<&'s Map<String, Json>> {
     let mut found: Vec<&Map<String, Json>> = Vec::new();
     let mut left: Vec<&Json> = schemas.to_vec();
@@ -169,7 +169,7 @@ fn applicable<'s>(schemas: &[&'s Json], root: &'s Json) -> Vec<&'s Map<String, J
     found
 }
 
-/// What a reference within the schema points to. References in other forms than pointers lead nowhere.
+/// Resolves a reference within the schema. Only JSON pointers are supported.
 pub(super) fn resolve<'s>(reference: &str, root: &'s Json) -> Option<&'s Json> {
     let pointer = reference.strip_prefix('#')?;
     if pointer.contains('%') { None } else { root.pointer(pointer) }
@@ -248,7 +248,7 @@ mod tests {
             json!({"list": [{"x": null}, {"x": "1"}], "either": {"y": null}, "child": {"list": [], "child": null, "either": null}}),
             json!({"list": [{}, {"x": "1"}], "either": {}, "child": {"list": []}}),
         );
-        // Each reference leads to the other: nothing loops.
+        // The references form a cycle; resolving must end.
         let schema = json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "properties": {"p": {"$ref": "#/$defs/a"}}});
         check(schema, json!({"p": {"q": null}}), json!({"p": {"q": null}}));
     }

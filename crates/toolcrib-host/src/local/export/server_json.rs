@@ -10,7 +10,7 @@ use toolcrib_core::url::HttpsUrl;
 
 use super::{ExportError, Files, Job, mcpb, pretty};
 
-/// Where the registry takes bundles from.
+/// The hosts from which the registry accepts bundles.
 const PACKAGE_HOSTS: [&str; 2] = ["https://github.com/", "https://gitlab.com/"];
 
 pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {

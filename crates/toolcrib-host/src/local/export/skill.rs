@@ -1,7 +1,7 @@
 //! Agent Skills: a folder with a `SKILL.md` for each tool.
 //!
-//! The skill tells an agent that has a shell which functions there are and how to call them with this program. The schemas lie in files
-//! of their own, which the agent reads when it needs them.
+//! The skill tells an agent with a shell which functions exist and how to call them with this program. The schemas are in separate files,
+//! which the agent reads when it needs them.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -20,10 +20,10 @@ const NAME_MAX: usize = 64;
 /// Most characters of the description of a skill.
 const DESCRIPTION_MAX: usize = 1_024;
 
-/// Largest text for models beside the manifest that becomes part of the skill. Authors are advised to write 300 words.
+/// Largest `prompt.md` that becomes part of the skill. Authors are advised to write 300 words.
 const PROMPT_MAX: u64 = 65_536;
 
-/// The text for models that lies beside the manifest.
+/// The file with text for models, next to the manifest.
 const PROMPT: &str = "prompt.md";
 
 pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
@@ -55,7 +55,7 @@ pub(super) fn export(job: &mut Job<'_>) -> Result<Files, ExportError> {
     Ok(files)
 }
 
-/// The id, in the grammar of skills.
+/// The id, in the grammar of skill names.
 fn name(tool: &ExportTool<'_>) -> Result<String, ExportError> {
     let id = tool.manifest.id();
     let name = id.to_ascii_lowercase().replace('_', "-");
@@ -110,7 +110,7 @@ fn skill(tool: &ExportTool<'_>, name: &str, functions: &[&Exposed<'_>]) -> Resul
     Ok(text)
 }
 
-/// The text for models beside the manifest.
+/// The text of `prompt.md`.
 fn prompt(tool: &ExportTool<'_>) -> Result<Option<String>, ExportError> {
     let path = tool.folder.join(PROMPT);
     let mut text = String::new();
@@ -126,7 +126,7 @@ fn prompt(tool: &ExportTool<'_>) -> Result<Option<String>, ExportError> {
     }
 }
 
-/// A double-quoted YAML scalar. Readers split the file at `---`, wherever it is, so that three hyphens never follow each other.
+/// A double-quoted YAML scalar. It never contains `---`, at which parsers split the file.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     let mut hyphens = 0;
@@ -153,13 +153,13 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// A text on one line, without characters that are not seen.
+/// A text on one line, without invisible characters.
 fn line(text: &str) -> String {
     text.chars().filter(|c| !is_invisible(*c)).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// A text of several lines, without characters that are not seen. What would end the part that it is in (headings, fences, rules) is
-/// indented, so that a description cannot pretend to be another part of the file.
+/// A text of several lines, without invisible characters. Lines that would end their section (headings, fences, rules) are indented, so
+/// that a description cannot imitate another section of the file.
 fn block(text: &str) -> String {
     let mut out = String::new();
     for (index, one) in text.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! Exports of made-up tools; the real ones are in the tests of the crate.
+//! Exports of synthetic tools; the tests of the crate use the real ones.
 
 use serde_json::json;
 use toolcrib_core::checked::parse;

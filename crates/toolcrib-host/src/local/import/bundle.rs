@@ -1,4 +1,4 @@
-//! MCP bundles of others.
+//! Imports MCP bundles.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +13,26 @@ use super::{CredentialValue, Grants, ImportError, ImportedTool, McpServer, Serve
 use crate::local::MAX_FOLDER_BYTES;
 use crate::local::install::{Archive, ToolFile};
 
-/// The manifest of a bundle, and of a tool.
+/// The manifest file of a bundle, and of a tool.
 const MANIFEST: &str = "manifest.json";
 
-/// Where the manifest of the bundle goes.
+/// Where the manifest of the bundle is stored in the tool folder.
 const KEPT_MANIFEST: &str = "bundle.manifest.json";
 
-/// A bundle that was read.
+/// A parsed bundle.
 #[derive(Debug)]
 pub struct Bundle {
     /// The server in it.
     pub server: McpServer,
-    /// Values that the manifest of the bundle sets itself, for the secret store.
+    /// Values that the bundle's manifest sets, for the secret store.
     pub values: Vec<CredentialValue>,
-    /// The tools that the bundle says it has: name and description. Their schemas are known to the running server alone.
+    /// The tools that the bundle declares: name and description. Their schemas are known only to the running server.
     pub tools: Vec<(String, Option<String>)>,
     files: Vec<ToolFile>,
 }
 
 impl Bundle {
-    /// Reads a bundle. `settings` are what the user gives for settings that the command names; secrets are never among them.
+    /// Reads a bundle. `settings` are the user's values for settings in the command; secrets are never among them.
     pub fn read(bytes: &[u8], settings: &BTreeMap<String, Vec<String>>) -> Result<Self, ImportError> {
         let mut archive = Archive::open(bytes)?;
         let root = archive.root()?;
@@ -59,12 +59,12 @@ impl Bundle {
         Ok(Self { server, values, tools, files })
     }
 
-    /// The files of the bundle without a manifest of ours, to start the server with.
+    /// The files of the bundle without a Toolcrib manifest, to start the server.
     pub fn files(&self) -> &[ToolFile] {
         &self.files
     }
 
-    /// The manifest and all files of the tool, once the running server listed its tools.
+    /// Returns the manifest and all files of the tool, after the running server listed its tools.
     pub fn into_files(self, tools_list: &Json) -> Result<(ImportedTool, Vec<ToolFile>), ImportError> {
         let tool = from_mcp_tools(&self.server, tools_list)?;
         let mut files = self.files;
@@ -119,7 +119,7 @@ impl<'m> Reader<'m> {
         self.manifest.get("user_config")?.get(key)?.as_object()
     }
 
-    /// Refuses values of settings that the bundle does not have, and of secret ones: they would come from a command line.
+    /// Refuses values for unknown settings, and for secret ones: those would come from a command line.
     fn check_settings(&self) -> Result<(), ImportError> {
         for key in self.settings.keys() {
             match self.setting(key) {
@@ -152,7 +152,7 @@ impl<'m> Reader<'m> {
         Ok(command)
     }
 
-    /// Replaces the variables of an argument. A setting with several values that stands alone becomes several arguments.
+    /// Expands the variables of an argument. A setting with several values, alone in an argument, becomes several arguments.
     fn expand(&self, argument: &str) -> Result<Vec<String>, ImportError> {
         if let Some(key) =
             argument.strip_prefix("${user_config.").and_then(|rest| rest.strip_suffix('}')).filter(|key| !key.contains('}'))
@@ -187,7 +187,7 @@ impl<'m> Reader<'m> {
         Ok(vec![out])
     }
 
-    /// What the user gave for a setting, or its default. A secret is never part of a command.
+    /// The user's values for a setting, or its default. A secret is never part of a command.
     fn values_of(&self, key: &str) -> Result<Vec<String>, ImportError> {
         let missing = || ImportError::Variable { name: format!("user_config.{key}") };
         let setting = self.setting(key).ok_or_else(missing)?;
@@ -231,7 +231,7 @@ impl<'m> Reader<'m> {
         Ok(())
     }
 
-    /// A variable that the user fills in.
+    /// Adds a variable whose value the user enters.
     fn setting_credential(&mut self, variable: &str, key: &str) -> Result<(), ImportError> {
         let Some(setting) = self.setting(key) else { return Err(ImportError::Variable { name: format!("user_config.{key}") }) };
         let text =
@@ -254,7 +254,7 @@ impl<'m> Reader<'m> {
         self.add(credential, given)
     }
 
-    /// A variable that the bundle sets.
+    /// Adds a variable whose value the bundle sets.
     fn fixed_credential(&mut self, variable: &str, value: &str) -> Result<(), ImportError> {
         let value = self.expand(value)?.concat();
         let credential = ServerCredential {
@@ -285,7 +285,7 @@ impl<'m> Reader<'m> {
     }
 }
 
-/// Whether the bundle says that the value of a setting is secret.
+/// Whether the bundle marks a setting as secret.
 fn is_sensitive(setting: &Map<String, Json>) -> bool {
     setting.get("sensitive") == Some(&Json::Bool(true))
 }

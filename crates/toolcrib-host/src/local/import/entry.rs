@@ -1,4 +1,4 @@
-//! Entries of client configurations: `{"command", "args", "env"}` or `{"url", "headers"}`, as in `mcpServers`.
+//! Imports entries of client configurations: `{"command", "args", "env"}` or `{"url", "headers"}`, as in `mcpServers`.
 
 use serde_json::{Map, Value as Json};
 use zeroize::Zeroizing;
@@ -17,8 +17,8 @@ pub fn entries(configuration: &Json) -> Result<Vec<(&str, &Json)>, ImportError> 
     Ok(entries.iter().map(|(name, entry)| (name.as_str(), entry)).collect())
 }
 
-/// Makes a server from the entry `name` of a client configuration. The values of its environment and headers are returned beside it, without
-/// empty ones and those that the client would fill in.
+/// Creates a server from the entry `name` of a client configuration. Also returns the values of its environment and headers, except empty
+/// ones and placeholders of the client.
 pub fn from_entry(name: &str, entry: &Json) -> Result<(McpServer, Vec<CredentialValue>), ImportError> {
     let Json::Object(entry) = entry else { return Err(ImportError::Entry("expected an object".to_owned())) };
     if entry.get("type").and_then(Json::as_str) == Some("sse") {
@@ -61,7 +61,7 @@ pub fn from_entry(name: &str, entry: &Json) -> Result<(McpServer, Vec<Credential
         id: id_of(name)?,
         name: name.to_owned(),
         description: format!("Tools of the MCP server {name}."),
-        // Entries name no version; the server says its own when it starts.
+        // Entries have no version; the server reports its own when it starts.
         version: "0.0.0".to_owned(),
         transport,
         credentials,
@@ -75,7 +75,7 @@ fn named(name: &str, value: &str) -> Result<ServerCredential, ImportError> {
         name: credential_name(name)?,
         label: name.to_owned(),
         description: None,
-        // It was set, so that the server is known to work with it only.
+        // It was set, so the server is known to work only with it.
         required: !value.is_empty(),
         secret: announces_secret(name) || looks_secret(value),
         env: None,
@@ -103,7 +103,7 @@ fn add(
     Ok(())
 }
 
-/// A list of texts that may be absent.
+/// An optional list of strings.
 fn texts(entry: &Map<String, Json>, key: &str) -> Result<Vec<String>, ImportError> {
     let refused = || ImportError::Entry(format!("`{key}` is not a list of at most {MAX_ITEMS} strings"));
     match entry.get(key) {
@@ -115,7 +115,7 @@ fn texts(entry: &Map<String, Json>, key: &str) -> Result<Vec<String>, ImportErro
     }
 }
 
-/// An object of texts that may be absent. Numbers and booleans are taken as their text, as clients do.
+/// An optional object of strings. Numbers and booleans are converted to strings, as clients do.
 fn pairs(entry: &Map<String, Json>, key: &str) -> Result<Vec<(String, Zeroizing<String>)>, ImportError> {
     let refused = || ImportError::Entry(format!("`{key}` is not an object of at most {MAX_ITEMS} strings"));
     let members = match entry.get(key) {
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(values[0].value.as_str(), "Bearer x");
     }
 
-    /// The user sets such a credential; what stands for it is no value.
+    /// The user sets such a credential; a placeholder is not a value.
     #[test]
     fn what_a_client_fills_in_is_no_value() {
         let env = json!({"KEY": "${input:key}", "TOKEN": "${env:TOKEN}", "OTHER": "${OTHER}", "EMPTY": "", "LEVEL": "debug"});

@@ -1,7 +1,7 @@
-//! Tool folders of the project that the format comes from.
+//! Imports tool folders of the project that the format comes from.
 //!
-//! They run unchanged: both handler styles are known to the host. So importing means to validate and to copy; what is reported beyond
-//! that are functions for which no handler is seen in the source.
+//! They run without changes: the host supports both handler styles. So importing validates and copies them, and also reports functions
+//! whose handler is not found in the source.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::local::install::{read_bounded_text, read_manifest};
 /// Where projects keep their tool folders.
 const ROOTS: [&str; 2] = ["tools", "plugins"];
 
-/// Files that hold handlers, in the order in which they are looked for.
+/// Files that contain handlers, in search order.
 pub(super) const HANDLERS: [&str; 6] = ["index.ts", "index.mts", "index.js", "index.mjs", "handler.js", "handler.mjs"];
 
 /// Largest source that is searched for handlers.
@@ -32,16 +32,16 @@ pub enum HandlerStyle {
     Map,
     /// `export async function name(args, context)`.
     Named,
-    /// Neither is seen in the source: another runtime, or a file that builds its exports.
+    /// Neither is found in the source: another runtime, or a file that builds its exports at run time.
     Unknown,
 }
 
-/// A tool folder that can be installed.
+/// A tool folder that was checked for installation.
 #[derive(Debug)]
 pub struct Examined {
     /// Its manifest.
     pub manifest: LocalManifest,
-    /// The file with the handlers, if it is one of those that projects use.
+    /// The file with the handlers, if it has one of the usual names.
     pub handler: Option<String>,
     /// How they are exported.
     pub style: HandlerStyle,
@@ -66,7 +66,7 @@ pub fn folders(project: &Path) -> Result<Vec<PathBuf>, ImportError> {
     if found.is_empty() { Err(ImportError::NoTool { path: project.to_owned() }) } else { Ok(found) }
 }
 
-/// Validates a tool folder and looks for the handlers of its functions, without running anything.
+/// Validates a tool folder and searches the handlers of its functions, without running anything.
 pub fn examine(folder: &Path) -> Result<Examined, ImportError> {
     let (manifest, mut findings) = read_manifest(folder)?;
     let handler = HANDLERS.iter().find(|name| folder.join(name).is_file()).map(|name| (*name).to_owned());
@@ -95,7 +95,7 @@ pub fn examine(folder: &Path) -> Result<Examined, ImportError> {
     Ok(Examined { manifest, handler, style, findings })
 }
 
-/// How a source exports its handlers, as far as its text says.
+/// Detects the export style of a source from its text.
 fn style(source: &str) -> HandlerStyle {
     let exports = |what: &str| {
         source.match_indices("export").any(|(at, _)| {
@@ -119,7 +119,7 @@ fn starts_with_word(text: &str, word: &str) -> bool {
     text.strip_prefix(word).is_some_and(|rest| !rest.starts_with(is_word))
 }
 
-/// Whether a name stands alone somewhere in a source.
+/// Whether a name occurs in a source as a whole word.
 fn mentions(source: &str, name: &str) -> bool {
     source.match_indices(name).any(|(at, _)| !source[..at].ends_with(is_word) && !source[at + name.len()..].starts_with(is_word))
 }

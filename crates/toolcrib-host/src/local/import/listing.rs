@@ -1,4 +1,4 @@
-//! Starting an MCP server once, for the list of its tools.
+//! Starts an MCP server once to list its tools.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,30 +19,30 @@ use crate::local::install::{ToolFile, write_files};
 use crate::local::runtime::{Events, Invocation, RunError};
 use crate::local::secrets::{Lookup, Redactor, Secret, SecretError};
 
-/// A server that can be started for its list of tools: a tool folder with a function that nothing calls.
+/// A server that is ready to list its tools: a tool folder with a function that is never called.
 ///
-/// Dropping it removes what the server wrote, unless [`Trial::keep`] is called or a tool with its id had a data folder before.
+/// Dropping it removes the files that the server wrote, unless [`Trial::keep`] is called or a tool with its id had a data folder before.
 #[derive(Debug)]
 pub struct Trial {
     tool: LoadedTool,
     sandbox: String,
-    /// Folders that are removed at the end.
+    /// Folders to remove on drop.
     made: Vec<PathBuf>,
     _folder: TempDir,
 }
 
 impl Trial {
-    /// How the program is contained, in a few words.
+    /// A short description of the sandbox.
     pub fn sandbox(&self) -> &str {
         &self.sandbox
     }
 
-    /// What the program may reach, in words.
+    /// A description of what the program can access.
     pub fn access(&self) -> String {
         access(&self.tool)
     }
 
-    /// Keeps what the server wrote into its data folder: its tool is installed.
+    /// Keeps the data folder of the server, because its tool is installed.
     pub fn keep(mut self) {
         self.made.clear();
     }
@@ -51,7 +51,7 @@ impl Trial {
 impl Drop for Trial {
     fn drop(&mut self) {
         for folder in &self.made {
-            // What is left is in the private folder of the state, and is used by no other tool.
+            // If removal fails, the rest stays in the private state folder, and no other tool uses it.
             let _ = fs::remove_dir_all(folder);
         }
     }
@@ -79,8 +79,8 @@ impl Host {
         Ok(trial)
     }
 
-    /// Starts the server once, in the sandbox that its tool will have, and returns the result of `tools/list`, in which the values of
-    /// credentials are replaced. Credentials that are not in `values` come from the environment, if they are there.
+    /// Starts the server once, in the sandbox that its tool will have, and returns the result of `tools/list` with values of credentials
+    /// redacted. Credentials that are not in `values` come from the environment, if they are set.
     pub async fn list_server_tools(
         &self,
         trial: &Trial,
@@ -127,7 +127,7 @@ impl Host {
     }
 }
 
-/// What is started or asked. Commands and URLs with secrets are refused before.
+/// The command or URL to start or call. Those with secrets were refused before.
 fn command(tool: &LoadedTool) -> String {
     match tool.runtime() {
         RuntimeKind::McpStdio { command } => command.join(" "),

@@ -1,4 +1,4 @@
-//! Manifests from the tools of an MCP server.
+//! Creates manifests from the tools of an MCP server.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use toolcrib_mcp::{Side, listable};
 
 use super::{Grants, ImportError, ImportedTool, McpServer, Transport};
 
-/// The member of a function that holds the name of the tool at the server, where it differs from that of the function.
+/// The member of a function with the name of the tool at the server, if it differs from that of the function.
 pub(super) const ORIGINAL_NAME: &str = "mcpName";
 
-/// Makes the manifest of a tool from a server and the result of its `tools/list`.
+/// Creates the manifest of a tool from a server and the result of its `tools/list`.
 ///
-/// Names that are no function names are mapped, and the original name is kept in the function as `mcpName`; two tools that become one
-/// function are an error. Tools whose input schema is not usable are left out with a finding.
+/// Names that are not valid function names are mapped, and the original name is kept as `mcpName`; two tools that map to one function are
+/// an error. Tools with an unusable input schema are omitted with a finding.
 pub fn from_mcp_tools(server: &McpServer, tools_list: &Json) -> Result<ImportedTool, ImportError> {
     let tools = tools_of(tools_list)?;
     let mut findings = Vec::new();
@@ -54,7 +54,7 @@ pub fn from_mcp_tools(server: &McpServer, tools_list: &Json) -> Result<ImportedT
     Ok(ImportedTool { id: server.id.clone(), manifest, findings })
 }
 
-/// The list itself, a result with it, or a response with a result.
+/// Accepts the list itself, a result that contains it, or a response with such a result.
 fn tools_of(list: &Json) -> Result<&[Json], ImportError> {
     let list = list.get("result").unwrap_or(list);
     let list = list.get("tools").unwrap_or(list);
@@ -68,14 +68,14 @@ fn tools_of(list: &Json) -> Result<&[Json], ImportError> {
     Ok(tools)
 }
 
-/// The name as it is, or with `_` for every character that a function name does not have.
+/// Returns the name, with `_` for every character that is invalid in a function name.
 fn function_name(original: &str) -> Result<String, ImportError> {
     let refused = |problem| Err(ImportError::Name { name: original.to_owned(), problem });
     if is_identifier(original) && is_name(original) {
         return Ok(original.to_owned());
     }
     let mapped: String = original.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    // Names begin with a letter, so that they can be identifiers.
+    // Function names start with a letter, so that they can be identifiers.
     let mapped = mapped.trim_matches('_');
     let mapped = if mapped.starts_with(|c: char| c.is_ascii_digit()) { format!("t{mapped}") } else { mapped.to_owned() };
     if mapped.is_empty() {
@@ -99,7 +99,7 @@ fn function(tool: &Json, original: &str, name: &str, server: &McpServer) -> Resu
     }
     function.insert("description".to_owned(), description.into());
     function.insert("parameters".to_owned(), parameters.into());
-    // A result is checked with it, so that one which is not usable is left out alone.
+    // Results are validated with the output schema, so only an unusable output schema is omitted.
     if let Some(Ok(outputs)) = tool.get("outputSchema").map(|schema| listable(schema, Side::Output)) {
         function.insert("outputs".to_owned(), outputs.into());
     }
@@ -155,7 +155,7 @@ fn sandbox(server: &McpServer) -> Map<String, Json> {
     let network = match (network, &server.transport) {
         (NetworkRequest::Any, _) => Some(json!("any")),
         (NetworkRequest::Ports(ports), _) => Some(json!(ports)),
-        // A server elsewhere needs the network, which its user is shown.
+        // A remote server needs the network, which the user is shown.
         (NetworkRequest::None, Transport::Url(url)) if !is_loopback_url(url) => {
             HttpsUrl::parse(url).ok().map(|url| json!([url.port()]))
         }
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(manifest["runtime"], json!({"kind": "mcp", "command": ["demo-server"]}));
         assert_eq!(manifest["credentials"][0]["env"], "API_KEY");
         assert!(!tool.manifest.contains("\"x\""));
-        // The same list in the other shapes.
+        // The same list in the other forms.
         for wrapped in [list["tools"].clone(), json!({"jsonrpc": "2.0", "id": 1, "result": list})] {
             assert_eq!(from_mcp_tools(&server(), &wrapped).unwrap().manifest, tool.manifest);
         }

@@ -1,15 +1,15 @@
 //! Imports: tools of other formats as tool folders.
 //!
-//! - Folders of the project that the format comes from run unchanged: they are validated, looked at for handlers, and installed
+//! - Folders of the project that the format comes from run without changes: they are validated, searched for handlers, and installed
 //!   ([`examine`], [`folders`]).
-//! - MCP bundles ([`Bundle`]) and entries of client configurations ([`entries`], [`from_entry`]) become an [`McpServer`]: how to start or reach it, and
-//!   which credentials it needs. The schemas of its functions are known to the running server alone, so that a second step
-//!   ([`from_mcp_tools`]) makes the manifest from the result of `tools/list`.
+//! - MCP bundles ([`Bundle`]) and entries of client configurations ([`entries`], [`from_entry`]) become an [`McpServer`]: how to start or
+//!   reach it, and its credentials. Only the running server knows the schemas of its functions, so a second step ([`from_mcp_tools`])
+//!   creates the manifest from the result of `tools/list`.
 //!
 //! [`Host::list_server_tools`](crate::local::Host::list_server_tools) starts the server once, in the sandbox that its tool will have.
 //!
-//! Values of environment variables never reach the folder: each becomes a credential, and its value is returned beside the manifest for
-//! the secret store.
+//! Values of environment variables are never written to the folder: each becomes a credential, and its value is returned with the manifest
+//! for the secret store.
 
 mod bundle;
 mod entry;
@@ -36,14 +36,14 @@ pub use listing::Trial;
 pub use manifest::from_mcp_tools;
 pub use server::{Grants, McpServer, ServerCredential, Transport};
 
-/// Why something cannot be imported.
+/// Import errors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// There is no tool.
+    /// No tool was found.
     #[error("{} holds no tool folder", escape_for_display(&path.to_string_lossy()))]
     NoTool {
-        /// Where it was looked for.
+        /// Where it was searched.
         path: PathBuf,
     },
     /// The folder cannot be used.
@@ -80,7 +80,7 @@ pub enum ImportError {
         /// Why.
         problem: &'static str,
     },
-    /// An argument or URL looks like a secret. The value is not part of the message.
+    /// An argument or URL looks like a secret. The error does not contain the value.
     #[error("{place} looks like it holds a secret")]
     Secret {
         /// Where.
@@ -89,7 +89,7 @@ pub enum ImportError {
     /// The list of tools cannot be used.
     #[error("the list of tools: {0}")]
     Tools(String),
-    /// A name cannot become an id or a function.
+    /// A name cannot be converted to an id or a function name.
     #[error("the name {}: {problem}", escape_for_display(name))]
     Name {
         /// The name.
@@ -97,7 +97,7 @@ pub enum ImportError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// Two tools get the same name.
+    /// Two tools map to the same name.
     #[error("the tools {} and {} both become the function {function}", escape_for_display(first), escape_for_display(second))]
     Collision {
         /// The name of the function.
@@ -107,13 +107,13 @@ pub enum ImportError {
         /// The second tool.
         second: String,
     },
-    /// The folder that was made cannot be loaded.
+    /// The created folder cannot be loaded.
     #[error(transparent)]
     Load(#[from] Box<LoadError>),
-    /// The server cannot be started, or does not list its tools.
+    /// The server cannot be started, or did not list its tools.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The manifest that was made has errors.
+    /// The created manifest has errors.
     #[error("the manifest that was made has errors: {}", findings.first().map_or("", |finding| finding.message.as_str()))]
     Manifest {
         /// The errors.
@@ -144,7 +144,7 @@ impl ImportError {
     }
 }
 
-/// The value of a credential, for the secret store alone.
+/// The value of a credential, only for the secret store.
 pub struct CredentialValue {
     /// The name of the credential.
     pub name: String,
@@ -158,13 +158,13 @@ impl fmt::Debug for CredentialValue {
     }
 }
 
-/// A tool that was made from an MCP server.
+/// A tool that was created from an MCP server.
 #[derive(Debug)]
 pub struct ImportedTool {
     /// Its id.
     pub id: String,
     /// The text of its `manifest.json`.
     pub manifest: String,
-    /// What to know: warnings about the manifest, tools of the server that are left out.
+    /// Warnings about the manifest, and tools of the server that were omitted.
     pub findings: Vec<Finding>,
 }

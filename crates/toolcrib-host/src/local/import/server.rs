@@ -1,4 +1,4 @@
-//! An MCP server as a tool: how it is started or reached, and what it needs.
+//! An MCP server to import: how to start or reach it, and its credentials.
 
 use toolcrib_core::local::{NetworkRequest, names};
 use toolcrib_core::secrets::kind_of_secret;
@@ -12,10 +12,10 @@ pub(super) const MAX_ITEMS: usize = 64;
 /// Longest argument, URL or value.
 pub(super) const MAX_TEXT: usize = 8_192;
 
-/// Variables that make a program load other code, by their beginning.
+/// Prefixes of variables that make a program load other code.
 const REFUSED_BEGINNINGS: [&str; 5] = ["LD_", "DYLD_", "PYTHON", "GIT_", "BASH_FUNC_"];
 
-/// Variables that make a program load other code, or that the host sets itself.
+/// Variables that make a program load other code, or that the host sets.
 const REFUSED: [&str; 19] = [
     "BASH_ENV",
     "CLASSPATH",
@@ -38,7 +38,7 @@ const REFUSED: [&str; 19] = [
     "_JAVA_OPTIONS",
 ];
 
-/// Words in names of variables, arguments and headers that announce a secret.
+/// Words in names of variables, arguments and headers that indicate a secret.
 const SECRET_WORDS: [&str; 14] = [
     "apikey",
     "auth",
@@ -56,68 +56,68 @@ const SECRET_WORDS: [&str; 14] = [
     "token",
 ];
 
-/// How a server is reached.
+/// How to reach a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Transport {
-    /// A program that speaks over its standard streams. The first is the program: `./file` in the folder, or a name looked up in PATH.
-    /// It runs in the folder of the tool.
+    /// A program that speaks MCP over stdio. The first element is the program: `./file` in the folder, or a name found in PATH. It runs in
+    /// the folder of the tool.
     Command(Vec<String>),
-    /// A server at a URL.
+    /// A URL, over HTTP.
     Url(String),
 }
 
-/// Something that a server needs.
+/// A credential of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerCredential {
     /// The name of the credential.
     pub name: String,
-    /// What people see.
+    /// The label for users.
     pub label: String,
     /// Help for the user.
     pub description: Option<String>,
-    /// Whether the server does not work without it.
+    /// Whether the server needs it to work.
     pub required: bool,
-    /// Whether its value must be hidden.
+    /// Whether its value is secret.
     pub secret: bool,
-    /// The environment variable in which the server expects it.
+    /// The environment variable for it.
     pub env: Option<String>,
-    /// The HTTP header in which the server expects it.
+    /// The HTTP header for it.
     pub header: Option<String>,
 }
 
-/// An MCP server that becomes a tool.
+/// An MCP server that is imported as a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McpServer {
     /// The id of the tool.
     pub id: String,
-    /// The name that people see.
+    /// The display name.
     pub name: String,
-    /// What it is for.
+    /// The description.
     pub description: String,
     /// Its semantic version.
     pub version: String,
-    /// How it is reached.
+    /// How to reach it.
     pub transport: Transport,
-    /// What it needs.
+    /// Its credentials.
     pub credentials: Vec<ServerCredential>,
-    /// What its sandbox grants.
+    /// Its sandbox grants.
     pub grants: Grants,
 }
 
-/// What the sandbox of a server grants beside its own folders and system programs: neither configurations nor bundles say it.
+/// What the sandbox of a server grants in addition to its folders and system programs. Configurations and bundles do not declare it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
-    /// Files and folders that it may read, as in `sandbox.read` of a manifest.
+    /// Files and folders with read access, as in `sandbox.read` of a manifest.
     pub read: Vec<String>,
-    /// Files and folders that it may write, as in `sandbox.write`.
+    /// Files and folders with write access, as in `sandbox.write`.
     pub write: Vec<String>,
-    /// Which connections it makes.
+    /// Network access.
     pub network: NetworkRequest,
 }
 
 impl McpServer {
-    /// The server with another id than the one made from its name.
+    /// Sets an id other than the one derived from the name.
     pub fn with_id(self, id: &str) -> Result<Self, ImportError> {
         if names::is_name(id) {
             Ok(Self { id: id.to_owned(), ..self })
@@ -127,12 +127,12 @@ impl McpServer {
     }
 }
 
-/// Whether a text of a configuration stands for something that its client fills in: `${input:key}`, `${env:KEY}`, `${workspaceFolder}`.
+/// Whether a text of a configuration contains a placeholder of its client: `${input:key}`, `${env:KEY}`, `${workspaceFolder}`.
 pub(super) fn is_placeholder(text: &str) -> bool {
     text.contains("${")
 }
 
-/// Checks that an argument or URL is what the server gets, and not what a client replaces.
+/// Checks that an argument or URL is literal, without placeholders of a client.
 pub(super) fn check_expanded(text: &str) -> Result<(), ImportError> {
     match text.split_once("${") {
         None => Ok(()),
@@ -140,14 +140,14 @@ pub(super) fn check_expanded(text: &str) -> Result<(), ImportError> {
     }
 }
 
-/// An id from a name.
+/// Derives an id from a name.
 pub(super) fn id_of(name: &str) -> Result<String, ImportError> {
     let refused = |problem| ImportError::Name { name: name.to_owned(), problem };
     let slug = Slug::derive(name).map_err(|_| refused("nothing is left of it as an id, or it is too long"))?;
     if names::is_name(slug.as_str()) { Ok(slug.as_str().to_owned()) } else { Err(refused("it is not an id")) }
 }
 
-/// The name of a credential from that of a variable, header or setting.
+/// Derives the name of a credential from that of a variable, header or setting.
 pub(super) fn credential_name(name: &str) -> Result<String, ImportError> {
     let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
     let name = name.trim_matches('_');
@@ -174,13 +174,13 @@ pub(super) fn check_variable(name: &str) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Whether a name announces a secret.
+/// Whether a name indicates a secret.
 pub(super) fn announces_secret(name: &str) -> bool {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     SECRET_WORDS.iter().any(|word| plain.contains(word))
 }
 
-/// Whether a value looks like a secret: the key of a known issuer, or a URL with a password.
+/// Whether a value looks like a secret: a key in a known format, or a URL with a password.
 pub(super) fn looks_secret(value: &str) -> bool {
     let has_password = value.split_once("://").is_some_and(|(_, rest)| {
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -189,7 +189,7 @@ pub(super) fn looks_secret(value: &str) -> bool {
     has_password || kind_of_secret(value, true).is_some()
 }
 
-/// Checks a command: the program, and arguments that hold no secret.
+/// Checks a command: the program, and that no argument contains a secret.
 pub(super) fn check_command(command: &[String]) -> Result<(), ImportError> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(ImportError::Command { command: String::new(), problem: "it is empty" });
@@ -211,7 +211,7 @@ pub(super) fn check_command(command: &[String]) -> Result<(), ImportError> {
     let mut announced = false;
     for (index, argument) in arguments.iter().enumerate() {
         let secret = ImportError::Secret { place: format!("argument {} of the command", index + 1) };
-        // `--api-key value` and `--api-key=value`. A flag alone, such as `--no-auth`, holds no value.
+        // `--api-key value` and `--api-key=value`. A flag alone, such as `--no-auth`, has no value.
         let (flag, value) = match argument.split_once('=') {
             Some((flag, value)) if flag.starts_with('-') => (Some(flag), Some(value)),
             _ if argument.starts_with('-') => (Some(argument.as_str()), None),
@@ -228,7 +228,7 @@ pub(super) fn check_command(command: &[String]) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Whether a value behind a flag that announces a secret can be one: not a path, a number or a short word.
+/// Whether the value of a flag that indicates a secret can be one: not a path, a number or a short word.
 fn is_opaque(value: &str) -> bool {
     value.len() >= 8 && !value.contains(['/', '\\', ' ']) && !value.bytes().all(|b| b.is_ascii_digit())
 }

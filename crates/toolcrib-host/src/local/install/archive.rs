@@ -1,7 +1,7 @@
-//! Archives of others: read strictly, unpacked under limits.
+//! Strict reading of untrusted zip archives, with limits.
 //!
-//! Everything in a zip file is a claim of its author. Names are checked before anything is written, sizes are counted while inflating,
-//! and an archive that two readers could understand in different ways is refused.
+//! Nothing in a zip file is trusted. Names are checked before anything is written, sizes are counted while inflating, and an archive that
+//! two readers could interpret differently is refused.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read as _};
@@ -15,25 +15,25 @@ use zip::{CompressionMethod, ZipArchive};
 use super::write::write_file;
 use crate::local::{MAX_FILES, MAX_FOLDER_BYTES, MAX_PATH_BYTES};
 
-/// Largest archive file. Its content is bounded by [`MAX_FOLDER_BYTES`]; what does not shrink to a quarter is rarely source code.
+/// Largest archive file. Its content is limited by [`MAX_FOLDER_BYTES`]; source code usually shrinks to a quarter or less.
 pub const MAX_ARCHIVE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Most entries: files and folders.
 const MAX_ENTRIES: usize = 2 * MAX_FILES;
 
-/// Most bytes that one byte of the archive may become, over the whole archive. Text shrinks to a tenth, repetitive data to a fiftieth.
+/// Largest compression ratio of a whole archive. Text shrinks to a tenth, repetitive data to a fiftieth.
 const MAX_RATIO: u64 = 200;
 
-/// Up to this size the ratio does not matter: a few repetitive files do no harm.
+/// Up to this size the ratio is not checked: a few repetitive files do no harm.
 const RATIO_FREE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Longest name of one folder or file: what file systems take.
+/// Longest name of one folder or file: the limit of common file systems.
 const MAX_COMPONENT_BYTES: usize = 255;
 
 /// Deepest nesting of folders.
 const MAX_NESTING: usize = 32;
 
-/// What some systems put into archives beside the files.
+/// A folder that macOS adds to archives.
 const IGNORED_FOLDER: &str = "__MACOSX/";
 
 const END_SIGNATURE: [u8; 4] = *b"PK\x05\x06";
@@ -42,17 +42,17 @@ const END_LENGTH: usize = 22;
 /// The bit that marks a name as UTF-8.
 const UTF8_FLAG: u16 = 0x0800;
 
-/// The signature that MCP bundles may carry behind the archive.
+/// The delimiters of a signature that MCP bundles may have after the archive.
 const BUNDLE_SIGNATURE: (&[u8], &[u8]) = (b"MCPB_SIG_V1", b"MCPB_SIG_END");
 
 /// Why an archive is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
-    /// It is not a zip file, or one that readers would disagree about.
+    /// It is not a zip file, or readers would interpret it differently.
     #[error("the archive is malformed: {0}")]
     Malformed(String),
-    /// A name is not safe.
+    /// A name is unsafe.
     #[error("the name {} in the archive is refused: {problem}", escape_for_display(name))]
     Name {
         /// The name.
@@ -60,7 +60,7 @@ pub enum ArchiveError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// Two entries have the same name, or names that some file systems do not tell apart.
+    /// Two entries have the same name, or names that some file systems treat as equal.
     #[error("the archive has {} and {}", escape_for_display(first), escape_for_display(second))]
     Duplicate {
         /// The first.
@@ -74,7 +74,7 @@ pub enum ArchiveError {
         /// The name of the entry.
         name: String,
     },
-    /// An entry is encrypted or compressed in another way than deflate.
+    /// An entry is encrypted or uses a compression method other than deflate.
     #[error("the entry {} is encrypted or compressed with an unknown method", escape_for_display(name))]
     Method {
         /// The name of the entry.
@@ -83,15 +83,15 @@ pub enum ArchiveError {
     /// Entries share bytes.
     #[error("entries of the archive overlap")]
     Overlap,
-    /// There is too much of something.
+    /// A limit is exceeded.
     #[error("the archive has more than {most} {what}")]
     Limit {
-        /// What there is too much of.
+        /// What exceeds it.
         what: &'static str,
-        /// How much is allowed.
+        /// The limit.
         most: u64,
     },
-    /// There is not exactly one manifest at the top.
+    /// There is not exactly one manifest at the root.
     #[error("expected a manifest.json at the top of the archive or in its only folder: {0}")]
     Root(&'static str),
 }
@@ -115,9 +115,9 @@ impl ArchiveError {
 /// A file of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveFile {
-    /// Its path, checked: relative, with `/`, without `..`.
+    /// Its checked path: relative, with `/`, without `..`.
     pub path: String,
-    /// Whether its author marked it as executable.
+    /// Whether it is marked as executable.
     pub executable: bool,
     index: usize,
 }
@@ -127,12 +127,12 @@ pub struct ArchiveFile {
 pub struct Archive<'b> {
     zip: ZipArchive<Cursor<&'b [u8]>>,
     files: Vec<ArchiveFile>,
-    /// Bytes of the archive, which bound what it may become.
+    /// Size of the archive, which limits its inflated size.
     size: u64,
 }
 
 impl<'b> Archive<'b> {
-    /// Checks an archive: its structure, names, kinds and numbers. Nothing is inflated yet.
+    /// Checks an archive: its structure, names, kinds and counts. Inflates nothing yet.
     pub fn open(bytes: &'b [u8]) -> Result<Self, ArchiveError> {
         let bytes = without_signature(bytes);
         if bytes.len() as u64 > MAX_ARCHIVE_BYTES {
@@ -171,7 +171,7 @@ impl<'b> Archive<'b> {
         Ok(Some(bytes))
     }
 
-    /// The folder that holds the tool: the top of the archive, or its only folder. Ends with `/` unless it is the top.
+    /// The folder that contains the tool: the root of the archive, or its only folder. Ends with `/` unless it is the root.
     pub fn root(&self) -> Result<String, ArchiveError> {
         if self.has("manifest.json") {
             return Ok(String::new());
@@ -216,7 +216,7 @@ impl<'b> Archive<'b> {
             return Err(ArchiveError::Limit { what: "bytes", most: limit });
         }
         let mut bytes = Vec::new();
-        // What the header says is a claim, so that one byte more is read than allowed.
+        // The size in the header is not trusted, so one byte more than allowed is read.
         entry.take(limit + 1).read_to_end(&mut bytes).map_err(|error| malformed(error.to_string()))?;
         if bytes.len() as u64 > limit {
             return Err(ArchiveError::Limit { what: "bytes", most: limit });
@@ -228,7 +228,7 @@ impl<'b> Archive<'b> {
     }
 }
 
-/// The archive without the signature that may follow it in an MCP bundle. The signature is not checked: nothing here trusts it.
+/// The archive without the signature that may follow it in an MCP bundle. The signature is not checked, because nothing here relies on it.
 fn without_signature(bytes: &[u8]) -> &[u8] {
     let (head, foot) = BUNDLE_SIGNATURE;
     if !bytes.ends_with(foot) {
@@ -237,8 +237,9 @@ fn without_signature(bytes: &[u8]) -> &[u8] {
     bytes.windows(head.len()).rposition(|piece| piece == head).map_or(bytes, |at| &bytes[..at])
 }
 
-/// The end record must be the end of the file, and the directory must lie right before it. So there is one way to read the archive, and
-/// nothing before or behind it. Archives with more than 65,534 entries or 4 GiB have another record and are beyond the limits anyway.
+/// The end record must be at the end of the file, with the central directory right before it, so that there is one way to read the
+/// archive, and no data before or after it. Archives with more than 65,534 entries or 4 GiB use another record, and exceed the limits
+/// anyway.
 fn check_end(bytes: &[u8]) -> Result<(), ArchiveError> {
     let malformed = |problem: &str| Err(ArchiveError::Malformed(problem.to_owned()));
     let Some(at) = bytes.windows(END_SIGNATURE.len()).rposition(|piece| piece == END_SIGNATURE) else {
@@ -266,7 +267,7 @@ fn check_end(bytes: &[u8]) -> Result<(), ArchiveError> {
 
 fn check_entries(zip: &ZipArchive<Cursor<&[u8]>>) -> Result<Vec<ArchiveFile>, ArchiveError> {
     let mut files = Vec::new();
-    // By the name that a file system without case and with composed characters would use.
+    // Keyed by the name that a case-insensitive file system with Unicode normalization would use.
     let mut seen: BTreeMap<String, (String, bool)> = BTreeMap::new();
     for index in 0..zip.len() {
         let entry = zip.by_index_data(index).map_err(|error| ArchiveError::Malformed(escape_for_display(&error.to_string())))?;
@@ -297,7 +298,7 @@ fn check_entries(zip: &ZipArchive<Cursor<&[u8]>>) -> Result<Vec<ArchiveFile>, Ar
             files.push(ArchiveFile { path, executable, index });
         }
     }
-    // A file cannot be a folder of another one, whatever the case of the letters.
+    // A file cannot be a parent folder of another one, regardless of case.
     for file in &files {
         let folded = normalize(&file.path.to_lowercase());
         for (at, _) in folded.match_indices('/') {
@@ -314,7 +315,7 @@ fn check_name(raw: &[u8], marked_utf8: bool) -> Result<String, ArchiveError> {
     let shown = || String::from_utf8_lossy(raw).into_owned();
     let refused = |problem| Err(ArchiveError::Name { name: shown(), problem });
     let Ok(name) = std::str::from_utf8(raw) else { return refused("it is not UTF-8") };
-    // Without the mark, readers take such a name as code page 437.
+    // Without the UTF-8 flag, readers decode such a name as code page 437.
     if !marked_utf8 && !name.is_ascii() {
         return refused("it is not marked as UTF-8");
     }
@@ -324,7 +325,7 @@ fn check_name(raw: &[u8], marked_utf8: bool) -> Result<String, ArchiveError> {
     if name.contains('\\') {
         return refused("it has a backslash");
     }
-    // Drive letters, and streams of other file systems.
+    // Drive letters, and alternate data streams.
     if name.contains(':') {
         return refused("it has a colon");
     }
@@ -349,7 +350,7 @@ fn check_name(raw: &[u8], marked_utf8: bool) -> Result<String, ArchiveError> {
     Ok(name.to_owned())
 }
 
-/// Only files and folders. The kind is in the upper bits of the mode, whatever system is said to have made the archive.
+/// Accepts only files and folders. The kind is in the upper bits of the mode, whatever system the entry claims.
 fn check_kind(name: &str, mode: u32, is_folder: bool) -> Result<(), ArchiveError> {
     const KIND: u32 = 0o170_000;
     const FOLDER: u32 = 0o040_000;

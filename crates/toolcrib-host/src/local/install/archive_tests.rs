@@ -1,4 +1,4 @@
-//! Hostile archives, made of raw bytes: what archivers do not write.
+//! Hostile archives, built from raw bytes, because archivers do not produce them.
 
 use std::io::Write as _;
 
@@ -8,18 +8,18 @@ use zip::write::SimpleFileOptions;
 use super::super::InstallError;
 use super::*;
 
-/// An entry as its author claims it to be.
+/// An entry with forged headers.
 struct Raw {
     name: Vec<u8>,
-    /// The name in the local header, when it is another one.
+    /// The name in the local header, if it differs.
     local_name: Option<Vec<u8>>,
     data: Vec<u8>,
-    /// The size that the headers name.
+    /// The size in the headers.
     size: Option<u32>,
     mode: u32,
     flags: u16,
     method: u16,
-    /// Points at the entry of this index instead of its own.
+    /// Uses the offset of the entry with this index.
     at: Option<usize>,
 }
 
@@ -36,7 +36,7 @@ fn file(name: &str) -> Raw {
     }
 }
 
-/// Bit by bit: it is a test.
+/// Bit by bit, which is fast enough for tests.
 fn crc(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {
@@ -106,7 +106,7 @@ fn end(entries: u16, size: u32, start: u32, comment: &[u8]) -> Vec<u8> {
 fn refused(bytes: &[u8], expected: Code) -> String {
     let error = match Archive::open(bytes) {
         Err(error) => error,
-        // What is only seen while inflating.
+        // Detected only while inflating.
         Ok(mut archive) => match archive.root().and_then(|root| {
             let folder = tempfile::tempdir().unwrap();
             match archive.unpack(&root, folder.path()) {
@@ -165,7 +165,7 @@ fn names_that_leave_or_deceive() {
     refused(&zip(&[file("manifest.json"), file(&"a/".repeat(40))]), code::ARCHIVE_NAME);
     refused(&zip(&[file("manifest.json"), file(&"a".repeat(256))]), code::ARCHIVE_NAME);
     refused(&zip(&[Raw { name: b"caf\xe9.txt".to_vec(), ..file("") }]), code::ARCHIVE_NAME);
-    // Valid UTF-8, but readers would take it as code page 437.
+    // Valid UTF-8, but readers would decode it as code page 437.
     refused(&zip(&[Raw { flags: 0, ..file("café.txt") }]), code::ARCHIVE_NAME);
 }
 
@@ -223,12 +223,12 @@ fn bombs() {
     let bomb = deflated(&[("manifest.json", 32 * 1024 * 1024)]);
     assert!(bomb.len() < 64 * 1024);
     refused(&bomb, code::ARCHIVE_LIMIT);
-    // Each file is small, together they are not.
+    // Each file is small, but together they exceed the limit.
     let names: Vec<_> = (0..64).map(|n| format!("f{n}")).collect();
     let mut files: Vec<_> = names.iter().map(|name| (name.as_str(), 1024 * 1024)).collect();
     files.push(("manifest.json", 1));
     refused(&deflated(&files), code::ARCHIVE_LIMIT);
-    // The header says that it is small.
+    // The header claims a small size.
     let mut lying = bomb;
     let real = (32_u32 * 1024 * 1024).to_le_bytes();
     let places: Vec<_> = lying.windows(4).enumerate().filter(|(_, piece)| *piece == real).map(|(at, _)| at).collect();
@@ -260,7 +260,7 @@ fn refused_any(bytes: &[u8]) -> ArchiveError {
 #[test]
 fn overlaps_and_confusion() {
     refused(&zip(&[file("manifest.json"), Raw { at: Some(0), ..file("b") }]), code::ARCHIVE_OVERLAP);
-    // The other name is the one that readers of local headers use.
+    // The name in the local header would be used by streaming readers.
     refused(&zip(&[Raw { local_name: Some(b"../../evil.json".to_vec()), ..file("manifest.json__") }]), code::ARCHIVE);
     let plain = zip(&[file("manifest.json")]);
     for (what, bytes) in [
@@ -284,7 +284,7 @@ fn overlaps_and_confusion() {
             bytes
         }),
         ("hidden entry", {
-            // A local header that the directory does not list.
+            // A local header that is not in the directory.
             let hidden = zip(&[file("hidden"), file("manifest.json")]);
             let first = 30 + "hidden".len() + 1;
             let start = first + 30 + "manifest.json".len() + 1;
@@ -298,7 +298,7 @@ fn overlaps_and_confusion() {
         let result = Archive::open(&bytes).map(|_| ());
         assert!(result.as_ref().is_err_and(|error| error.code() == code::ARCHIVE), "{what}: {result:?}");
     }
-    // A comment without an end record in it is fine: `git archive` writes the commit there.
+    // A comment without an end record in it is accepted: `git archive` writes the commit there.
     let mut bytes = plain[..plain.len() - 22].to_vec();
     bytes.extend(end(1, 59, bytes.len() as u32 - 59, b"0123456789abcdef"));
     Archive::open(&bytes).unwrap();
@@ -309,7 +309,7 @@ fn numbers() {
     let many: Vec<_> = (0..=MAX_FILES).map(|n| Raw { data: vec![], ..file(&format!("f{n}")) }).collect();
     refused(&zip(&many), code::ARCHIVE_LIMIT);
     refused(&end(u16::MAX, 0, 0, &[]), code::ARCHIVE_LIMIT);
-    // A directory that is said to be larger than it is must not make us allocate.
+    // A forged size of the directory must not cause a large allocation.
     refused(&end(40_000, 0, 0, &[]), code::ARCHIVE);
 }
 
@@ -347,7 +347,7 @@ fn no_prefix_and_no_flipped_byte_panics() {
             bytes[at] ^= flip;
             if let Ok(mut archive) = Archive::open(&bytes) {
                 let folder = tempfile::tempdir().unwrap();
-                // Refused or written within the folder; never anything else.
+                // It is refused or written within the folder; nothing else may happen.
                 let _ = archive.unpack("", folder.path());
             }
         }

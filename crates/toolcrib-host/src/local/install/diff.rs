@@ -1,4 +1,4 @@
-//! What an update changes.
+//! The changes of an update.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ pub enum Change {
     Added,
     /// It is gone.
     Removed,
-    /// It is another one.
+    /// It is different.
     Changed,
 }
 
 /// A file that changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileChange {
-    /// The path within the folder. Untrusted text.
+    /// The path within the folder. Untrusted input.
     pub path: String,
     /// How it changed.
     pub change: Change,
@@ -34,7 +34,7 @@ pub struct FileChange {
     pub new: Option<FileState>,
 }
 
-/// What a file is.
+/// Kind, hash and size of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileState {
     /// Its kind.
@@ -48,7 +48,7 @@ pub struct FileState {
 /// A field of the manifest that changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldChange {
-    /// The name of the field. Untrusted text.
+    /// The name of the field. Untrusted input.
     pub field: String,
     /// Its value before.
     pub old: Option<Json>,
@@ -67,7 +67,7 @@ pub struct FunctionChange {
     pub members: Vec<String>,
 }
 
-/// What an update changes.
+/// The changes of an update.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diff {
     /// The content hash before.
@@ -84,20 +84,20 @@ pub struct Diff {
     pub fields: Vec<FieldChange>,
     /// Functions, in the order of their names.
     pub functions: Vec<FunctionChange>,
-    /// Functions whose permissions are asked for again. Permissions belong to a content hash, so these are all functions as soon as
-    /// anything changed.
+    /// Functions whose permissions must be granted again. Permissions are bound to the content hash, so after any change these are all
+    /// functions.
     pub permissions_asked_again: Vec<String>,
-    /// Credentials that have to be confirmed again, for the same reason.
+    /// Credentials that must be confirmed again, for the same reason.
     pub credentials_asked_again: Vec<String>,
 }
 
 impl Diff {
-    /// Whether nothing changes.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.old_content == self.new_content
     }
 
-    /// What differs between two folders, each given by its entries and its manifest.
+    /// Compares two folders, each given by its entries and its manifest.
     pub(crate) fn of(old: (&[FolderEntry], &LocalManifest), new: (&[FolderEntry], &LocalManifest)) -> Self {
         let (old_content, new_content) = (hash_entries(old.0), hash_entries(new.0));
         let changed = old_content != new_content;
@@ -116,7 +116,7 @@ impl Diff {
     }
 }
 
-/// Keys of either map, sorted, with both values where they differ.
+/// The sorted keys whose values differ between two maps, with both values.
 fn differing<'m, T: PartialEq>(
     old: &'m BTreeMap<String, T>,
     new: &'m BTreeMap<String, T>,

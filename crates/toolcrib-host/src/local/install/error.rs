@@ -1,4 +1,4 @@
-//! Why nothing was installed, updated or removed.
+//! Errors of installing, updating and removing tools.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use toolcrib_core::text::escape_for_display;
 use super::ArchiveError;
 use crate::local::{ContentHash, FolderError};
 
-/// Why nothing was installed, updated or removed.
+/// An error of installing, updating or removing a tool.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InstallError {
@@ -31,18 +31,18 @@ pub enum InstallError {
     /// The manifest is missing or has errors.
     #[error("the manifest of the tool has errors: {}", findings.iter().find(|finding| finding.severity == Severity::Error).map_or("it is missing", |finding| finding.message.as_str()))]
     Manifest {
-        /// What was found. Empty when there is no manifest.
+        /// The findings. Empty if there is no manifest.
         findings: Vec<Finding>,
     },
-    /// The source is an MCP server, whose functions have to be listed first.
+    /// The source is an MCP server, whose tools must be listed first.
     #[error("the source is an MCP server and not a tool folder: import it")]
     NeedsListing,
-    /// A tool with this id is there already.
+    /// A tool with this id is installed already.
     #[error("a tool called {id} is already installed as {existing}")]
     Exists {
         /// The id.
         id: String,
-        /// The folder that is there.
+        /// The existing folder.
         existing: String,
     },
     /// The lock file does not list the tool.
@@ -51,15 +51,15 @@ pub enum InstallError {
         /// The id.
         id: String,
     },
-    /// The content is not the pinned one.
+    /// The content does not have the pinned hash.
     #[error("the content hash is {found}, expected {expected}")]
     Digest {
-        /// What was asked for.
+        /// The pinned hash.
         expected: ContentHash,
-        /// What the source gives.
+        /// The hash of the source.
         found: ContentHash,
     },
-    /// The source now holds another tool.
+    /// The source now contains another tool.
     #[error("the source holds {found}, expected {expected}")]
     IdChanged {
         /// The installed id.
@@ -67,7 +67,7 @@ pub enum InstallError {
         /// The id of the source.
         found: String,
     },
-    /// The installed folder was changed by hand.
+    /// The installed folder was modified locally.
     #[error("{id} was changed since it was installed: the content hash is {found}, expected {expected}")]
     ChangedLocally {
         /// The id.
@@ -77,7 +77,7 @@ pub enum InstallError {
         /// The hash of the folder.
         found: String,
     },
-    /// The lock file or a journal cannot be used.
+    /// The lock file or a journal is invalid.
     #[error("{}: {problem}", escape_for_display(&path.to_string_lossy()))]
     Lock {
         /// The file.
@@ -96,7 +96,7 @@ pub enum InstallError {
     /// git failed.
     #[error("git could not fetch the repository: {0}")]
     Git(String),
-    /// git took too long or too much space.
+    /// git exceeded its time or space limit.
     #[error("fetching the repository was ended: {0}")]
     GitLimit(String),
     /// The subfolder is not in the repository.

@@ -1,8 +1,7 @@
-//! Fetching repositories with git.
+//! Fetches git repositories.
 //!
-//! git runs as a program, without a shell, with an empty environment and configuration: no hooks, no filters, no submodules, no helpers
-//! that ask for passwords, no protocols but the allowed ones. Its time and the space it takes are limited, and it is ended with all
-//! programs that it started.
+//! git runs as a program, without a shell, with a minimal environment and configuration: no hooks, filters, submodules or credential
+//! helpers, and only the allowed protocols. Its time and disk space are limited, and it is killed with all its child processes.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -15,32 +14,31 @@ use toolcrib_core::text::escape_for_display;
 use super::source::check_git;
 use super::{InstallError, Source};
 
-/// How long all commands of one fetch may take together.
+/// Time limit of all commands of one fetch.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
-/// Most bytes of the working copy with its history of one commit: the files once as they are and once compressed.
+/// Most bytes of the working copy with its history of one commit: the files uncompressed and compressed.
 const MAX_BYTES: u64 = 512 * 1024 * 1024;
 
-/// Most files of the working copy. A repository may hold other things than the tool.
+/// Most files of the working copy. A repository may contain more than the tool.
 const MAX_FILES: usize = 200_000;
 
-/// How often time and space are looked at.
+/// How often time and space are checked.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Most bytes of messages that are kept.
 const MAX_MESSAGES: u64 = 8 * 1024;
 
-/// How git is run.
+/// Options for running git.
 #[derive(Clone, Debug)]
 pub struct GitOptions {
     /// The program.
     pub program: PathBuf,
-    /// Variables that git gets beside those that are always set: `PATH`, `SSH_AUTH_SOCK`, proxies. Names that begin with `GIT_` are
-    /// left out.
+    /// Additional variables for git: `PATH`, `SSH_AUTH_SOCK`, proxies. Names that begin with `GIT_` are omitted.
     pub environment: Vec<(OsString, OsString)>,
-    /// Whether `file:` URLs are taken.
+    /// Whether `file:` URLs are allowed.
     pub allow_file: bool,
-    /// How long all commands of one fetch may take together.
+    /// Time limit of all commands of one fetch.
     pub time_limit: Duration,
     /// Most bytes that a working copy may take.
     pub max_bytes: u64,
@@ -58,7 +56,7 @@ impl Default for GitOptions {
     }
 }
 
-/// Fetches a repository into the folder `into`, which does not exist, and returns the commit.
+/// Fetches a repository into the folder `into`, which must not exist, and returns the commit.
 pub(super) fn fetch(source: &Source, into: &Path, options: &GitOptions) -> Result<String, InstallError> {
     let Source::Git { url, revision, .. } = source else { return Err(InstallError::Git("not a repository".to_owned())) };
     check_git(source, options.allow_file).map_err(|problem| InstallError::GitUrl { url: url.clone(), problem })?;
@@ -77,7 +75,7 @@ pub(super) fn fetch(source: &Source, into: &Path, options: &GitOptions) -> Resul
         url,
         &format!("{revision}:refs/toolcrib/fetched"),
     ])
-    // Before version 2.29, or servers that want the full name of a tag.
+    // Git before version 2.29, or servers that need the full name of a tag.
     .or_else(|error| match error {
         InstallError::Git(_) => git
             .run(&[
@@ -173,7 +171,7 @@ impl Git<'_> {
             }
             std::thread::sleep(INTERVAL);
         };
-        // Ends what git started and left behind, which could hold the pipes open.
+        // Kills remaining child processes of git, which could keep the pipes open.
         drop(running);
         let text = |thread: std::thread::JoinHandle<Vec<u8>>| {
             thread.join().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
@@ -186,7 +184,7 @@ impl Git<'_> {
     }
 }
 
-/// A child that is ended with its group when it goes out of scope.
+/// A child process whose process group is killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -194,7 +192,7 @@ impl Drop for Running {
         #[cfg(unix)]
         {
             use rustix::process::{Pid, Signal, kill_process_group};
-            // The group is gone when all of it ended by itself.
+            // The group does not exist any more if all its processes have exited.
             let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         }
         let _ = self.0.kill();
@@ -202,12 +200,12 @@ impl Drop for Running {
     }
 }
 
-/// Reads a pipe to its end and keeps the beginning.
+/// Reads a pipe to its end and keeps the first bytes.
 fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut kept = Vec::new();
         if let Some(mut pipe) = pipe {
-            // Errors end the text early.
+            // An error ends the text early.
             let _ = pipe.by_ref().take(MAX_MESSAGES).read_to_end(&mut kept);
             let _ = io::copy(&mut pipe, &mut io::sink());
         }
@@ -215,7 +213,7 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Ve
     })
 }
 
-/// Whether a folder, with everything in it, is within the limits. What vanishes while it is looked at does not count.
+/// Whether a folder is within the limits. Files that disappear during the check do not count.
 fn fits(folder: &Path, max_bytes: u64) -> bool {
     let (mut bytes, mut files) = (0_u64, 0);
     let mut left = vec![folder.to_owned()];

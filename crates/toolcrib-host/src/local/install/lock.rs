@@ -1,4 +1,4 @@
-//! The lock file: what was installed from where.
+//! The lock file: the installed tools and their sources.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,14 +19,14 @@ const MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// An installed tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockEntry {
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
-    /// What the source was at that time: the commit of a repository, `sha256:…` of an archive, nothing for a folder.
+    /// The resolved source: the commit of a repository, `sha256:…` of an archive, `None` for a folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<String>,
     /// The content hash of the folder.
     pub content: ContentHash,
-    /// The version that its manifest names.
+    /// The version in its manifest.
     pub version: String,
     /// When it was installed, as RFC 3339.
     pub time: String,
@@ -46,7 +46,7 @@ struct Stored {
 }
 
 impl LockFile {
-    /// Reads a lock file. One that does not exist lists nothing.
+    /// Reads a lock file. A missing file is empty.
     pub fn read(path: &Path) -> Result<Self, InstallError> {
         let broken = |problem: String| InstallError::Lock { path: path.to_owned(), problem };
         let bytes = match read_bounded(path, MAX_BYTES) {
@@ -65,7 +65,7 @@ impl LockFile {
         Ok(Self { tools: stored.tools })
     }
 
-    /// Writes the lock file whole or not at all.
+    /// Writes the lock file atomically.
     pub(super) fn write(&self, path: &Path) -> Result<(), InstallError> {
         let stored = Stored { version: VERSION, tools: self.tools.clone() };
         let mut bytes = serde_json::to_vec_pretty(&stored)

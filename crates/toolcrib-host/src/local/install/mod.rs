@@ -1,8 +1,7 @@
-//! Installing tools: from a folder, an archive or a repository, with a lock file.
+//! Installs tools from a folder, an archive or a repository, with a lock file.
 //!
-//! Everything is prepared and checked in a staging folder beside the folder of tools, and becomes visible by one rename. An interrupted
-//! run leaves nothing half-installed: the next one finishes or undoes it. What was installed from where, with which content hash, is in
-//! the lock file.
+//! Everything is prepared and checked in a staging folder next to the tools, and becomes visible by one rename. An interrupted run leaves
+//! no partial installation: the next run finishes or undoes it. The lock file records the source and the content hash of each tool.
 
 mod archive;
 mod diff;
@@ -40,70 +39,70 @@ pub(crate) use write::{copy_folder, write_files};
 /// The manifest of a tool.
 const MANIFEST: &str = "manifest.json";
 
-/// Where the folder of a tool is staged until its id is known. Not an id, so that it is none of a tool.
+/// Where a tool is staged until its id is known. Not a valid id, so it cannot clash with a tool.
 const UNNAMED: &str = ".unnamed";
 
-/// A file of a tool that is made here.
+/// A file of a generated tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolFile {
     /// Its path within the folder: relative, with `/`.
     pub path: String,
     /// Its content.
     pub bytes: Vec<u8>,
-    /// Whether it may be executed.
+    /// Whether it is executable.
     pub executable: bool,
 }
 
-/// How a tool is added.
+/// Options for adding a tool.
 #[derive(Clone, Debug, Default)]
 pub struct AddOptions {
-    /// The only content that is accepted.
+    /// The only accepted content hash.
     pub digest: Option<ContentHash>,
     /// How repositories are fetched.
     pub git: GitOptions,
 }
 
-/// How a tool is updated.
+/// Options for updating a tool.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateOptions {
-    /// Another source than the one in the lock file.
+    /// A source other than the one in the lock file.
     pub source: Option<Source>,
-    /// The only content that is accepted.
+    /// The only accepted content hash.
     pub digest: Option<ContentHash>,
-    /// Discard changes that were made to the installed folder by hand.
+    /// Discard local modifications of the installed folder.
     pub discard_changes: bool,
     /// How repositories are fetched.
     pub git: GitOptions,
 }
 
-/// A tool that was installed.
+/// An installed tool.
 #[derive(Clone, Debug)]
 pub struct Installed {
     /// Its id, the name of its folder.
     pub id: String,
     /// Its folder.
     pub folder: PathBuf,
-    /// What the lock file says about it.
+    /// Its entry in the lock file.
     pub entry: LockEntry,
     /// Warnings and hints about its manifest.
     pub findings: Vec<Finding>,
 }
 
-/// How a folder compares with the lock file.
+/// The state of a folder compared with the lock file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LockState {
-    /// It is what was installed.
+    /// The folder has the locked content.
     Unchanged,
-    /// It is not what was installed.
+    /// The folder has another content.
     Changed {
         /// The hash in the lock file.
         expected: ContentHash,
         /// The hash of the folder.
         found: ContentHash,
     },
-    /// The folder is not there.
+    /// The folder is missing.
     Missing,
     /// The folder cannot be hashed.
     Unreadable {
@@ -124,12 +123,12 @@ pub struct Installer<C> {
 }
 
 impl<C: Clock> Installer<C> {
-    /// An installer for the tools in the folder `root`, with the lock file `lock`. Both are made when they do not exist.
+    /// Creates an installer for the tools in the folder `root`, with the lock file `lock`. Both are created when needed.
     pub fn new(root: impl Into<PathBuf>, lock: impl Into<PathBuf>, clock: C) -> Self {
         Self { root: root.into(), lock: lock.into(), clock, step: |_| {} }
     }
 
-    /// Calls `step` at the named steps of a run. For tests that interrupt it.
+    /// Calls `step` at named steps, for tests that interrupt a run.
     #[doc(hidden)]
     #[must_use]
     pub fn with_interrupt(mut self, step: fn(&'static str)) -> Self {
@@ -137,7 +136,7 @@ impl<C: Clock> Installer<C> {
         self
     }
 
-    /// Installs a tool. One with the same id must not be there.
+    /// Installs a tool. Fails if a tool with the same id is installed.
     pub fn add(&self, source: &Source, options: &AddOptions) -> Result<Installed, InstallError> {
         let staging = Staging::enter(&self.root, &self.lock)?;
         let staged = self.stage(&staging, source, &options.git)?;
@@ -146,7 +145,7 @@ impl<C: Clock> Installer<C> {
         self.commit(&staging, staged, source.clone())
     }
 
-    /// Installs a tool whose files were made here, such as one that was imported.
+    /// Installs a tool with generated files, such as an imported one.
     pub fn add_files(&self, files: &[ToolFile], source: &Source) -> Result<Installed, InstallError> {
         let staging = Staging::enter(&self.root, &self.lock)?;
         let run = staging.run()?;
@@ -158,12 +157,12 @@ impl<C: Clock> Installer<C> {
         self.commit(&staging, staged, source.clone())
     }
 
-    /// Checks that no tool has this id, nor one that some file systems take for the same.
+    /// Checks that no tool has this id, or one that some file systems treat as equal.
     pub fn check_free(&self, id: &str) -> Result<(), InstallError> {
         self.refuse_existing(&Staging::enter(&self.root, &self.lock)?, id)
     }
 
-    /// Fetches the newest version of an installed tool and says what it changes. Nothing is changed until [`Update::apply`].
+    /// Fetches the newest version of an installed tool and compares it. Nothing is changed until [`Update::apply`].
     pub fn update(&self, id: &str, options: &UpdateOptions) -> Result<Update<'_, C>, InstallError> {
         let staging = Staging::enter(&self.root, &self.lock)?;
         let locked = self.locked(id)?;
@@ -184,7 +183,7 @@ impl<C: Clock> Installer<C> {
         Ok(Update { installer: self, staged, source, diff })
     }
 
-    /// Removes an installed tool. One that was changed by hand stays unless `discard_changes`.
+    /// Removes an installed tool. With local modifications, it is removed only if `discard_changes` is set.
     pub fn remove(&self, id: &str, discard_changes: bool) -> Result<LockEntry, InstallError> {
         let staging = Staging::enter(&self.root, &self.lock)?;
         let locked = self.locked(id)?;
@@ -228,7 +227,7 @@ impl<C: Clock> Installer<C> {
         Ok(states.into_iter().collect())
     }
 
-    /// Finishes or undoes what an interrupted run left. Every other call does this first.
+    /// Finishes or undoes an interrupted run. Every other method does this first.
     pub fn recover(&self) -> Result<(), InstallError> {
         Staging::enter(&self.root, &self.lock).map(drop)
     }
@@ -260,7 +259,7 @@ impl<C: Clock> Installer<C> {
         Staged::check(run, resolved)
     }
 
-    /// File systems that ignore case would merge both folders.
+    /// Case-insensitive file systems would merge both folders.
     fn refuse_existing(&self, staging: &Staging, id: &str) -> Result<(), InstallError> {
         for entry in std::fs::read_dir(staging.root()).map_err(InstallError::io(staging.root()))? {
             let name = entry.map_err(InstallError::io(staging.root()))?.file_name();
@@ -284,7 +283,7 @@ impl<C: Clock> Installer<C> {
     }
 }
 
-/// A new version of an installed tool, ready to be put in place.
+/// A staged new version of an installed tool.
 #[derive(Debug)]
 pub struct Update<'i, C> {
     installer: &'i Installer<C>,
@@ -294,7 +293,7 @@ pub struct Update<'i, C> {
 }
 
 impl<C: Clock> Update<'_, C> {
-    /// What it changes.
+    /// Its changes.
     pub const fn diff(&self) -> &Diff {
         &self.diff
     }
@@ -304,7 +303,7 @@ impl<C: Clock> Update<'_, C> {
         &self.staged.findings
     }
 
-    /// Puts the new version in place. The old one must still be the one that was compared.
+    /// Installs the new version. Fails if the installed version is not the compared one any more.
     pub fn apply(self) -> Result<Installed, InstallError> {
         let staging = Staging::enter(&self.installer.root, &self.installer.lock)?;
         self.installer.locked(&self.staged.id)?;

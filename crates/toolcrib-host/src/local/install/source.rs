@@ -1,4 +1,4 @@
-//! Where tools are installed from.
+//! Sources of tools.
 
 use std::path::{Path, PathBuf};
 
@@ -8,22 +8,22 @@ use toolcrib_core::text::escape_for_display;
 /// Longest URL, revision or subfolder.
 const MAX_TEXT: usize = 2_048;
 
-/// Where a tool is installed from.
+/// The source of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Source {
-    /// A folder of this machine.
+    /// A local folder.
     Folder {
         /// Its path.
         path: PathBuf,
     },
-    /// A zip file or an MCP bundle of this machine.
+    /// A local zip file or MCP bundle.
     Archive {
         /// Its path.
         path: PathBuf,
     },
-    /// An MCP server of a client's configuration file or of a bundle. Its folder was made from the list of its tools.
+    /// An MCP server of a client's configuration file or of a bundle. Its folder was generated from the list of its tools.
     Server {
         /// The path of the file.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum Source {
     },
 }
 
-/// A text that names no source.
+/// A text that is not a valid source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} is not a source: {problem}", escape_for_display(text))]
 pub struct SourceError {
@@ -55,9 +55,9 @@ pub struct SourceError {
 }
 
 impl Source {
-    /// Reads what a user typed: a URL of a repository, or the path of a folder or archive. Paths become absolute.
+    /// Parses a source that a user typed: a URL of a repository, or the path of a folder or archive. Paths become absolute.
     ///
-    /// `https://…`, `ssh://…`, `file://…` and `user@host:path` are repositories; `git+` before a URL is left out.
+    /// `https://…`, `ssh://…`, `file://…` and `user@host:path` are repositories; a prefix `git+` is removed.
     pub fn parse(text: &str, revision: Option<&str>, subfolder: Option<&str>) -> Result<Self, SourceError> {
         let refused = |problem: &str| SourceError { text: text.to_owned(), problem: problem.to_owned() };
         if text.is_empty() || text.len() > MAX_TEXT || text.contains('\0') {
@@ -84,7 +84,7 @@ impl Source {
         }
     }
 
-    /// How the source is shown: escaped, without anything secret.
+    /// Formats the source: escaped, without secrets.
     pub fn display(&self) -> String {
         match self {
             Self::Folder { path } | Self::Archive { path } => escape_for_display(&path.to_string_lossy()),
@@ -112,7 +112,7 @@ fn is_archive(path: &Path) -> bool {
         .is_some_and(|ending| ["zip", "mcpb", "dxt"].contains(&ending.to_ascii_lowercase().as_str()))
 }
 
-/// `user@host:path`, which git takes as ssh.
+/// `user@host:path`, which git interprets as ssh.
 fn is_scp_like(text: &str) -> bool {
     let plain =
         |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
@@ -121,7 +121,7 @@ fn is_scp_like(text: &str) -> bool {
     })
 }
 
-/// Checks everything that becomes an argument of git. Also what was read from the lock file is checked again.
+/// Checks every argument for git. Values from the lock file are checked again, too.
 pub(super) fn check_git(source: &Source, allow_file: bool) -> Result<(), String> {
     let Source::Git { url, revision, subfolder } = source else { return Ok(()) };
     for text in [Some(url), revision.as_ref(), subfolder.as_ref()].into_iter().flatten() {
@@ -135,7 +135,7 @@ pub(super) fn check_git(source: &Source, allow_file: bool) -> Result<(), String>
     }
     check_url(url, allow_file)?;
     if let Some(revision) = revision {
-        // What git takes as the name of a branch, tag or commit. No `:`, which would make it two names, no `^{…}` and no `..`.
+        // What git accepts as the name of a branch, tag or commit. No `:`, which would make it two names, no `^{…}` and no `..`.
         let usable = revision.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'/' | b'#'));
         if !usable || revision.contains("..") {
             return Err("the revision is not the name of a branch, tag or commit".to_owned());

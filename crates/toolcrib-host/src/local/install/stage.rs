@@ -1,7 +1,7 @@
-//! Staging: everything happens in a folder beside the tools, and becomes visible in one step.
+//! Staging: changes are prepared in a folder next to the tools, and become visible in one step.
 //!
-//! A run has a folder of its own. Before it changes anything visible it writes down what it is about to do, so that the next run can
-//! finish or undo it when this one was interrupted, at whatever step.
+//! Each run has a separate folder. Before it changes anything visible, it writes a journal, so that the next run can finish or undo it if
+//! it is interrupted at any step.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -14,47 +14,47 @@ use super::write::read_bounded;
 use super::{InstallError, LockEntry, LockFile};
 use crate::local::hash_folder;
 
-/// The file that runs of other processes wait for.
+/// The lock file that serializes runs of several processes.
 const MUTEX: &str = "mutex";
 
-/// How the folders of runs begin.
+/// The prefix of the folders of runs.
 const RUN_PREFIX: &str = "run-";
 
-/// What a run is about to do.
+/// The journal of a run.
 const JOURNAL: &str = "journal.json";
 
-/// Locked as long as the run is at work.
+/// A file that is locked while the run is active.
 const ALIVE: &str = "alive";
 
 /// Largest journal: one entry of the lock file.
 const MAX_JOURNAL_BYTES: u64 = 65_536;
 
-/// Called at the named steps of a run, so that tests can interrupt it.
+/// Called at named steps of a run, so that tests can interrupt it.
 pub(super) type Interrupt = fn(&'static str);
 
-/// What a run is about to do.
+/// The journal of a run: what it is about to change.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Journal {
     pub(super) id: String,
-    /// The new entry of the lock file; nothing when the tool is removed.
+    /// The new entry of the lock file; `None` if the tool is removed.
     pub(super) entry: Option<LockEntry>,
 }
 
-/// The staging folder, held by this run alone.
+/// The staging folder, locked by this run.
 #[derive(Debug)]
 pub(super) struct Staging {
     folder: PathBuf,
     root: PathBuf,
     lock: PathBuf,
-    /// Released when it goes out of scope.
+    /// Unlocked on drop.
     _mutex: File,
 }
 
 impl Staging {
-    /// Waits for other runs, then finishes or undoes what an interrupted one left.
+    /// Waits for other runs, then finishes or undoes an interrupted one.
     pub(super) fn enter(root: &Path, lock: &Path) -> Result<Self, InstallError> {
         fs::create_dir_all(root).map_err(InstallError::io(root))?;
-        // Links on the way to the tools are fine, but both folders must be on one file system.
+        // The path to the tools may contain links, but both folders must be on one file system.
         let root = fs::canonicalize(root).map_err(InstallError::io(root))?;
         let (Some(parent), Some(name)) = (root.parent(), root.file_name()) else {
             return Err(InstallError::io(&root)(io::Error::other("the folder of tools has no parent")));
@@ -77,12 +77,12 @@ impl Staging {
         &self.root
     }
 
-    /// Where the tool `id` is installed. Ids have no separators and no dots.
+    /// The folder of the tool `id`. Ids contain no separators and no dots.
     pub(super) fn place(&self, id: &str) -> PathBuf {
         self.root.join(id)
     }
 
-    /// A new run.
+    /// Starts a run.
     pub(super) fn run(&self) -> Result<Run, InstallError> {
         let folder =
             tempfile::Builder::new().prefix(RUN_PREFIX).tempdir_in(&self.folder).map_err(InstallError::io(&self.folder))?;
@@ -97,14 +97,14 @@ impl Staging {
         Ok(run)
     }
 
-    /// Puts what was staged at its place, in place of what may be there, and writes the lock file.
+    /// Moves the staged tool into place, replacing an existing one, and writes the lock file.
     pub(super) fn install(&self, run: &Run, id: &str, entry: LockEntry, step: Interrupt) -> Result<(), InstallError> {
         run.write_journal(&Journal { id: id.to_owned(), entry: Some(entry.clone()) })?;
         step("journal");
         let (new, old, place) = (run.staged(id), run.replaced(id), self.place(id));
         let io = InstallError::io(&place);
         if place.symlink_metadata().is_ok() {
-            // In one step where the system can; otherwise the tool is away for a moment, and an interrupted run is undone.
+            // Atomic where the system supports it; otherwise the tool is missing for a moment, and an interrupted run is undone.
             if exchange(&new, &place).is_err() {
                 fs::rename(&place, &old).map_err(&io)?;
                 step("moved");
@@ -120,7 +120,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Takes a tool away and out of the lock file.
+    /// Removes a tool and its entry in the lock file.
     pub(super) fn uninstall(&self, run: &Run, id: &str, step: Interrupt) -> Result<(), InstallError> {
         run.write_journal(&Journal { id: id.to_owned(), entry: None })?;
         step("journal");
@@ -146,7 +146,7 @@ impl Staging {
         lock.write(&self.lock)
     }
 
-    /// Looks at every run that is left and at work no more.
+    /// Recovers every run that is not active any more.
     fn recover(&self) -> Result<(), InstallError> {
         let io = InstallError::io(&self.folder);
         for entry in fs::read_dir(&self.folder).map_err(&io)? {
@@ -166,7 +166,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Finishes a run that had made its change visible, and undoes one that had not.
+    /// Finishes a run whose change is visible already, and undoes any other.
     fn settle(&self, run: &Path, journal: &Journal) -> Result<(), InstallError> {
         let place = self.place(&journal.id);
         let is_there = place.symlink_metadata().is_ok();
@@ -187,7 +187,7 @@ impl Staging {
     }
 }
 
-/// The folder of one run. Removed when it goes out of scope, or by the next run.
+/// The folder of one run. Removed on drop, or by the next run.
 #[derive(Debug)]
 pub(super) struct Run {
     folder: tempfile::TempDir,
@@ -204,7 +204,7 @@ impl Run {
         self.path().join("new").join(id)
     }
 
-    /// Where the old version goes.
+    /// Where the old version is moved.
     fn replaced(&self, id: &str) -> PathBuf {
         self.path().join("old").join(id)
     }
@@ -217,7 +217,7 @@ impl Run {
     }
 }
 
-/// Whether the run that has this folder is still at work.
+/// Whether the run of this folder is still active.
 fn is_alive(run: &Path) -> bool {
     File::open(run.join(ALIVE)).is_ok_and(|alive| matches!(alive.try_lock(), Err(TryLockError::WouldBlock)))
 }

@@ -1,4 +1,4 @@
-//! What lies in the staging folder: read, checked, named.
+//! Reads, checks and names the content of the staging folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    /// Checks what was staged without a name, and gives it the name of its id.
+    /// Checks a staged tool whose id is not known yet, and renames its folder to its id.
     pub(super) fn check(run: Run, resolved: Option<String>) -> Result<Self, InstallError> {
         let place = run.staged(UNNAMED);
         let entries = list_folder(&place)?;
@@ -46,11 +46,11 @@ impl Staged {
     }
 }
 
-/// Reads the manifest in a folder, with the findings that are no errors.
+/// Reads the manifest in a folder. Returns it with the findings that are not errors.
 pub(crate) fn read_manifest(folder: &Path) -> Result<(LocalManifest, Vec<Finding>), InstallError> {
     let path = folder.join(MANIFEST);
     let bytes = match read_bounded(&path, json::MAX_BYTES as u64 + 1) {
-        // One byte more than allowed is enough for the reader to refuse it.
+        // One byte over the limit is enough for the parser to refuse it.
         Ok(bytes) => bytes.unwrap_or_else(|| vec![b' '; json::MAX_BYTES + 2]),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(InstallError::Manifest { findings: Vec::new() }),
         Err(error) => return Err(InstallError::io(&path)(error)),
@@ -62,7 +62,7 @@ pub(crate) fn read_manifest(folder: &Path) -> Result<(LocalManifest, Vec<Finding
     }
 }
 
-/// A text file; nothing if it is larger than `most` or not UTF-8.
+/// Reads a text file; `None` if it is larger than `most` or not UTF-8.
 pub(crate) fn read_bounded_text(path: &Path, most: u64) -> Result<Option<String>, InstallError> {
     let bytes = read_bounded(path, most).map_err(InstallError::io(path))?;
     Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
@@ -84,17 +84,17 @@ pub(super) fn unpack(path: &Path, place: &Path) -> Result<String, InstallError> 
     Ok(format!("sha256:{}", alloy_primitives::hex::encode(Sha256::digest(&bytes))))
 }
 
-/// What a manifest in an archive is.
+/// The kind of a manifest in an archive.
 enum Bundle {
-    /// That of a tool.
+    /// The manifest of a tool.
     None,
-    /// That of an MCP bundle with one tool folder of ours.
+    /// The manifest of an MCP bundle that contains one Toolcrib tool folder.
     Tool(String),
-    /// That of another MCP bundle.
+    /// The manifest of another MCP bundle.
     Server,
 }
 
-/// Whether an archive holds a tool folder, alone or in an MCP bundle that was exported from one, and not an MCP server of another author.
+/// Whether an archive contains a tool folder, alone or in an MCP bundle that was exported from one, rather than a third-party MCP server.
 pub fn holds_tool(bytes: &[u8]) -> Result<bool, InstallError> {
     let mut archive = Archive::open(bytes)?;
     let root = archive.root()?;
@@ -122,7 +122,7 @@ fn bundle_of(archive: &mut Archive<'_>, root: &str) -> Result<Bundle, InstallErr
     }
 }
 
-/// A folder within a working copy, which links must not leave.
+/// A folder within a working copy. Links must not point out of it.
 pub(super) fn within(work: &Path, subfolder: Option<&str>) -> Result<PathBuf, InstallError> {
     let Some(subfolder) = subfolder else { return Ok(work.to_owned()) };
     let missing = || InstallError::Subfolder { subfolder: subfolder.to_owned() };

@@ -1,4 +1,4 @@
-//! Writing the files of a tool into a folder that is being staged.
+//! Writes the files of a tool into a staging folder.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -8,7 +8,7 @@ use super::{ArchiveError, InstallError, ToolFile};
 use crate::local::content::open_file;
 use crate::local::{EntryKind, MAX_FOLDER_BYTES, list_folder};
 
-/// Writes a new file below `folder`. `path` was checked: it is relative and has no `..`.
+/// Writes a new file below `folder`. `path` must be checked: relative and without `..`.
 pub(crate) fn write_file(folder: &Path, path: &str, bytes: &[u8], executable: bool) -> Result<(), InstallError> {
     let path = folder.join(path);
     make_parent(&path)?;
@@ -28,7 +28,7 @@ pub(crate) fn write_files(folder: &Path, files: &[ToolFile]) -> Result<(), Insta
     Ok(())
 }
 
-/// Copies the folder of a tool, without `.git`. Modes are reduced to executable or not; links stay links and do not leave the folder.
+/// Copies the folder of a tool, without `.git`. Modes are reduced to executable or not; links are kept and do not point out of the folder.
 pub(crate) fn copy_folder(from: &Path, to: &Path) -> Result<(), InstallError> {
     for entry in list_folder(from)? {
         let (source, target) = (from.join(&entry.path), to.join(&entry.path));
@@ -38,7 +38,7 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) -> Result<(), InstallError> {
             continue;
         }
         let mut file = create(&target, entry.kind == EntryKind::Executable).map_err(InstallError::io(&target))?;
-        // The file could grow while it is copied; what was copied is hashed again.
+        // The file could grow during the copy; the copy is hashed again.
         let mut content = open_file(&source).map_err(InstallError::io(&source))?.take(MAX_FOLDER_BYTES);
         io::copy(&mut content, &mut file).and_then(|_| file.sync_all()).map_err(InstallError::io(&target))?;
     }
@@ -52,7 +52,7 @@ fn make_parent(path: &Path) -> Result<(), InstallError> {
 
 fn create(path: &Path, executable: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    // Never through something that is there already.
+    // Never follows an existing link.
     options.write(true).create_new(true);
     #[cfg(unix)]
     {
@@ -74,7 +74,7 @@ fn copy_link(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::Error::other("links are copied on Unix only"))
 }
 
-/// The bytes of a file, if it has at most `most`.
+/// The bytes of a file, if there are at most `most`.
 pub(crate) fn read_bounded(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     open_file(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;

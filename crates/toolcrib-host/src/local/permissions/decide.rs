@@ -1,4 +1,4 @@
-//! From rules to a verdict.
+//! Evaluates the rules for a call.
 
 use serde_json::Value;
 use toolcrib_core::clock::UnixTime;
@@ -7,34 +7,34 @@ use toolcrib_core::codes::{self, Code};
 use super::{Decision, Lifetime, Rule, RuleId};
 use crate::local::ContentHash;
 
-/// A call that is to be made.
+/// A call to decide about.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'r> {
     /// The tool.
     pub tool: &'r str,
     /// The function.
     pub function: &'r str,
-    /// The content of the tool as it would be run.
+    /// The content of the tool that would run.
     pub content: ContentHash,
-    /// The arguments, already checked against the schema.
+    /// The arguments, already validated.
     pub arguments: &'r Value,
-    /// Whether a person can be asked.
+    /// Whether a user can be asked.
     pub interactive: bool,
 }
 
-/// What was decided about a call, and why.
+/// The decision about a call, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What happens.
+    /// The decision.
     pub decision: Decision,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     /// The rule that decided, if one did.
     pub rule: Option<RuleId>,
 }
 
 impl Verdict {
-    /// The code of a call that is not made at once. `None` if it is allowed.
+    /// The code if the call is not allowed yet; `None` if it is allowed.
     pub const fn code(&self) -> Option<Code> {
         use codes::permission as code;
         match (self.decision, &self.reason) {
@@ -46,7 +46,7 @@ impl Verdict {
         }
     }
 
-    /// One sentence: what was decided and why.
+    /// One sentence with decision and reason.
     pub fn text(&self) -> String {
         let rule = self.rule.map(|rule| format!(" (rule {rule})")).unwrap_or_default();
         let reason = self.reason.text();
@@ -59,7 +59,7 @@ impl Verdict {
     }
 }
 
-/// Why a call is allowed, asked about or denied.
+/// Why a call is allowed, denied, or needs approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -67,9 +67,9 @@ pub enum Reason {
     AllowRule,
     /// A rule denies it.
     DenyRule,
-    /// A rule asks about it.
+    /// A rule requires approval.
     AskRule,
-    /// It was allowed for another content: the tool changed since.
+    /// It was allowed for another content, because the tool changed since.
     ContentChanged {
         /// The content that was approved last.
         granted_for: ContentHash,
@@ -78,10 +78,10 @@ pub enum Reason {
     NotCovered,
     /// The rule that allowed it has expired.
     Expired {
-        /// When.
+        /// The expiry.
         at: UnixTime,
     },
-    /// No rule is about this function.
+    /// No rule covers the function.
     NoRule,
 }
 
@@ -99,7 +99,7 @@ impl Reason {
         }
     }
 
-    /// The reason in words.
+    /// A description of the reason.
     pub fn text(&self) -> String {
         match self {
             Self::AllowRule => "a rule allows this call".to_owned(),
@@ -116,7 +116,7 @@ impl Reason {
     }
 }
 
-/// Decides. Rules that allow one call alone are used last, so that none is used up in vain.
+/// Evaluates the rules. Rules for a single call are used last, so that none is used up needlessly.
 pub(super) fn decide<'r>(rules: impl Iterator<Item = &'r Rule> + Clone, request: &Request<'_>, now: UnixTime) -> Verdict {
     let about = rules.filter(|rule| rule.covers(request.tool, request.function));
     let matching = about.clone().filter(|rule| rule.is_valid_at(now) && rule.accepts(request.arguments));
@@ -139,7 +139,7 @@ pub(super) fn decide<'r>(rules: impl Iterator<Item = &'r Rule> + Clone, request:
     match (asking, current, changed) {
         (Some(rule), Some(_), _) | (Some(rule), None, None) => return verdict(otherwise, Reason::AskRule, Some(rule)),
         (None, Some(rule), _) => return verdict(otherwise, Reason::NotCovered, Some(rule)),
-        // Of more use than an ask rule: the person sees what changed.
+        // More useful than an ask rule: the user sees what changed.
         (_, None, Some((rule, granted_for))) => return verdict(otherwise, Reason::ContentChanged { granted_for }, Some(rule)),
         (None, None, None) => {}
     }

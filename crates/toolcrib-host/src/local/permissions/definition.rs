@@ -1,4 +1,4 @@
-//! What a function looked like when it was approved, so that a prompt can say what changed.
+//! The definition of a function at its approval, so that a prompt can show what changed.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use toolcrib_core::hex;
 
 use crate::local::canonical::canonical_hash;
 
-/// Most bytes of a description that are kept as text. Longer ones are compared by their hash, and the prompt shows the beginning.
+/// Most bytes of a description that are stored as text. Longer ones are compared by hash, and the prompt shows the beginning.
 pub const MAX_DESCRIPTION_BYTES: usize = 2_048;
 
-/// What a model saw of a function when it was approved.
+/// What a model saw of a function at its approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
@@ -25,7 +25,7 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// The definition of a function with these parts of its manifest.
+    /// Creates the definition of a function from its manifest.
     pub fn new(version: &str, description: &str, parameters: &Value) -> Self {
         Self {
             version: cut(version, 256),
@@ -35,7 +35,7 @@ impl Definition {
         }
     }
 
-    /// What differs between the approved definition and the one of today.
+    /// Compares the approved definition with the current one.
     pub fn changes_to(&self, today: &Self) -> Changed {
         let pair = |old: &str, new: &str| (old.to_owned(), new.to_owned());
         let description = self.description_hash != today.description_hash;
@@ -52,17 +52,17 @@ impl Definition {
 /// What changed since a function was approved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// The version then and now, if it differs.
+    /// The old and the new version, if they differ.
     pub version: Option<(String, String)>,
-    /// The description then and now, if it differs.
+    /// The old and the new description, if they differ.
     pub description: Option<(String, String)>,
     /// Whether the parameters differ.
     pub parameters: bool,
-    /// Whether description and parameters are the same, so that only files that the model does not see differ: the handler, or other functions.
+    /// Whether description and parameters are equal, so that only files that models do not see differ: the handler, or other functions.
     pub handler_only: bool,
 }
 
-/// The changes in words. Descriptions are text of the tool's author.
+/// Describes the changes. Descriptions are text of the tool's author.
 impl fmt::Display for Changed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
@@ -106,7 +106,7 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// At most `limit` bytes, cut between characters.
+/// Truncates a text to `limit` bytes, between characters.
 fn cut(text: &str, limit: usize) -> String {
     text[..text.floor_char_boundary(limit)].to_owned()
 }

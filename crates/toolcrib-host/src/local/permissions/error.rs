@@ -1,4 +1,4 @@
-//! Why a permission cannot be read, granted or revoked.
+//! Errors of permissions.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use toolcrib_core::codes::{self, Code};
 use super::{MAX_RULES, RuleId};
 use crate::local::StateFileError;
 
-/// An error of the permissions. A call that meets one is not made.
+/// An error of the permissions. A call that causes one is not made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PermissionError {
@@ -21,16 +21,16 @@ pub enum PermissionError {
     /// No rule has this id.
     #[error("rule {0} does not exist")]
     NotFound(RuleId),
-    /// The rule is one of the policy file.
+    /// The rule comes from the policy file and cannot be changed.
     #[error("the rule {0} comes from the policy file")]
     ReadOnly(RuleId),
     /// The file is full.
     #[error("the permissions hold the most rules that they may: {MAX_RULES}, in at most {} bytes", super::MAX_FILE_BYTES)]
     TooMany,
-    /// The policy file has a mistake.
+    /// The policy file is invalid.
     #[error("the policy is not valid: {0}")]
     Policy(String),
-    /// The permissions file is not what is written there.
+    /// The permissions file has an unexpected format.
     #[error("{} cannot be read: {why}", path.display())]
     Malformed {
         /// The file.

@@ -14,18 +14,18 @@ pub const MAX_PATTERN_BYTES: usize = 65_536;
 /// Most values of `one_of`.
 pub const MAX_CHOICES: usize = 256;
 
-/// What one argument must be.
+/// A condition on one argument.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArgumentPattern {
-    /// A JSON pointer (RFC 6901) into the arguments: `/command`, `/files/0`, or empty for all arguments. If nothing is there, the
+    /// A JSON pointer (RFC 6901) into the arguments: `/command`, `/files/0`, or empty for all arguments. If it points to nothing, the
     /// pattern does not match.
     pub pointer: String,
-    /// What must be there.
+    /// The condition on the value.
     #[serde(flatten)]
     pub matcher: Matcher,
 }
 
-/// What a value is compared with.
+/// A condition on a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Matcher {
@@ -35,13 +35,13 @@ pub enum Matcher {
     OneOf(Vec<Value>),
     /// A string that begins with this text.
     Prefix(String),
-    /// A string that matches this text, where `*` matches any characters, also none, also `/`. `\*` is a star and `\\` a backslash. Nothing
-    /// else is special. Takes time in proportion to the string.
+    /// A string that matches this pattern, where `*` matches any characters, including none and `/`. `\*` is a star and `\\` a backslash.
+    /// Nothing else is special. Matching takes time linear in the string.
     Glob(String),
-    /// A string with an absolute path that is this folder or lies in it, after `.` and `..` were resolved by name.
+    /// A string with an absolute path that is this folder or is in it, after `.` and `..` are resolved lexically.
     ///
-    /// Relative paths do not match: what they are relative to is the tool's choice. Symbolic links are not resolved, since they can change before
-    /// the tool opens the path: the sandbox limits what the tool really reaches.
+    /// Relative paths do not match, because the tool chooses their base. Symbolic links are not resolved, since they can change before the
+    /// tool opens the path; the sandbox limits what the tool can access.
     Within(String),
     /// A number that is at most this one.
     Max(Number),
@@ -50,14 +50,14 @@ pub enum Matcher {
 }
 
 impl ArgumentPattern {
-    /// A pattern. Fails if it is not valid.
+    /// Creates a pattern. Fails if it is invalid.
     pub fn new(pointer: impl Into<String>, matcher: Matcher) -> Result<Self, PermissionError> {
         let pattern = Self { pointer: pointer.into(), matcher };
         pattern.check()?;
         Ok(pattern)
     }
 
-    /// Whether the arguments have what the pattern asks for.
+    /// Whether the arguments match.
     pub fn matches(&self, arguments: &Value) -> bool {
         let Some(value) = arguments.pointer(&self.pointer) else { return false };
         match (&self.matcher, value) {
@@ -72,7 +72,7 @@ impl ArgumentPattern {
         }
     }
 
-    /// Checks what deserialising cannot.
+    /// Checks what deserialization cannot.
     pub(super) fn check(&self) -> Result<(), PermissionError> {
         let wrong = |why: String| Err(PermissionError::Rule(why));
         let pointer = toolcrib_core::text::escape_for_display(&self.pointer);
@@ -131,8 +131,8 @@ fn segments(pattern: &str) -> Option<Vec<String>> {
     Some(segments)
 }
 
-/// Each part is searched once, from where the one before ended: the leftmost place leaves the most for those that follow. The search is linear
-/// (two-way), so all of it is.
+/// Each part is searched once, from the end of the previous match: the leftmost match leaves the most text for the following parts. The
+/// search is linear (two-way), so the whole match is.
 fn glob(pattern: &str, text: &str) -> bool {
     let Some(segments) = segments(pattern) else { return false };
     let (Some((first, rest)), Some(mut left)) =
@@ -148,7 +148,7 @@ fn glob(pattern: &str, text: &str) -> bool {
     left.ends_with(last.as_str())
 }
 
-/// The parts of an absolute path after `.` and `..` were resolved. `None` for a relative path and for one with NUL.
+/// The parts of an absolute path after `.` and `..` are resolved. `None` for a relative path and for one with NUL.
 fn components(path: &str) -> Option<Vec<&str>> {
     if !path.starts_with('/') || path.contains('\0') {
         return None;
@@ -173,7 +173,7 @@ fn is_within(folder: &str, path: &str) -> bool {
     }
 }
 
-/// Exact, also where a double cannot tell integers apart.
+/// Exact, even for integers that a double cannot represent.
 fn is_at_most(number: &Number, limit: &Number) -> bool {
     match (integer(number), integer(limit), number.as_f64(), limit.as_f64()) {
         (Some(number), Some(limit), ..) => number <= limit,

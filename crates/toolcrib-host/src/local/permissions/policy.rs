@@ -1,4 +1,4 @@
-//! The policy file of an operator: rules for hosts without a person.
+//! The operator's policy file: rules for hosts without a user.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,11 +34,11 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Reads a policy file. It must be a regular file that only its owner can write, and the owner this user or root.
+    /// Reads a policy file. It must be a regular file that is owned by this user or root, and writable only by its owner.
     pub fn read(path: &Path) -> Result<Self, PermissionError> {
         let missing = || StateFileError::io("open", path)(std::io::ErrorKind::NotFound.into());
         let (file, metadata) = open_regular(path)?.ok_or_else(missing)?;
-        // Others may read a policy. One who can write it can allow everything.
+        // A policy may be readable by others. Write access would allow everything.
         check_private(&metadata, path, 0o755, Owners::UserOrRoot)?;
         let bytes = read_open(file, &metadata, path, MAX_POLICY_BYTES)?;
         let text = String::from_utf8(bytes).map_err(|_| PermissionError::Policy("it is not UTF-8".to_owned()))?;
@@ -109,7 +109,7 @@ fn rule(value: &Value, number: u64) -> Result<Rule, PermissionError> {
             return Err(wrong("`content` is missing: write the content hash that is allowed, or \"any\""));
         }
         (Some(hash), Decision::Allow) => Some(hash.parse::<ContentHash>().map_err(|error| wrong(&format!("content: {error}")))?),
-        // A rule that stops to deny when the tool changes is a mistake.
+        // A deny or ask rule that ends when the tool changes is a mistake.
         (Some(_), Decision::Ask | Decision::Deny) => {
             return Err(wrong("`content` is for allow rules: deny and ask hold for every content"));
         }
@@ -196,7 +196,7 @@ fn text<'t>(table: &'t Table, key: &str) -> Result<Option<&'t str>, PermissionEr
     table.get(key).map(|value| value.as_str().ok_or_else(|| not_text(value))).transpose()
 }
 
-/// A key that is not known is a mistake: an argument pattern that is silently dropped would allow more.
+/// An unknown key is an error: ignoring an argument pattern would allow more.
 fn check_keys(table: &Table, known: &[&'static str]) -> Result<(), PermissionError> {
     let Some(key) = table.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
     let near = nearest(key, known.iter().copied()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();

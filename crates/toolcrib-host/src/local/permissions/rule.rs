@@ -1,4 +1,4 @@
-//! Rules and the approvals that make them.
+//! Rules, and the approvals that create them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,15 +17,15 @@ use crate::local::ContentHash;
 /// Most argument patterns of a rule. Functions rarely have more than ten parameters.
 pub const MAX_PATTERNS: usize = 32;
 
-/// What a rule or a verdict says.
+/// The decision of a rule or a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// The call is made.
+    /// The call is allowed.
     Allow,
-    /// A person is asked.
+    /// A user must approve it.
     Ask,
-    /// The call is refused.
+    /// The call is denied.
     Deny,
 }
 
@@ -39,10 +39,10 @@ impl fmt::Display for Decision {
     }
 }
 
-/// How long an approval holds.
+/// The lifetime of an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lifetime {
-    /// For one call. It is used up by the first call that it allows.
+    /// One call. It is used up by the first call that it allows.
     Once,
     /// Until this process ends.
     Session,
@@ -90,7 +90,7 @@ impl FromStr for RuleId {
     }
 }
 
-/// A rule: who may be called how.
+/// A rule: a decision about calls that match it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Its id.
@@ -99,24 +99,24 @@ pub struct Rule {
     pub tool: Option<String>,
     /// The function. `None` for every function.
     pub function: Option<String>,
-    /// What it says.
+    /// Its decision.
     pub decision: Decision,
-    /// The content that it holds for. `None` for every content: deny and ask rules, and allow rules of a policy that says so.
+    /// The content that it applies to. `None` for every content: deny and ask rules, and allow rules of a policy that says so.
     pub content: Option<ContentHash>,
-    /// What the arguments must be. All must match.
+    /// Patterns for the arguments. All must match.
     pub arguments: Vec<ArgumentPattern>,
-    /// How long it holds.
+    /// Its lifetime.
     pub lifetime: Lifetime,
-    /// The time from which it no longer holds.
+    /// The time of expiry.
     pub expires: Option<UnixTime>,
-    /// When it was made. Unknown for a policy.
+    /// When it was created. `None` for a policy.
     pub granted_at: Option<UnixTime>,
-    /// What the functions looked like then, by name.
+    /// The definitions of the functions at that time, by name.
     pub definitions: BTreeMap<String, Definition>,
 }
 
 impl Rule {
-    /// Whether the rule denies every call of a tool, whatever function and arguments: the tool is disabled while it holds.
+    /// Whether the rule denies every call of a tool, with any function and arguments, which disables the tool.
     pub fn disables(&self, tool: &str) -> bool {
         self.decision == Decision::Deny
             && self.tool.as_deref().is_none_or(|own| own == tool)
@@ -124,22 +124,22 @@ impl Rule {
             && self.arguments.is_empty()
     }
 
-    /// Whether the rule is about this function.
+    /// Whether the rule covers this function.
     pub(super) fn covers(&self, tool: &str, function: &str) -> bool {
         self.tool.as_deref().is_none_or(|own| own == tool) && self.function.as_deref().is_none_or(|own| own == function)
     }
 
-    /// Whether the arguments are those of the rule.
+    /// Whether the arguments match the rule.
     pub(super) fn accepts(&self, arguments: &Value) -> bool {
         self.arguments.iter().all(|pattern| pattern.matches(arguments))
     }
 
-    /// Whether the rule holds at this time.
+    /// Whether the rule is valid at this time.
     pub(super) fn is_valid_at(&self, now: UnixTime) -> bool {
         self.expires.is_none_or(|expires| now < expires)
     }
 
-    /// Whether the rule is for another content than this one.
+    /// Whether the rule is bound to another content.
     pub(super) fn is_for_other(&self, content: &ContentHash) -> bool {
         self.content.is_some_and(|own| own != *content)
     }
@@ -164,7 +164,7 @@ impl Rule {
     }
 }
 
-/// What a person decided.
+/// A user's decision.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Grant {
@@ -189,8 +189,8 @@ impl Grant {
         Self::new(tool, Decision::Deny, None)
     }
 
-    /// Asks before every function of a tool, whatever its content, for this session. It has an effect on lists and reasons only: a
-    /// function without an allow rule is asked about anyway.
+    /// Requires approval of every function of a tool, whatever its content, for this session. It only affects lists and reasons: a
+    /// function without an allow rule needs approval anyway.
     pub fn ask(tool: &str) -> Self {
         Self::new(tool, Decision::Ask, None)
     }
@@ -216,31 +216,31 @@ impl Grant {
         }
     }
 
-    /// For this function alone.
+    /// Restricts it to this function.
     pub fn function(mut self, function: &str) -> Self {
         self.function = Some(function.to_owned());
         self
     }
 
-    /// Only with these arguments. Several patterns must all match.
+    /// Restricts it to these arguments. Several patterns must all match.
     pub fn argument(mut self, pattern: ArgumentPattern) -> Self {
         self.arguments.push(pattern);
         self
     }
 
-    /// For this long.
+    /// Sets the lifetime.
     pub const fn lifetime(mut self, lifetime: Lifetime) -> Self {
         self.lifetime = lifetime;
         self
     }
 
-    /// Until this time.
+    /// Sets the expiry.
     pub const fn expires(mut self, expires: UnixTime) -> Self {
         self.expires = Some(expires);
         self
     }
 
-    /// Remembers what a function looks like now, to tell later what changed.
+    /// Stores the current definition of a function, to show later what changed.
     pub fn definition(mut self, function: &str, definition: Definition) -> Self {
         self.definitions.insert(function.to_owned(), definition);
         self

@@ -1,4 +1,4 @@
-//! The rules of the permissions file, of this process and of the policy.
+//! Rules from the permissions file, this process and the policy.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::local::state_file::{Owners, StateFolder, check_private, open_regular,
 /// The name of the file.
 pub const PERMISSIONS_FILE: &str = "permissions.json";
 
-/// Most rules of the file, and of one session. A person approved each one.
+/// Most rules of the file, and of one session. A user approved each one.
 pub const MAX_RULES: usize = 4_096;
 
 /// The largest file.
@@ -47,9 +47,9 @@ struct Session {
     last: u64,
 }
 
-/// What was read last.
+/// The rules as last read.
 struct Read {
-    /// Held open, so that its inode is not given to another file and `stamp` stays unique.
+    /// Kept open, so that its inode is not reused and `stamp` stays unique.
     _file: File,
     stamp: Stamp,
     content: Arc<Content>,
@@ -65,7 +65,7 @@ impl Permissions {
         Self { folder, clock, policy: Vec::new(), session: Mutex::default(), read: Mutex::new(None) }
     }
 
-    /// Adds the rules of an operator.
+    /// Adds the rules of an operator's policy.
     #[must_use]
     pub fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = policy.into_rules();
@@ -77,9 +77,9 @@ impl Permissions {
         self.folder.file(PERMISSIONS_FILE)
     }
 
-    /// Decides about a call. An approval for one call that allows it is used up: ask once for each call.
+    /// Decides about a call. An approval for a single call is used up: call this once per call.
     ///
-    /// Fails if the rules cannot be read. The call must not be made then, since a deny rule may be among them.
+    /// Fails if the rules cannot be read. The call must not be made then, since there may be a deny rule.
     pub fn decide(&self, request: &Request<'_>) -> Result<Verdict, PermissionError> {
         let stored = self.stored()?;
         let mut session = self.session();
@@ -91,15 +91,16 @@ impl Permissions {
         Ok(verdict)
     }
 
-    /// What [`decide`](Self::decide) would say, without using an approval up.
+    /// Returns what [`decide`](Self::decide) would return, without using up an approval.
     pub fn preview(&self, request: &Request<'_>) -> Result<Verdict, PermissionError> {
         let stored = self.stored()?;
         Ok(self.verdict(&stored, &self.session().rules, request))
     }
 
-    /// Adds what a person decided, and gives the id of the new rule.
+    /// Adds a user's decision, and returns the id of the new rule.
     ///
-    /// A stored approval replaces those of the same function for other contents: a tool that goes back to an old content asks again.
+    /// A stored approval replaces those of the same function for other contents: a tool that returns to an old content needs approval
+    /// again.
     pub fn grant(&self, grant: Grant) -> Result<RuleId, PermissionError> {
         let mut rule = Rule {
             id: RuleId::Session(0),
@@ -130,7 +131,7 @@ impl Permissions {
         Ok(id)
     }
 
-    /// Removes a rule, and gives it.
+    /// Removes and returns a rule.
     pub fn revoke(&self, id: RuleId) -> Result<Rule, PermissionError> {
         match id {
             RuleId::Policy(_) => Err(PermissionError::ReadOnly(id)),
@@ -146,7 +147,7 @@ impl Permissions {
         }
     }
 
-    /// Removes all allow and ask rules of a tool, and gives their number. Deny rules stay, for when the tool is installed again.
+    /// Removes all allow and ask rules of a tool, and returns their number. Deny rules stay, for when the tool is installed again.
     pub fn forget_tool(&self, tool: &str) -> Result<usize, PermissionError> {
         let is_meant = |rule: &Rule| rule.tool.as_deref() == Some(tool) && rule.decision != Decision::Deny;
         let mut session = self.session();
@@ -180,7 +181,7 @@ impl Permissions {
         Ok(rules.any(|rule| rule.disables(tool) && rule.is_valid_at(now)))
     }
 
-    /// What changed in a function since it was last approved for another content. `None` if no approval remembers the function.
+    /// What changed in a function since it was last approved for another content. `None` if no approval contains its definition.
     pub fn changed(
         &self,
         tool: &str,
@@ -223,7 +224,7 @@ impl Permissions {
         })
     }
 
-    /// Reads, changes and writes the file while no other process does.
+    /// Reads, changes and writes the file under its lock.
     fn change<T>(&self, change: impl FnOnce(&mut Content) -> Result<T, PermissionError>) -> Result<T, PermissionError> {
         let lock = self.folder.lock(LOCK_FILE)?;
         let mut content = (*self.stored()?).clone();
@@ -287,7 +288,7 @@ impl fmt::Debug for Permissions {
 /// The rules of the file.
 #[derive(Clone, Default)]
 struct Content {
-    /// The last id that was given. Ids are never used again.
+    /// The last id that was assigned. Ids are never reused.
     last: u64,
     rules: Vec<Rule>,
 }
@@ -353,7 +354,7 @@ impl Entry {
     }
 }
 
-/// What tells one file from another under the same name.
+/// Distinguishes files that had the same name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -363,7 +364,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    /// Where files have no numbers: never the same.
+    /// For systems without file ids: never equal.
     const UNKNOWN: Self = Self { device: 0, inode: 0, bytes: 0, modified: (0, 0) };
 
     #[cfg(unix)]

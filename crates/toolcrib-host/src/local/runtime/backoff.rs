@@ -1,4 +1,4 @@
-//! Waiting longer after each crash.
+//! Exponential backoff after crashes.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,22 +11,22 @@ const FIRST: Duration = Duration::from_millis(200);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Crashes that do not lead to a pause: a handler may crash on one bad argument.
+/// Crashes without a pause: a handler may crash on one bad argument.
 const FREE: u32 = 2;
 
-/// Counts crashes in a row.
+/// Counts consecutive crashes.
 #[derive(Debug, Default)]
 pub(super) struct Backoff(Mutex<(u32, Option<Instant>)>);
 
 impl Backoff {
-    /// How long to wait before the next start, if at all.
+    /// How long to wait before the next start, if necessary.
     pub(super) fn wait(&self) -> Option<Duration> {
         let until = self.0.lock().unwrap_or_else(PoisonError::into_inner).1?;
         let left = until.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
 
-    /// The program ended without an answer.
+    /// The program exited without an answer.
     pub(super) fn crashed(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.0 = state.0.saturating_add(1);

@@ -1,7 +1,7 @@
-//! A server on this machine that takes calls by POST.
+//! A local server that handles calls by POST.
 //!
-//! The body is the message that a program would get, the answer a JSON object with `result` or `error`. Only loopback addresses: the
-//! message holds credentials. Redirects are not followed.
+//! The body is the message that a program would get, and the response is a JSON object with `result` or `error`. Only loopback addresses
+//! are allowed, because the message contains credentials. Redirects are not followed.
 
 use async_trait::async_trait;
 use serde_json::Value as Json;
@@ -21,7 +21,7 @@ pub(crate) struct HttpRuntime {
 }
 
 impl HttpRuntime {
-    /// Calls the server at `url`, which must be on this machine.
+    /// Creates a runtime for the server at `url`, which must be on this machine.
     pub(crate) fn new(client: Configured, url: &str) -> Result<Self, RunError> {
         let unusable = |what: String| RunError::new(codes::host::RUNTIME_UNSUPPORTED, what);
         if !is_loopback_url(url) {
@@ -38,7 +38,7 @@ impl HttpRuntime {
 impl Runtime for HttpRuntime {
     async fn call(&self, call: Invocation, _: &Events) -> Result<Json, RunError> {
         let mut limits = Limits::MANIFEST;
-        // A server that computes is silent meanwhile.
+        // A server may be silent while it computes.
         (limits.idle, limits.total, limits.body) = (call.limit, call.limit, MAX_RESULT_BYTES);
         let message = call.message(1);
         let exchange = self.client.post(&self.url, &self.headers, message.trim_end().as_bytes(), limits).await;
@@ -48,7 +48,7 @@ impl Runtime for HttpRuntime {
         };
         let mut body: Json = serde_json::from_slice(&response.body.0).unwrap_or_default();
         match (response.status, body.get("error").filter(|error| !error.is_null())) {
-            // What another address would say is not asked for.
+            // Redirects are not followed.
             (300..=399, _) | (_, None) if response.status != 200 => Err(failure::of_status(response)),
             (_, Some(error)) => Err(RunError::reported(error)),
             (_, None) => body.get_mut("result").map(Json::take).ok_or_else(|| {

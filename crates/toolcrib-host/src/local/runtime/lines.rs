@@ -1,4 +1,4 @@
-//! Lines of a program that is not trusted: capped while they are read.
+//! Lines of untrusted programs, with a size limit while reading.
 
 use std::io;
 
@@ -17,7 +17,7 @@ pub(super) enum LineError {
 
 /// Reads one line of at most `limit` bytes into `line`, without the line feed.
 ///
-/// Keeps what it has in `line` when it is dropped: the next call goes on there, unless the caller cleared it.
+/// If it is cancelled, `line` keeps what was read: the next call continues there, unless the caller clears it.
 pub(super) async fn read_line(from: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>, limit: usize) -> Result<(), LineError> {
     loop {
         let bytes = from.fill_buf().await.map_err(|_: io::Error| LineError::Broken)?;

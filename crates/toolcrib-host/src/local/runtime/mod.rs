@@ -1,10 +1,10 @@
-//! What runs the functions of a tool.
+//! Runtimes: they run the functions of a tool.
 //!
-//! - `process`: programs, one call at a time each, kept warm if the tool wants it.
-//! - `speech`: how a program is spoken to: JSON lines, or MCP.
+//! - `process`: programs, each with one call at a time, kept warm if the tool requests it.
+//! - `speech`: the protocol with a program: JSON lines, or MCP.
 //! - `node`: the program for JavaScript and TypeScript handlers.
-//! - `http`: a server on this machine.
-//! - `mcp_http`: an MCP server that is reached by streamable HTTP.
+//! - `http`: a local server.
+//! - `mcp_http`: an MCP server over streamable HTTP.
 //! - `wasm`: WebAssembly components, with the feature `wasm`.
 
 mod backoff;
@@ -42,10 +42,10 @@ pub(crate) use wasm::{VisibleFolder, WasmRuntime, WasmSettings};
 /// Most bytes of a result, and of any line of a program.
 pub const MAX_RESULT_BYTES: usize = 1 << 20;
 
-/// Longest message of an error that a tool reports, in characters. Models need the cause, not a page.
+/// Longest error message of a tool, in characters. Models need the cause, not a page.
 const MAX_ERROR_CHARS: usize = 4_000;
 
-/// Longest progress message or log line that is passed on, in characters.
+/// Longest forwarded progress message or log line, in characters.
 const MAX_EVENT_CHARS: usize = 2_000;
 
 /// The version of the messages between host and program.
@@ -54,7 +54,7 @@ const PROTOCOL_VERSION: u32 = 1;
 /// Runs functions of one tool.
 #[async_trait]
 pub(crate) trait Runtime: Send + Sync {
-    /// One call. Dropping the future ends it, and every process that it started.
+    /// Makes a call. Dropping the future cancels it, and kills every process that it started.
     async fn call(&self, call: Invocation, events: &Events) -> Result<Json, RunError>;
 
     /// The tools of an MCP server, as the result of `tools/list`. Of `call`, only credentials and the time limit are used.
@@ -63,28 +63,28 @@ pub(crate) trait Runtime: Send + Sync {
         Err(RunError::new(codes::host::RUNTIME_UNSUPPORTED, "only MCP servers list their tools"))
     }
 
-    /// How programs of the tool are contained. `None` when no program runs on this machine.
+    /// How programs of the tool are contained. `None` if no program runs on this machine.
     fn containment(&self) -> Option<Containment>;
 
-    /// What takes the calls in the place of a program, in words. `None` when a program does.
+    /// A description of the server that handles the calls. `None` if a program does.
     fn place(&self) -> Option<String> {
         None
     }
 
-    /// Ends idle processes. Calls under way go on.
+    /// Ends idle processes. Running calls continue.
     async fn shutdown(&self);
 }
 
-/// One call, as a runtime sees it.
+/// A call for a runtime.
 pub(crate) struct Invocation {
     pub(crate) function: String,
     /// The name of the function at the MCP server that the tool wraps.
     pub(crate) mcp_name: String,
     pub(crate) arguments: Json,
     pub(crate) credentials: BTreeMap<String, Arc<Secret>>,
-    /// Credentials that the program expects in environment variables, by the names of the variables.
+    /// Credentials for environment variables, by variable.
     pub(crate) variables: BTreeMap<String, Arc<Secret>>,
-    /// Credentials that a server expects in headers, by the names of the headers.
+    /// Credentials for HTTP headers, by header.
     pub(crate) headers: BTreeMap<String, Arc<Secret>>,
     pub(crate) settings: Map<String, Json>,
     pub(crate) call_id: String,
@@ -93,7 +93,7 @@ pub(crate) struct Invocation {
 }
 
 impl Invocation {
-    /// The message that a program gets. It holds the credentials, so it is never logged.
+    /// The message for a program. It contains credentials, so it is never logged.
     pub(crate) fn message(&self, id: u64) -> zeroize::Zeroizing<String> {
         let credentials: Map<_, _> =
             self.credentials.iter().map(|(name, secret)| (name.clone(), Json::from(secret.expose()))).collect();
@@ -114,23 +114,23 @@ impl Invocation {
     }
 }
 
-/// What a program tells while it works on a call.
+/// An event of a running call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// How far it is.
+    /// Progress.
     Progress {
-        /// Grows.
+        /// Increases with each event.
         progress: f64,
-        /// What `progress` ends at, if known.
+        /// The final value of `progress`, if known.
         total: Option<f64>,
-        /// Untrusted text.
+        /// Untrusted input.
         message: Option<String>,
     },
-    /// A line of its log. Untrusted text.
+    /// A log line. Untrusted input.
     Log(String),
 }
 
-/// Where events of one call go. Those that are not read in time are dropped: a program cannot hold up the host by talking.
+/// Receives the events of one call. Events that are not read in time are dropped, so that a program cannot block the host.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
     sender: Option<mpsc::Sender<Event>>,
@@ -162,19 +162,19 @@ impl Events {
         let _ = sender.try_send(event);
     }
 
-    /// A text without secrets. Cut it afterwards, never before: half of a secret is not found.
+    /// Redacts secrets in a text. Truncate it afterwards, never before: a partial secret is not found.
     pub(crate) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.redactor.as_ref().map_or(Cow::Borrowed(text), |redactor| redactor.text(text))
     }
 }
 
-/// Why a call gave no result.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct RunError {
     /// The code of the vocabulary.
     pub code: Code,
-    /// What happened. Text of the tool's author where the code is [`TOOL_FAILED`](codes::host::TOOL_FAILED).
+    /// The message. It is text of the tool's author if the code is [`TOOL_FAILED`](codes::host::TOOL_FAILED).
     pub message: String,
     /// Whether the same call may succeed later.
     pub retryable: bool,
@@ -185,13 +185,13 @@ impl RunError {
         Self { code, message: message.into(), retryable: false }
     }
 
-    /// The same call may succeed later.
+    /// Marks the error as retryable.
     pub(crate) const fn retryable(mut self) -> Self {
         self.retryable = true;
         self
     }
 
-    /// The same error, with the time limit of the call in its message if that was exceeded.
+    /// Adds the time limit of the call to the message if it was exceeded.
     pub(crate) fn within(mut self, limit: Duration) -> Self {
         if self.code == codes::host::TIMEOUT {
             self.message = format!("the call took longer than {} ms", limit.as_millis());
@@ -199,18 +199,18 @@ impl RunError {
         self
     }
 
-    /// Whether a program said this itself, and so still works.
+    /// Whether the program reported the error itself, and so still works.
     pub(crate) fn is_answer(&self) -> bool {
         self.code == codes::host::TOOL_FAILED || self.code == codes::host::EXPORT_MISSING
     }
 
-    /// The same error without the secrets that `events` knows, cut to what a model needs.
+    /// Redacts the secrets that `events` knows, and truncates the message to what a model needs.
     pub(crate) fn redacted(mut self, events: &Events) -> Self {
         self.message = cut(&events.redact(&self.message), MAX_ERROR_CHARS);
         self
     }
 
-    /// An error as a tool reports it: a text, or an object with `message` and `retryable`.
+    /// Converts an error that a tool reported: a text, or an object with `message` and `retryable`.
     pub(crate) fn reported(error: &Json) -> Self {
         let text = error.get("message").and_then(Json::as_str).or_else(|| error.as_str());
         let message = text.map_or_else(|| error.to_string(), str::to_owned);

@@ -1,7 +1,7 @@
-//! Programs.
+//! Runs programs.
 //!
-//! Each process works on one call at a time, so that ending a call ends its processes and no other call. Processes that are kept warm
-//! wait in a stack: the last one used is the first to be used again, and those below it are ended when they were idle for long enough.
+//! Each process handles one call at a time, so that cancelling a call kills its processes and no other call. Warm processes are kept in a
+//! stack: the most recently used one is reused first, and those below it end after their idle time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -22,26 +22,26 @@ use super::speech::{Protocol, Silence, Speech};
 use super::{Events, Invocation, MAX_RESULT_BYTES, RunError, Runtime};
 use crate::local::secrets::Secret;
 
-/// How long a program has between the request to end and the end.
+/// Time between the request to exit and the kill.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Bytes of standard error that are remembered, for error messages. Enough for a stack trace.
+/// Bytes of stderr that are kept for error messages: enough for a stack trace.
 const STDERR_BYTES: usize = 8 * 1024;
 
-/// How many times longer than a secret a form of it is: each byte as `\u0000`.
+/// How many times longer an encoded form of a secret can be: each byte as `\u0000`.
 const LONGEST_FORM: usize = 6;
 
-/// Lines of standard error that an error message repeats.
+/// Lines of stderr in an error message.
 const STDERR_LINES: usize = 5;
 
-/// What a [`ProcessRuntime`] is made from.
+/// Settings of a [`ProcessRuntime`].
 pub(crate) struct ProcessSettings {
     pub(crate) spec: ProgramSpec,
     pub(crate) launcher: Option<Launcher>,
     pub(crate) protocol: Protocol,
-    /// How long an idle process is kept. Zero starts one for each call.
+    /// How long an idle process is kept. Zero starts one per call.
     pub(crate) keep_alive: Duration,
-    /// Calls at the same time.
+    /// Most concurrent calls.
     pub(crate) concurrent: usize,
 }
 
@@ -54,27 +54,27 @@ pub(crate) struct ProcessRuntime {
     containment: Mutex<Option<Containment>>,
 }
 
-/// Processes that wait for a call, the longest idle one first.
+/// Idle processes, the longest idle one first.
 #[derive(Default)]
 struct Idle {
     workers: VecDeque<Worker>,
-    /// Whether a task ends those that are idle for too long.
+    /// Whether the task that ends idle processes is running.
     is_reaped: bool,
 }
 
-/// A process that waits for a call or works on one.
+/// A process that is idle or handles a call.
 struct Worker {
     running: Running,
     speech: Speech,
     stderr: Arc<Mutex<Tail>>,
     reader: JoinHandle<()>,
-    /// What the program was started with beside its specification.
+    /// Additional variables that the program was started with.
     variables: BTreeMap<String, Arc<Secret>>,
     calls: u64,
     idle_since: Instant,
 }
 
-/// A worker that belongs to a call. Letting go of it ends it: first politely, then not.
+/// A worker that handles a call. Dropping it ends the process: first a request to exit, then a kill.
 struct Busy(Option<Worker>);
 
 impl ProcessRuntime {
@@ -83,13 +83,13 @@ impl ProcessRuntime {
         Self { settings, places, idle: Arc::default(), backoff: Backoff::default(), containment: Mutex::default() }
     }
 
-    /// An idle process that still runs, or a new one.
+    /// Returns an idle process that is still running, or a new one.
     async fn worker(&self, variables: &BTreeMap<String, Arc<Secret>>, events: &Events) -> Result<Busy, RunError> {
         loop {
-            // Not in the condition of the loop: the lock would be held while it waits.
+            // Not in the condition of the loop, where the lock would be held across the await.
             let Some(worker) = self.idle().workers.pop_back() else { break };
             let mut busy = Busy(Some(worker));
-            // One with credentials from before a change is ended.
+            // A process with outdated credentials is ended.
             if let Some(worker) = &mut busy.0
                 && worker.has(variables)
                 && worker.speech.is_open().await
@@ -114,12 +114,12 @@ impl ProcessRuntime {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a process for the next call, and ends it when there is none for long enough.
+    /// Keeps a process for the next call, until its idle time is over.
     fn keep(&self, mut worker: Worker) {
         worker.idle_since = Instant::now();
         let mut idle = self.idle();
         idle.workers.push_back(worker);
-        // One task looks after all idle processes, however often they are used. It ends when there are none.
+        // One task ends all idle processes. It stops when there are none.
         if !idle.is_reaped {
             idle.is_reaped = true;
             tokio::spawn(reap(Arc::downgrade(&self.idle), self.settings.keep_alive));
@@ -169,7 +169,7 @@ impl Runtime for ProcessRuntime {
             return Err(timeout());
         };
         match &result {
-            // The program answered, whatever the answer is.
+            // The program answered, so it is kept, whatever the answer is.
             result if result.as_ref().map_or_else(RunError::is_answer, |_| true) => {
                 self.backoff.answered();
                 if let Some(worker) = busy.0.take() {
@@ -184,7 +184,7 @@ impl Runtime for ProcessRuntime {
         result
     }
 
-    /// In a process that is started for it and ends with it.
+    /// Uses a separate process, which ends afterwards.
     async fn list_tools(&self, call: Invocation, events: &Events) -> Result<Json, RunError> {
         let listed = async {
             let mut worker = Worker::start(&self.settings, &call.variables, events).await?;
@@ -257,7 +257,7 @@ impl Worker {
         }
     }
 
-    /// What is known about a program that ended without an answer.
+    /// The error of a program that exited without an answer.
     async fn ended(&mut self, sent: Option<std::io::Error>, call: &Invocation, events: &Events) -> RunError {
         let Self { running, reader, stderr, .. } = self;
         let (status, tail) = last_words(running, reader, stderr, longest(call.credentials.values()), events).await;
@@ -268,10 +268,10 @@ impl Worker {
         RunError::new(code, format!("the program ended before it answered ({status}){tail}"))
     }
 
-    /// Ends the process and everything it started.
+    /// Ends the process and all its child processes.
     async fn end(self) {
         let Self { mut running, speech, reader, .. } = self;
-        // The end of its input is the polite request.
+        // Closing its stdin requests the exit.
         drop(speech);
         let _ = running.terminate(GRACE).await;
         reader.abort();
@@ -287,7 +287,7 @@ fn longest<'s>(secrets: impl Iterator<Item = &'s Arc<Secret>>) -> usize {
     secrets.map(|secret| secret.expose().len()).max().unwrap_or(0)
 }
 
-/// How a program ended, if it did, and the last lines that it wrote to standard error, without secrets of at most `longest` bytes.
+/// How a program exited, if it did, and its last lines of stderr, without secrets of at most `longest` bytes.
 async fn last_words(
     running: &mut Running,
     reader: &mut JoinHandle<()>,
@@ -303,7 +303,7 @@ async fn last_words(
         Err(_) => None,
     };
     let tail = stderr.lock().unwrap_or_else(PoisonError::into_inner).text(longest);
-    // Before lines are left out, which may belong to a secret of several lines.
+    // Redact before lines are omitted, which may belong to a secret of several lines.
     let tail = events.redact(&tail);
     let tail: Vec<_> = tail.lines().rev().take(STDERR_LINES).collect();
     (status, tail.into_iter().rev().map(|line| format!("; {}", line.trim())).collect())
@@ -312,18 +312,18 @@ async fn last_words(
 impl Drop for Busy {
     fn drop(&mut self) {
         let Some(worker) = self.0.take() else { return };
-        // Without a runtime, letting go of the process kills it.
+        // Without a runtime, dropping the process kills it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(worker.end());
         }
     }
 }
 
-/// The end of what a program says on standard error.
+/// The end of a program's stderr.
 #[derive(Default)]
 struct Tail {
     bytes: VecDeque<u8>,
-    /// Whether something was said before.
+    /// Whether earlier output was dropped.
     is_cut: bool,
 }
 
@@ -335,8 +335,8 @@ impl Tail {
         self.bytes.drain(..beyond);
     }
 
-    /// The text for a call whose longest secret has `longest` bytes. Where the beginning is gone, lines are left out that may hold the
-    /// rest of a secret: it would not be found.
+    /// The text for a call whose longest secret has `longest` bytes. If the beginning was dropped, lines are omitted that may contain the
+    /// rest of a secret, which redaction would not find.
     fn text(&self, longest: usize) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
         let mut rest = bytes.as_slice();
@@ -348,7 +348,7 @@ impl Tail {
     }
 }
 
-/// Remembers the end of what a program says on standard error. None of it is logged: it may hold credentials.
+/// Keeps the end of a program's stderr. It is never logged, because it may contain credentials.
 async fn read_stderr(mut stderr: ChildStderr, tail: Arc<Mutex<Tail>>) {
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = stderr.read(&mut buffer).await {

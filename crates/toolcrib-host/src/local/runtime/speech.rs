@@ -1,4 +1,4 @@
-//! How a program is spoken to: JSON lines, or MCP.
+//! The protocol with a program: JSON lines, or MCP.
 
 use std::io;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use toolcrib_mcp::{CallProgress, Called, Client, ClientError};
 use super::lines::{LineError, read_line};
 use super::{Event, Events, Invocation, MAX_RESULT_BYTES, RunError};
 
-/// Lines that are no answer, for one call. A program that writes more is broken or hostile.
+/// Most lines per call that are not the answer. A program that writes more is broken or hostile.
 const MAX_OTHER_LINES: usize = 10_000;
 
-/// Bytes of such lines, for one call.
+/// Most bytes of such lines per call.
 const MAX_OTHER_BYTES: usize = 16 << 20;
 
-/// How long an MCP server may take for its handshake. Package runners download before they start.
+/// Time limit of the handshake with an MCP server. Package runners download before they start.
 const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// What a program understands.
+/// The protocol of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// A line of JSON for each call.
+    /// One line of JSON per call.
     Lines,
     /// The Model Context Protocol.
     Mcp,
 }
 
-/// A conversation with a program.
+/// A connection to a program.
 pub(super) enum Speech {
     Lines { stdin: ChildStdin, stdout: BufReader<ChildStdout> },
     Mcp(Client),
@@ -38,9 +38,9 @@ pub(super) enum Speech {
 
 /// Why a program did not answer.
 pub(super) enum Silence {
-    /// It wrote more than a result may have.
+    /// Its output exceeds the limit of results.
     TooLong,
-    /// It closed its output. Why it could not be written to, if so.
+    /// It closed its stdout. Contains the error of writing to it, if there was one.
     Ended(Option<io::Error>),
 }
 
@@ -55,7 +55,7 @@ impl Speech {
         }
     }
 
-    /// Whether the program still has its output open. One that ended while it was idle does not.
+    /// Whether the program still has its stdout open. A program that exited while idle does not.
     pub(super) async fn is_open(&mut self) -> bool {
         match self {
             Self::Lines { stdout, .. } => tokio::select! {
@@ -79,7 +79,7 @@ impl Speech {
             Self::Lines { stdin, stdout } => (stdin, stdout),
         };
         let message = call.message(id);
-        // A program may answer before it has read everything; whether it reads at all is seen from its answer.
+        // A program may answer before it has read everything; only its answer shows whether it reads at all.
         let (sent, answer) = tokio::join!(stdin.write_all(message.as_bytes()), answer(stdout, id, events));
         answer.map_err(|error| match error {
             LineError::TooLong => Silence::TooLong,
@@ -100,7 +100,7 @@ impl Speech {
         }
     }
 
-    /// Asks the program to stop working on a call. It is ended afterwards in any case.
+    /// Asks the program to cancel a call. It is ended afterwards in any case.
     pub(super) async fn cancel(&mut self, id: u64) {
         if let Self::Lines { stdin, .. } = self {
             let message = format!("{}\n", json!({ "cancel": id }));
@@ -126,7 +126,7 @@ async fn call_tool(client: &Client, call: &Invocation, events: &Events) -> Resul
     })
 }
 
-/// What a tool of an MCP server returned, as the result of a function. The same for every transport.
+/// Converts the result of an MCP tool to the result of a function, for every transport.
 pub(super) fn tool_result(called: Called) -> Result<Json, RunError> {
     if called.is_error {
         return Err(RunError::reported(&called.value));
@@ -137,7 +137,7 @@ pub(super) fn tool_result(called: Called) -> Result<Json, RunError> {
     Ok(called.value)
 }
 
-/// Reads lines until the one that answers the call `id`.
+/// Reads lines until the answer to the call `id`.
 async fn answer(stdout: &mut BufReader<ChildStdout>, id: u64, events: &Events) -> Result<Result<Json, RunError>, LineError> {
     let mut reader = LineReader::new(id);
     let mut line = Vec::new();
@@ -163,7 +163,7 @@ impl LineReader {
         Self { id, lines: 0, bytes: 0 }
     }
 
-    /// Takes a line: passes progress and log lines on, and gives the answer to the call. Lines that are no answer have limits.
+    /// Handles a line: forwards progress and log lines, and returns the answer to the call. Other lines are limited.
     pub(super) fn take(&mut self, line: &[u8], events: &Events) -> Option<Result<Json, RunError>> {
         if let Some(answer) = self.read(line, events) {
             return Some(answer);
@@ -180,7 +180,7 @@ impl LineReader {
 
     fn read(&self, line: &[u8], events: &Events) -> Option<Result<Json, RunError>> {
         let Ok(Json::Object(mut message)) = serde_json::from_slice::<Json>(line) else {
-            // Many programs print; that is a log.
+            // Many programs print to stdout; that is logged.
             events.send(Event::Log(String::from_utf8_lossy(line).into_owned()));
             return None;
         };

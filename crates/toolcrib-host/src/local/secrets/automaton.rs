@@ -1,14 +1,15 @@
 //! Finds many patterns in one pass (Aho–Corasick).
 //!
-//! Each state knows the longest pattern that ends there, so that one step for each byte tells which bytes belong to any match. Matches that overlap are
-//! covered together: replacing only the first of two would leave the rest of the second. Not `aho-corasick`, whose tables are not wiped.
+//! Each state knows the longest pattern that ends there, so one step per byte tells which bytes belong to a match. Overlapping matches are
+//! covered together: replacing only the first of two would leave the rest of the second. The crate `aho-corasick` is not used because its
+//! tables are not wiped.
 
 use zeroize::Zeroizing;
 
 /// No state.
 const NONE: u32 = u32::MAX;
 
-/// The state at the beginning.
+/// The initial state.
 pub(super) const ROOT: u32 = 0;
 
 #[derive(Clone, Copy)]
@@ -23,17 +24,17 @@ struct Node {
     next_sibling: u32,
 }
 
-/// The patterns as one automaton.
+/// An automaton for the patterns.
 pub(super) struct Automaton {
     nodes: Vec<Node>,
     /// The last byte of each state's text. Wiped, since the patterns are secrets.
     bytes: Zeroizing<Vec<u8>>,
-    /// The children of the root: the state in which most bytes are read.
+    /// The children of the root, the state in which most bytes are read.
     start: [u32; 256],
 }
 
 impl Automaton {
-    /// Builds the automaton. Empty patterns are left out.
+    /// Builds the automaton. Empty patterns are ignored.
     pub(super) fn new<'p>(patterns: impl IntoIterator<Item = &'p [u8]> + Clone) -> Self {
         let room = 1 + patterns.clone().into_iter().map(<[u8]>::len).sum::<usize>();
         let root = Node { fallback: ROOT, depth: 0, longest: 0, first_child: NONE, next_sibling: NONE };
@@ -64,12 +65,12 @@ impl Automaton {
         self.nodes[state as usize].longest as usize
     }
 
-    /// How many of the last bytes may be the beginning of a pattern.
+    /// How many of the last bytes may be the start of a pattern.
     pub(super) fn pending(&self, state: u32) -> usize {
         self.nodes[state as usize].depth as usize
     }
 
-    /// Whether the list of patterns was empty.
+    /// Whether there are no patterns.
     pub(super) fn is_empty(&self) -> bool {
         self.nodes.len() == 1
     }
@@ -101,7 +102,7 @@ impl Automaton {
         state
     }
 
-    /// Below the root a state has as many children as patterns part there, at most 256: so a step takes constant time.
+    /// A state below the root has one child per continuation of its patterns, at most 256, so a step takes constant time.
     fn child(&self, state: u32, byte: u8) -> Option<u32> {
         if state == ROOT {
             return Some(self.start[usize::from(byte)]).filter(|&child| child != ROOT);
@@ -116,7 +117,7 @@ impl Automaton {
         None
     }
 
-    /// Sets the fallbacks, shorter texts first.
+    /// Sets the fallbacks, in order of depth.
     fn link(&mut self) {
         let mut queue: Vec<u32> = self.children(ROOT).collect();
         let mut next = 0;

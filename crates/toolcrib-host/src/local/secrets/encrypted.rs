@@ -16,7 +16,7 @@ use crate::local::state_file::StateFolder;
 /// The name of the file.
 pub const SECRETS_FILE: &str = "secrets.json";
 
-/// Most secrets. A person enters each one; a host with 100 tools has a few hundred.
+/// Most secrets. A user enters each one; a host with 100 tools has a few hundred.
 pub const MAX_SECRETS: usize = 1_024;
 
 /// The largest file. It is read at every call of a tool that has secrets.
@@ -33,12 +33,12 @@ const FORMAT: u32 = 1;
 pub struct EncryptedFile {
     folder: StateFolder,
     provider: Box<dyn DataKey>,
-    /// The key once it was used: deriving it from a passphrase takes long.
+    /// The key after its first use, because deriving it from a passphrase is slow.
     key: Mutex<Option<Arc<Key>>>,
 }
 
 impl EncryptedFile {
-    /// The file in this folder, which need not exist yet.
+    /// Opens the file in this folder, which may not exist yet.
     pub fn new(folder: impl Into<PathBuf>, provider: Box<dyn DataKey>) -> Self {
         Self::in_folder(StateFolder::new(folder), provider)
     }
@@ -57,7 +57,7 @@ impl EncryptedFile {
         &*self.provider
     }
 
-    /// Looks a secret up. The key is needed only if there is a value for this content.
+    /// Returns a secret. The key is needed only if there is a value for this content.
     pub fn get(&self, tool: &str, name: &str, content: &ContentHash) -> Result<Lookup, SecretError> {
         let file = self.read()?;
         let Some(entry) = file.find(tool, name) else { return Ok(Lookup::Missing) };
@@ -72,13 +72,13 @@ impl EncryptedFile {
         }
     }
 
-    /// Stores a secret for one content of a tool, in place of any that was there.
+    /// Stores a secret for one content of a tool, replacing an existing one.
     pub fn set(&self, tool: &str, name: &str, content: &ContentHash, value: &Secret, now: UnixTime) -> Result<(), SecretError> {
         self.put(Entry::new(tool, name, *content, now, None), value)
     }
 
-    /// Stores where the value of a secret is, instead of the value: an absolute path of a private file, which must be usable now. The path
-    /// is authenticated, so that no other program can lead to another file.
+    /// Stores a reference instead of a value: the absolute path of a private file, which must be readable now. The path is authenticated,
+    /// so that no other program can redirect it.
     pub fn set_reference(
         &self,
         tool: &str,
@@ -111,17 +111,17 @@ impl EncryptedFile {
         })
     }
 
-    /// Removes a secret. Whether there was one.
+    /// Removes a secret. Returns whether there was one.
     pub fn unset(&self, tool: &str, name: &str) -> Result<bool, SecretError> {
         self.remove(|entry| entry.tool == tool && entry.name == name).map(|removed| removed > 0)
     }
 
-    /// Removes all secrets of a tool, and gives their number.
+    /// Removes all secrets of a tool, and returns their number.
     pub fn unset_tool(&self, tool: &str) -> Result<usize, SecretError> {
         self.remove(|entry| entry.tool == tool)
     }
 
-    /// Binds the secrets of a tool that were entered for `from` to the content `to`, and gives their number. Call it only after a person
+    /// Binds the secrets of a tool that were entered for `from` to the content `to`, and returns their number. Call it only after the user
     /// approved the change.
     pub fn rebind(&self, tool: &str, from: &ContentHash, to: &ContentHash) -> Result<usize, SecretError> {
         if !self.read()?.secrets.iter().any(|entry| entry.tool == tool && entry.bound_to == *from) {
@@ -153,13 +153,13 @@ impl EncryptedFile {
         Ok(self.read()?.secrets.into_iter().map(state).collect())
     }
 
-    /// The public name of the key that encrypts the file. `None` while nothing is stored.
+    /// The public id of the key that encrypts the file. `None` while nothing is stored.
     pub fn key_id(&self) -> Result<Option<String>, SecretError> {
         let file = self.read()?;
         Ok(file.key.filter(|_| !file.secrets.is_empty()))
     }
 
-    /// Checks that every stored value opens, and that every file that is referred to can be used.
+    /// Checks that every stored value can be decrypted, and every referenced file can be read.
     pub fn verify(&self) -> Result<usize, SecretError> {
         let file = self.read()?;
         if file.secrets.is_empty() {
@@ -186,7 +186,7 @@ impl EncryptedFile {
         })
     }
 
-    /// Reads, changes and writes the file while no other process does.
+    /// Reads, changes and writes the file under its lock.
     fn change<T>(&self, change: impl FnOnce(&mut File, &Self) -> Result<T, SecretError>) -> Result<T, SecretError> {
         let lock = self.folder.lock(LOCK_FILE)?;
         let mut file = self.read()?;
@@ -216,7 +216,7 @@ impl EncryptedFile {
         Ok(file)
     }
 
-    /// The key that the file is encrypted with, or a new one if nothing is stored.
+    /// The key of the file, or a new one if nothing is stored.
     fn key(&self, file: &File) -> Result<Arc<Key>, SecretError> {
         let is_right = |key: &Key| file.secrets.is_empty() || file.key.as_ref() == Some(&key.id());
         let mut kept = self.key.lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,7 +242,7 @@ impl EncryptedFile {
 #[serde(deny_unknown_fields)]
 struct File {
     format: u32,
-    /// The name of the key. Missing only while the list is empty.
+    /// The id of the key. Missing only while the list is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     /// By tool and name.
@@ -268,7 +268,7 @@ struct Entry {
     name: String,
     bound_to: ContentHash,
     set_at: UnixTime,
-    /// The file that has the value, for a reference. What is sealed is then this path.
+    /// The file with the value, for a reference. The sealed value is then this path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file: Option<String>,
     sealed: String,

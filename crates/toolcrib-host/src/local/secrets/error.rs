@@ -1,4 +1,4 @@
-//! Why a secret cannot be read or written.
+//! Errors of the secret store.
 
 use std::path::PathBuf;
 
@@ -8,19 +8,19 @@ use toolcrib_core::codes::{self, Code};
 use super::{MAX_CALL_SECRET_BYTES, MAX_SECRETS, MIN_PASSPHRASE_CHARACTERS};
 use crate::local::StateFileError;
 
-/// An error of the secret store. No variant holds a value.
+/// An error of the secret store. No variant contains a value.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SecretError {
     /// A file cannot be used.
     #[error(transparent)]
     File(#[from] StateFileError),
-    /// A tool or credential name is not one.
+    /// The name of a tool or credential is invalid.
     #[error("`{name}` is not a name of a {what}: expected 1 to 64 letters, digits, `_` and `-`, with a letter or digit first")]
     Name {
         /// "tool" or "credential".
         what: &'static str,
-        /// The name, escaped and cut.
+        /// The name, escaped and truncated.
         name: String,
     },
     /// The value cannot be stored.
@@ -29,7 +29,7 @@ pub enum SecretError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The value in a read-only source cannot be used.
+    /// The value in a read-only source is invalid.
     #[error("the secret in {place} cannot be used: {why}")]
     SourceValue {
         /// The variable or file.
@@ -40,13 +40,13 @@ pub enum SecretError {
     /// The encrypted file is full.
     #[error("the file holds the most secrets that it may: {MAX_SECRETS}, in at most {} bytes", super::MAX_FILE_BYTES)]
     TooMany,
-    /// One call would receive more than can be redacted.
+    /// A call would receive more than can be redacted.
     #[error("the call receives {bytes} bytes of secrets; the limit is {MAX_CALL_SECRET_BYTES}")]
     CallTooLarge {
         /// Bytes of all values.
         bytes: usize,
     },
-    /// A file is not what is written there.
+    /// A file has an unexpected format.
     #[error("{} cannot be read: {why}", path.display())]
     Malformed {
         /// The file.
@@ -54,7 +54,7 @@ pub enum SecretError {
         /// What is wrong with it.
         why: String,
     },
-    /// A stored value does not open.
+    /// A stored value cannot be decrypted.
     #[error("the stored secret {name} of {tool} is not authentic")]
     Tampered {
         /// The tool.
@@ -62,28 +62,28 @@ pub enum SecretError {
         /// The credential.
         name: String,
     },
-    /// Secrets without their key.
+    /// The key of stored secrets is missing.
     #[error("secrets are stored, but their key is missing: {place}")]
     KeyMissing {
         /// Where the key should be.
         place: String,
     },
-    /// A key that belongs to other secrets.
+    /// The key is not that of the stored secrets.
     #[error("the key in {place} does not belong to the stored secrets")]
     KeyOther {
         /// Where the key was found.
         place: String,
     },
-    /// The key file is protected.
+    /// The key file needs a passphrase.
     #[error("the key file is protected by a passphrase")]
     PassphraseRequired,
-    /// The passphrase does not open the key file.
+    /// The passphrase is wrong.
     #[error("the passphrase does not open the key file")]
     PassphraseWrong,
-    /// A passphrase was given for a key file that has none.
+    /// A passphrase was given for a key file without one.
     #[error("the key file is not protected by a passphrase")]
     PassphraseUnused,
-    /// A passphrase that can be guessed.
+    /// The passphrase is too short.
     #[error("the passphrase has fewer than {MIN_PASSPHRASE_CHARACTERS} characters")]
     PassphraseWeak,
     /// The cost in a key file is outside the limits.
@@ -98,22 +98,22 @@ pub enum SecretError {
         /// The parallelism.
         p: u32,
     },
-    /// This program has no keychain.
+    /// This program was built without keychain support.
     #[error("the key is in a keychain, or should be, and this program was built without one")]
     KeychainUnsupported,
-    /// The keychain cannot be reached.
+    /// The keychain is not available.
     #[error("the keychain cannot be used: {why}")]
     KeychainUnavailable {
-        /// What it says.
+        /// Its error.
         why: String,
     },
     /// The keychain is locked.
     #[error("the keychain is locked")]
     KeychainLocked,
-    /// The operating system gives no random bytes.
+    /// The operating system has no random bytes.
     #[error("the operating system gives no random bytes: {0}")]
     Random(getrandom::Error),
-    /// An external provider of the data key failed.
+    /// An external data key provider failed.
     #[error("the data key provider failed: {0}")]
     Provider(String),
 }

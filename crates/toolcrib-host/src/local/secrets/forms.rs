@@ -1,4 +1,4 @@
-//! The forms in which programs print a value by accident.
+//! The encodings in which programs print a value by accident.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -6,15 +6,15 @@ use std::fmt::Write as _;
 use base64ct::{Base64Unpadded, Base64UrlUnpadded, Encoding};
 use zeroize::{Zeroize as _, Zeroizing};
 
-/// Shortest value that is searched for. A shorter one, such as `1234` or `admin`, is also an ordinary word or number, and replacing it
-/// would damage results and show where the value is.
+/// Shortest value that is redacted. A shorter one, such as `1234` or `admin`, is also an ordinary word or number; replacing it would
+/// damage results and reveal where the value is.
 pub const MIN_REDACTED_BYTES: usize = 8;
 
-/// Shortest line of a value with several lines that is searched for on its own: logs are cut at line breaks. Shorter ones are `}` or
+/// Shortest line of a multi-line value that is redacted on its own, because logs are split at line breaks. Shorter lines are `}` or
 /// `"type": "x"`.
 pub const MIN_REDACTED_LINE: usize = 16;
 
-/// The forms of all values, without duplicates. Wiped when dropped.
+/// The encoded forms of all values, without duplicates. Wiped when dropped.
 #[derive(Default)]
 pub(super) struct Forms(BTreeSet<Vec<u8>>);
 
@@ -60,7 +60,7 @@ impl Forms {
     }
 
     fn add_text(&mut self, text: String) {
-        // A set does not give back what it does not take, so it is asked first.
+        // A set does not return a rejected value for wiping, so membership is checked first.
         let text = Zeroizing::new(text.into_bytes());
         if !self.0.contains(&*text) {
             self.0.insert(text.to_vec());
@@ -76,7 +76,7 @@ impl Drop for Forms {
     }
 }
 
-/// The value as a JSON string, without the quotes.
+/// The value as a JSON string, without quotes.
 fn json_escaped(value: &str) -> String {
     let mut text = String::with_capacity(value.len() + 2);
     toolcrib_core::canon::write_string(value, &mut text);
@@ -85,7 +85,7 @@ fn json_escaped(value: &str) -> String {
     text
 }
 
-/// The value as a JSON string of ASCII alone, as Python writes it.
+/// The value as an ASCII-only JSON string, as Python writes it.
 fn json_ascii(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for c in json_escaped(value).chars() {
@@ -116,7 +116,7 @@ fn html_escaped(value: &str) -> String {
     text
 }
 
-/// Percent-encodes for one of the encoders that a secret may pass through. `percent-encoding` writes upper-case digits alone.
+/// Percent-encodes for one of the encoders that a secret may pass through. `percent-encoding` only writes upper-case digits.
 fn percent_encoded(value: &str, kept: &str, upper: bool, space: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for byte in value.bytes() {
@@ -138,13 +138,14 @@ fn hex(value: &str, upper: bool) -> String {
     text
 }
 
-/// The characters of base64 that do not depend on the bytes around the value, for `offset` bytes (modulo 3) before it.
+/// The base64 characters that do not depend on the bytes around the value, with `offset` bytes (modulo 3) before it.
 fn base64_inside<E: Encoding>(value: &str, offset: usize) -> String {
     let mut bytes = Zeroizing::new(vec![0; offset]);
     bytes.reserve_exact(value.len());
     bytes.extend_from_slice(value.as_bytes());
     let text = Zeroizing::new(E::encode_string(&bytes));
-    // Six bits each: the first characters hold bits of the bytes before, and the last one bits of the byte after unless both end together.
+    // Six bits each: the first characters contain bits of the bytes before, and the last one bits of the byte after unless both end
+    // together.
     let first = (offset * 8).div_ceil(6);
     let last = bytes.len() * 8 / 6;
     text[first..last].to_owned()
@@ -170,7 +171,7 @@ mod tests {
                     let encoded = Base64Unpadded::encode_string(text.as_bytes());
                     let core = base64_inside::<Base64Unpadded>(&value, before % 3);
                     assert!(encoded.contains(&core), "{text} {core} {encoded}");
-                    // At most one byte at each end stays outside.
+                    // At most one byte at each end is not covered.
                     assert!(core.len() * 6 + 16 > value.len() * 8, "{core}");
                 }
             }

@@ -1,4 +1,4 @@
-//! The data key: encrypts values, and is found by a provider.
+//! The data key, which encrypts values, and its providers.
 
 use std::fmt;
 
@@ -10,28 +10,28 @@ use zeroize::Zeroizing;
 
 use super::SecretError;
 
-/// Bytes of a data key: `XChaCha20` takes 256 bits.
+/// Bytes of a data key: `XChaCha20` uses 256 bits.
 const KEY_BYTES: usize = 32;
 
-/// Bytes of a nonce. 192 bits may be random for any number of values: two equal ones need about 2^96 of them.
+/// Bytes of a nonce. 192 random bits suffice for any number of values: a collision needs about 2^96 of them.
 const NONCE_BYTES: usize = 24;
 
 /// Bytes of the authentication tag.
 const TAG_BYTES: usize = 16;
 
-/// Where the data key of the encrypted file comes from.
+/// A provider of the data key of the encrypted file.
 ///
-/// The store calls [`load`](Self::load) once and keeps the key in memory, and [`create`](Self::create) only when nothing is stored
-/// yet. A provider for an OS keychain stores [`Key::expose`] as one entry and gives it back with [`Key::from_bytes`];
-/// its own errors become [`SecretError::Provider`].
+/// The store calls [`load`](Self::load) once and keeps the key in memory, and calls [`create`](Self::create) only while nothing is stored.
+/// A provider for an OS keychain stores [`Key::expose`] as one entry and restores it with [`Key::from_bytes`]; its errors become
+/// [`SecretError::Provider`].
 pub trait DataKey: fmt::Debug + Send + Sync {
     /// Where the key is, for messages and `doctor`.
     fn place(&self) -> String;
 
-    /// Reads the key. `None` if there has never been one.
+    /// Reads the key. `None` if no key was created yet.
     fn load(&self) -> Result<Option<Key>, SecretError>;
 
-    /// Makes and stores a key. If another process made one in the meantime, gives that.
+    /// Creates and stores a key. If another process created one meanwhile, returns that.
     fn create(&self) -> Result<Key, SecretError>;
 }
 
@@ -46,7 +46,7 @@ impl Key {
         Ok(Self(bytes))
     }
 
-    /// A key from a provider's bytes. `None` unless there are 32.
+    /// Creates a key from a provider's bytes. `None` unless there are 32.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         if bytes.len() != KEY_BYTES {
@@ -61,7 +61,7 @@ impl Key {
         &self.0
     }
 
-    /// A public name of the key: a part of a hash of it, from which the key cannot be found.
+    /// A public id of the key: a part of its hash, which does not reveal the key.
     pub(super) fn id(&self) -> String {
         let hash = Sha256::new().chain_update(b"toolcrib secret key id v1\0").chain_update(self.expose()).finalize();
         Base64::encode_string(&hash[..12])
@@ -71,7 +71,7 @@ impl Key {
     pub(super) fn seal(&self, associated: &[u8], value: &[u8]) -> Result<String, SecretError> {
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce).map_err(SecretError::Random)?;
-        // Room for all of it at once: a buffer that grows leaves copies of the value behind.
+        // Allocated for all of it at once, because a growing buffer leaves copies of the value behind.
         let mut buffer = Zeroizing::new(Vec::with_capacity(value.len() + TAG_BYTES));
         buffer.extend_from_slice(value);
         self.cipher()
@@ -104,7 +104,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Associated data: a label and parts, each with its length before it, so that no two lists of parts give the same bytes.
+/// Associated data: a label and parts, each prefixed with its length, so that different lists of parts never give the same bytes.
 pub(super) fn associated(label: &str, parts: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for part in std::iter::once(label.as_bytes()).chain(parts.iter().copied()) {

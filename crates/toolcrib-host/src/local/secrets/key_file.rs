@@ -1,4 +1,4 @@
-//! The key file: has the data key, plain or wrapped by a key from a passphrase, or says that a keychain has it.
+//! The key file: contains the data key, plain or wrapped with a passphrase, or says that a keychain has it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ pub const KEY_FILE: &str = "secret.key";
 /// Fewest characters of a passphrase: an attacker with a copy of the file can try as many as their machines can.
 pub const MIN_PASSPHRASE_CHARACTERS: usize = 12;
 
-/// The lock of the key file. Another one than that of the secrets, since a key is made while those are locked.
+/// The lock of the key file. Separate from that of the secrets, since a key is created while those are locked.
 const LOCK_FILE: &str = ".secret.key.lock";
 
-/// The largest key file. Real ones have 300 bytes.
+/// The largest key file. Usual ones have 300 bytes.
 const MAX_FILE_BYTES: u64 = 4_096;
 
 /// The version of the format.
@@ -29,37 +29,37 @@ const FORMAT: u32 = 1;
 /// Bytes of the salt: 128 bits never repeat.
 const SALT_BYTES: usize = 16;
 
-/// The block size of scrypt. 8 is what its authors and RFC 7914 use.
+/// The block size of scrypt. 8 is the value of its authors and of RFC 7914.
 const SCRYPT_R: u32 = 8;
 
 /// The parallelism of scrypt. More than 1 would only let an attacker use more cores for the same memory.
 const SCRYPT_P: u32 = 1;
 
-/// How much work a guess of the passphrase is: scrypt with r = 8 and p = 1.
+/// The work factor of scrypt, with r = 8 and p = 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     log_n: u8,
 }
 
 impl Cost {
-    /// n = 2^17: 128 MiB and about half a second for each guess, which OWASP advises as the least for new systems.
+    /// n = 2^17: 128 MiB and about half a second per guess, the minimum that OWASP recommends for new systems.
     pub const STANDARD: Self = Self { log_n: 17 };
 
     /// n = 2^12: 4 MiB and a few milliseconds. For tests.
     pub const LIGHT: Self = Self { log_n: 12 };
 }
 
-/// The costs that are read from a file: below, guessing is cheap; above, a damaged file would take more than 1 GiB.
+/// The accepted costs of a file: below, guessing is cheap; above, a damaged file would take more than 1 GiB.
 const LOG_N_RANGE: std::ops::RangeInclusive<u8> = 12..=20;
 
 /// How the key file is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// By the permissions of the file system.
+    /// By file permissions.
     FileMode,
     /// By a passphrase as well.
     Passphrase,
-    /// By the keychain of the operating system: the file has no key.
+    /// By the keychain of the operating system: the file contains no key.
     Keychain,
 }
 
@@ -75,8 +75,8 @@ impl std::fmt::Display for Protection {
 
 /// The data key in a private file without a passphrase, or in a keychain.
 ///
-/// The key file always says where the key is, so that the choice is made once: a keychain that cannot be used is an error then, never a
-/// reason for a second key.
+/// The key file always says where the key is, so that the choice is made once: an unavailable keychain is an error later, and never leads
+/// to a second key.
 #[derive(Clone, Debug)]
 pub struct FileKey {
     folder: StateFolder,
@@ -84,7 +84,7 @@ pub struct FileKey {
 }
 
 impl FileKey {
-    /// The key file in this folder, which need not exist yet.
+    /// The key file in this folder, which may not exist yet.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self::in_folder(StateFolder::new(folder))
     }
@@ -93,7 +93,7 @@ impl FileKey {
         Self { folder, keychain: None }
     }
 
-    /// Adds a keychain. A key that is made from now on goes there if the keychain can be used, and into the file otherwise.
+    /// Adds a keychain. New keys are stored there if the keychain is available, and in the file otherwise.
     #[must_use]
     pub fn with_keychain(mut self, keychain: Option<Arc<dyn Keychain>>) -> Self {
         self.keychain = keychain;
@@ -105,7 +105,7 @@ impl FileKey {
         self.folder.file(KEY_FILE)
     }
 
-    /// How the key is protected. `None` before the key file exists.
+    /// How the key is protected. `None` if there is no key file yet.
     pub fn protection(&self) -> Result<Option<Protection>, SecretError> {
         Ok(read(&self.folder)?.map(|content| match content.protection {
             Content::None { .. } => Protection::FileMode,
@@ -114,14 +114,14 @@ impl FileKey {
         }))
     }
 
-    /// The provider for a key file that this passphrase protects.
+    /// The provider for a key file with this passphrase.
     pub fn with_passphrase(self, passphrase: Secret) -> PassphraseKey {
         PassphraseKey { folder: self.folder, passphrase, cost: Cost::STANDARD }
     }
 
-    /// Sets or changes the passphrase. `current` is the one that protects the key now, if one does.
+    /// Sets or changes the passphrase. `current` is the present one, if there is one.
     ///
-    /// The data key stays the same, so a copy of the key file that was made before still opens the stored secrets.
+    /// The data key stays the same, so an older copy of the key file still decrypts the stored secrets.
     pub fn set_passphrase(&self, current: Option<&Secret>, new: &Secret, cost: Cost) -> Result<(), SecretError> {
         check_passphrase(new)?;
         let lock = self.folder.lock(LOCK_FILE)?;
@@ -133,7 +133,7 @@ impl FileKey {
         write(&self.folder, &lock, &Content::wrap(&key, new, cost)?)
     }
 
-    /// Removes the passphrase: the key is then protected by the permissions of the file alone.
+    /// Removes the passphrase: from now on, only file permissions protect the key.
     pub fn remove_passphrase(&self, current: &Secret) -> Result<(), SecretError> {
         let lock = self.folder.lock(LOCK_FILE)?;
         let content = read(&self.folder)?.ok_or(SecretError::PassphraseUnused)?;
@@ -141,10 +141,10 @@ impl FileKey {
         write(&self.folder, &lock, &Content::plain(&key))
     }
 
-    /// Moves the key into the keychain. `passphrase` is the one that protects it now, if one does. `stored` is the name of the key of the
-    /// stored secrets: if the key file is lost, the key of that name is looked for in the keychain, and no other is made.
+    /// Moves the key into the keychain. `passphrase` is the present one, if there is one. `stored` is the id of the key of the stored
+    /// secrets: if the key file is lost, the key with that id is searched in the keychain, and no other is created.
     ///
-    /// The keychain has the key, and gives it back, before the key file is replaced in one step: a crash leaves the file as it was.
+    /// The keychain must return the stored key before the key file is replaced atomically: a crash leaves the file unchanged.
     pub fn move_to_keychain(&self, passphrase: Option<&Secret>, stored: Option<&str>) -> Result<(), SecretError> {
         let keychain = self.keychain.as_deref().ok_or(SecretError::KeychainUnsupported)?;
         let lock = self.folder.lock(LOCK_FILE)?;
@@ -161,10 +161,10 @@ impl FileKey {
         write(&self.folder, &lock, &Content::Keychain { account: id })
     }
 
-    /// Moves the key from the keychain into the key file. Whether the keychain has no copy of it any more; `None` if the key was in the
+    /// Moves the key from the keychain into the key file. Returns whether the keychain's copy was removed; `None` if the key was in the
     /// file already.
     ///
-    /// The file is complete before the keychain is asked to remove its copy.
+    /// The file is complete before the copy in the keychain is removed.
     pub fn move_to_file(&self) -> Result<Option<bool>, SecretError> {
         let lock = self.folder.lock(LOCK_FILE)?;
         let Some(content) = read(&self.folder)? else { return Ok(None) };
@@ -204,7 +204,7 @@ impl DataKey for FileKey {
         }
         let key = Key::random()?;
         let id = key.id();
-        // Nothing is encrypted yet, so a keychain that cannot be used costs nothing but its protection.
+        // Nothing is encrypted yet, so without a working keychain the key is stored in the file.
         let is_kept = self.keychain.as_deref().is_some_and(|keychain| put_into_keychain(keychain, &id, &key).is_ok());
         let content = if is_kept { Content::Keychain { account: id } } else { Content::plain(&key) };
         write(&self.folder, &lock, &content)?;
@@ -218,19 +218,19 @@ fn put_into_keychain(keychain: &dyn Keychain, account: &str, key: &Key) -> Resul
     from_keychain(keychain, account).map(drop)
 }
 
-/// The key of that name. What the keychain gives must be that key: other programs write to the keychain, too.
+/// Returns the key with that id from a keychain. It is checked, because other programs can write to the keychain, too.
 fn from_keychain(keychain: &dyn Keychain, account: &str) -> Result<Key, SecretError> {
     let place = || entry(keychain, account);
     let key = keychain.read(account)?.ok_or_else(|| SecretError::KeyMissing { place: place() })?;
     if key.id() == account { Ok(key) } else { Err(SecretError::KeyOther { place: place() }) }
 }
 
-/// How an entry of a keychain is called in messages.
+/// Describes a keychain entry in messages.
 fn entry(keychain: &dyn Keychain, account: &str) -> String {
     format!("{}, account {}", keychain.place(), toolcrib_core::text::escape_for_display(account))
 }
 
-/// The data key in a file that a passphrase protects.
+/// The data key in a file with a passphrase.
 #[derive(Debug)]
 pub struct PassphraseKey {
     folder: StateFolder,
@@ -239,7 +239,7 @@ pub struct PassphraseKey {
 }
 
 impl PassphraseKey {
-    /// The cost of a key that this provider creates. A key that exists keeps its own.
+    /// Sets the cost of a key that this provider creates. An existing key keeps its cost.
     #[must_use]
     pub const fn cost(mut self, cost: Cost) -> Self {
         self.cost = cost;
@@ -359,7 +359,7 @@ fn check_passphrase(passphrase: &Secret) -> Result<(), SecretError> {
 fn read(folder: &StateFolder) -> Result<Option<KeyFile>, SecretError> {
     let Some(bytes) = folder.read(KEY_FILE, MAX_FILE_BYTES)?.map(Zeroizing::new) else { return Ok(None) };
     let path = folder.file(KEY_FILE);
-    // What the parser says may repeat a part of the file.
+    // An error of the parser could contain a part of the file.
     let content: KeyFile = serde_json::from_slice(&bytes).map_err(|_| malformed(&path, "it is not a key file"))?;
     if content.format != FORMAT {
         return Err(malformed(&path, "its format is of another version"));

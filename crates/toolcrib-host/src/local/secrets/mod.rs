@@ -1,35 +1,37 @@
 //! Secrets: credentials of tools, encrypted at rest and bound to the content of their tool.
 //!
-//! [`SecretStore`] asks its sources in this order, and the first that has a value wins:
+//! [`SecretStore`] queries its sources in this order, and the first one with a value wins:
 //!
-//! 1. **Environment** `TOOLCRIB_SECRET_<TOOL>__<NAME>`, given by the caller as a map. Read-only.
+//! 1. **Environment** `TOOLCRIB_SECRET_<TOOL>__<NAME>`, passed by the caller as a map. Read-only.
 //! 2. **systemd credentials** `$CREDENTIALS_DIRECTORY/<tool>.<name>`. Read-only.
 //! 3. **File references** from the settings: a path for each secret. Read-only.
-//! 4. **The encrypted file** `secrets.json`: the only source that is written. It has values, or paths of private files that have them.
+//! 4. **The encrypted file** `secrets.json`: the only source that is written. It contains values, or paths of private files with values.
 //!
-//! The first three come first because an operator sets them for one run or one service; a value that was typed in once must not
-//! override them. They are not bound to a content hash: the operator manages tool and secret together, and a hash in a unit file
-//! would have to change with every update. Secrets of the encrypted file are bound: [`SecretStore::get`] gives a value only to the
-//! content that it was entered for, and [`Lookup::BoundToOther`] to any other. After a person approved the change,
-//! [`SecretStore::rebind`] moves the secrets to the new content.
+//! The first three take precedence because an operator sets them for one run or one service; a value that was typed in once must not
+//! override them. They are not bound to a content hash: the operator manages tool and secret together, and a hash in a unit file would
+//! have to change with every update. Secrets of the encrypted file are bound: [`SecretStore::get`] returns a value only for the content
+//! that it was entered for, and [`Lookup::BoundToOther`] for any other. After the user approved the change, [`SecretStore::rebind`] binds
+//! the secrets to the new content.
 //!
 //! # The encrypted file
 //!
-//! Each value is encrypted on its own with XChaCha20-Poly1305 under one random data key and a random nonce of 24 bytes. The format version,
-//! tool, name, content hash and time are associated data: a value that is moved to another tool or another hash does not open. Names,
-//! hashes and times stay readable, so that listing needs no key. What encryption does not hide: which secrets exist, and how long they are.
-//! What it does not detect: that the whole file was replaced by an older copy of itself, or that an entry was removed.
+//! Each value is encrypted separately with XChaCha20-Poly1305 under one random data key and a random nonce of 24 bytes. The format
+//! version, tool, name, content hash and time are associated data: a value that is moved to another tool or another hash cannot be
+//! decrypted. Names, hashes and times are not encrypted, so that listing needs no key. Encryption does not hide which secrets exist, and
+//! how long they are. It does not detect that the whole file was replaced by an older copy of itself, or that an entry was removed.
 //!
-//! The data key comes from a [`DataKey`]: a private file ([`FileKey`]), or the same file protected by a passphrase ([`PassphraseKey`]). With
-//! a [`Keychain`] the key file only says which entry of the keychain has the key; [`system_keychain`] is that of the operating system, with
-//! the feature `keychain`. The key file protects against copies of `secrets.json` in backups and against other users, not against
-//! programs of the same user; the passphrase protects against them while the host does not run. A keychain protects the key while it is
-//! locked, and keeps it out of backups of the state folder; once unlocked it gives it to every program of the same user.
+//! The data key comes from a [`DataKey`]: a private file ([`FileKey`]), or the same file protected by a passphrase ([`PassphraseKey`]).
+//! With a [`Keychain`] the key file only says which entry of the keychain contains the key; [`system_keychain`] is that of the operating
+//! system, with the feature `keychain`. The key file protects against copies of `secrets.json` in backups and against other users, not
+//! against programs of the same user; the passphrase protects against them while the host is not running. A keychain protects the key
+//! while it is locked, and keeps it out of backups of the state folder; once unlocked, it returns the key to every program of the same
+//! user.
 //!
-//! The key of a new file goes into the keychain if there is one that can be used, and into the key file otherwise. That is decided once:
-//! afterwards the key file says where the key is, and only [`FileKey::move_to_keychain`] and [`FileKey::move_to_file`] change it.
+//! The key of a new file is stored in the keychain if one is available, and in the key file otherwise. That is decided once: afterwards
+//! the key file says where the key is, and only [`FileKey::move_to_keychain`] and [`FileKey::move_to_file`] change it.
 //!
-//! All functions block: they read files, and [`PassphraseKey`] computes for about half a second. Call them from `spawn_blocking` in async code.
+//! All functions block: they read files, and [`PassphraseKey`] computes for about half a second. Call them from `spawn_blocking` in async
+//! code.
 
 mod automaton;
 mod encrypted;

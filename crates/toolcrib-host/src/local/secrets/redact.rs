@@ -1,14 +1,15 @@
-//! Replaces the secrets of one call in what the call gives back.
+//! Redacts the secrets of one call in its output.
 //!
-//! Redaction is for accidents: a program that prints its environment, an error text with a URL, a library that logs a header. It finds each
-//! value of at least [`MIN_REDACTED_BYTES`](super::MIN_REDACTED_BYTES) bytes as it is, as a JSON string (once and twice escaped, with `\/`, and with `\u` escapes), percent-encoded (RFC 3986 in
-//! both cases, `encodeURIComponent`, and forms), HTML-escaped, in hex (both cases), in base64 and base64url at every offset inside a longer text (as in
-//! `Authorization: Basic`), and each line of a value with several lines.
+//! Redaction is for accidents: a program that prints its environment, an error message with a URL, a library that logs a header. It finds
+//! each value of at least [`MIN_REDACTED_BYTES`](super::MIN_REDACTED_BYTES) bytes unchanged, as a JSON string (once and twice escaped,
+//! with `\/`, and with `\u` escapes), percent-encoded (RFC 3986 in both cases, `encodeURIComponent`, and forms), HTML-escaped, in hex
+//! (both cases), in base64 and base64url at every offset inside a longer text (as in `Authorization: Basic`), and each line of a
+//! multi-line value.
 //!
-//! What it cannot find, because a tool that wants to give a secret away always can: shorter values; parts of a value; other
-//! encodings (base32, UTF-16, hex of mixed case, base64 with line breaks, reversed or upper-cased text), compression and encryption. One byte at each end of
-//! a value inside base64 can stay, since its bits are mixed with those of its neighbours. The sandbox, not this, keeps a
-//! hostile tool from sending secrets elsewhere.
+//! It cannot stop a tool that wants to leak a secret: it does not find shorter values, parts of a value, other encodings (base32, UTF-16,
+//! hex of mixed case, base64 with line breaks, reversed or upper-cased text), compression or encryption. One byte at each end of a value
+//! inside base64 can remain, since its bits are mixed with those of its neighbours. The sandbox, not redaction, keeps a hostile tool from
+//! sending secrets elsewhere.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,10 +24,10 @@ use super::{MIN_REDACTED_BYTES, Secret, SecretError};
 /// The text that replaces a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Most bytes of all secrets of one call. Each byte of a secret takes up to 300 bytes here, in about a dozen forms.
+/// Most bytes of all secrets of one call. Each byte of a secret takes up to 300 bytes of memory, in about a dozen forms.
 pub const MAX_CALL_SECRET_BYTES: usize = 128 << 10;
 
-/// Finds and replaces the secrets of one call. Takes time in proportion to the text, however many secrets there are.
+/// Finds and replaces the secrets of one call. Takes time linear in the text, for any number of secrets.
 pub struct Redactor {
     automaton: Automaton,
     /// Whether a value can also be written as a JSON number.
@@ -35,7 +36,7 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// A redactor for these values.
+    /// Creates a redactor for these values.
     pub fn new<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Result<Self, SecretError> {
         let mut forms = Forms::default();
         let (mut bytes, mut skipped, mut is_numeric) = (0_usize, 0, false);
@@ -54,22 +55,22 @@ impl Redactor {
         Ok(Self { automaton: Automaton::new(forms.patterns()), is_numeric, skipped })
     }
 
-    /// How many secrets are too short to be replaced.
+    /// How many secrets are too short to be redacted.
     pub const fn skipped(&self) -> usize {
         self.skipped
     }
 
-    /// Replaces secrets in a text.
+    /// Redacts a text.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if !self.finds(text.as_bytes()) {
             return Cow::Borrowed(text);
         }
-        // A form begins and ends between characters, and the text around it stays as it is.
+        // Forms start and end at character boundaries, and the rest of the text is unchanged.
         let bytes = self.bytes(text.as_bytes());
         Cow::Owned(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
-    /// Replaces secrets in bytes that need not be text.
+    /// Redacts bytes that need not be text.
     pub fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.stream();
         let mut out = stream.push(bytes);
@@ -77,7 +78,7 @@ impl Redactor {
         out
     }
 
-    /// Replaces secrets in strings, member names and numbers.
+    /// Redacts strings, member names and numbers.
     pub fn json(&self, value: &mut Value) {
         if self.automaton.is_empty() {
             return;
@@ -90,7 +91,7 @@ impl Redactor {
                 }
             }
             Value::String(text) => self.string(text),
-            // As deep as the value nests, which its parser bounds to 128.
+            // Recursion is limited by the parser to a depth of 128.
             Value::Array(elements) => elements.iter_mut().for_each(|element| self.json(element)),
             Value::Object(members) => {
                 members.values_mut().for_each(|member| self.json(member));
@@ -101,7 +102,7 @@ impl Redactor {
         }
     }
 
-    /// A redactor for a stream that comes in pieces.
+    /// Creates a redactor for a stream of chunks.
     pub fn stream(&self) -> RedactedStream<'_> {
         RedactedStream { redactor: self, state: ROOT, held: Zeroizing::new(Vec::new()), covered: Vec::new(), is_inside: false }
     }
@@ -120,7 +121,7 @@ impl Redactor {
         std::mem::replace(text, replaced).zeroize();
     }
 
-    /// Rewrites member names. Two that become the same are numbered, so that no member is lost.
+    /// Redacts member names. Names that become equal are numbered, so that no member is lost.
     fn keys(&self, members: &mut Map<String, Value>) {
         for (key, member) in std::mem::take(members) {
             let key = self.text(&key).into_owned();
@@ -141,22 +142,22 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// A stream whose secrets are replaced, also those that lie across two pieces.
+/// Redacts a stream, including secrets that span chunks.
 ///
-/// Bytes that may be the beginning of a secret are held back until the next piece or the end: at most as many as the longest form.
+/// Bytes that may be the start of a secret are held back until the next chunk or the end: at most as many as the longest form.
 pub struct RedactedStream<'r> {
     redactor: &'r Redactor,
     state: u32,
-    /// What was read and not given out.
+    /// Bytes that were read and not returned yet.
     held: Zeroizing<Vec<u8>>,
-    /// The parts of `held` that belong to matches, apart from each other and in order.
+    /// The parts of `held` that belong to matches, disjoint and in order.
     covered: Vec<(usize, usize)>,
-    /// Whether the last byte that was given out belongs to a match that may continue.
+    /// Whether the last returned byte belongs to a match that may continue.
     is_inside: bool,
 }
 
 impl RedactedStream<'_> {
-    /// Takes a piece, and gives what can be given out.
+    /// Redacts a chunk, and returns the bytes that are ready.
     pub fn push(&mut self, piece: &[u8]) -> Vec<u8> {
         let automaton = &self.redactor.automaton;
         if automaton.is_empty() {
@@ -171,16 +172,16 @@ impl RedactedStream<'_> {
                 self.cover(self.held.len() - length, self.held.len());
             }
         }
-        // Before the bytes that may begin a form, no later byte changes anything.
+        // Bytes before a possible start of a form do not depend on later bytes.
         self.give(self.held.len() - automaton.pending(self.state))
     }
 
-    /// Ends the stream, and gives what was held back.
+    /// Ends the stream, and returns the bytes that were held back.
     pub fn finish(mut self) -> Vec<u8> {
         self.give(self.held.len())
     }
 
-    /// Adds a match. A later match may begin earlier, never end earlier.
+    /// Adds a match. A later match may start earlier, but never ends earlier.
     fn cover(&mut self, mut start: usize, end: usize) {
         while let Some(&(before, until)) = self.covered.last() {
             if until < start {
@@ -192,7 +193,7 @@ impl RedactedStream<'_> {
         self.covered.push((start, end));
     }
 
-    /// Gives out the first `count` bytes that are held.
+    /// Returns the first `count` held bytes.
     fn give(&mut self, count: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(count);
         let mut at = 0;

@@ -6,19 +6,19 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use super::SecretError;
 
-/// Largest value. Certificates with their chains and service account files have some kilobytes.
+/// Largest value. Certificate chains and service account files have a few kilobytes.
 pub const MAX_SECRET_BYTES: usize = 65_536;
 
 /// A secret value: wiped when dropped, without `Display`, `Serialize` and `Clone`. `Debug` shows nothing, not even a length.
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Takes a text over. The caller's copies are the caller's to wipe.
+    /// Takes ownership of a text. The caller has to wipe other copies.
     pub fn new(text: String) -> Self {
         Self(Zeroizing::new(text))
     }
 
-    /// Takes bytes over. `None`, with the bytes wiped, if they are not UTF-8.
+    /// Takes ownership of bytes. Returns `None` and wipes the bytes if they are not UTF-8.
     pub fn from_utf8(bytes: Vec<u8>) -> Option<Self> {
         match String::from_utf8(bytes) {
             Ok(text) => Some(Self::new(text)),
@@ -34,8 +34,8 @@ impl Secret {
         &self.0
     }
 
-    /// Checks that the value can be stored and handed to a tool: 1 to [`MAX_SECRET_BYTES`] bytes without NUL, which neither an environment
-    /// variable nor a C string can carry.
+    /// Checks that the value can be stored and passed to a tool: 1 to [`MAX_SECRET_BYTES`] bytes without NUL, which neither an environment
+    /// variable nor a C string can contain.
     pub fn check(&self) -> Result<(), SecretError> {
         let why = match self.0.len() {
             0 => "the value is empty",
@@ -46,7 +46,7 @@ impl Secret {
         Err(SecretError::Value { why })
     }
 
-    /// Another copy, made on purpose.
+    /// Copies the secret explicitly.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self(self.0.clone())

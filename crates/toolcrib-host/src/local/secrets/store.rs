@@ -12,17 +12,17 @@ use super::{EncryptedFile, MAX_SECRET_BYTES, Secret, SecretError};
 use crate::local::ContentHash;
 use crate::local::state_file::{Owners, read_private};
 
-/// How the names of environment variables with secrets begin.
+/// The prefix of environment variables with secrets.
 pub const ENVIRONMENT_PREFIX: &str = "TOOLCRIB_SECRET_";
 
-/// Where a secret comes from, in the order in which the sources are asked.
+/// The source of a secret, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// A variable `TOOLCRIB_SECRET_<TOOL>__<NAME>`.
     Environment,
     /// A file of the systemd credentials directory.
     Credentials,
-    /// A private file: one that the settings name, or that `secret set --from-file` named.
+    /// A private file, from the settings or from `secret set --from-file`.
     Reference,
     /// The encrypted file.
     Encrypted,
@@ -46,7 +46,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// What looking a secret up gave.
+/// The result of looking up a secret.
 #[derive(Debug)]
 pub enum Lookup {
     /// The value.
@@ -56,9 +56,9 @@ pub enum Lookup {
         /// The source that has it.
         source: Source,
     },
-    /// No source has a value.
+    /// No source contains it.
     Missing,
-    /// A value is stored, but for another content: the tool changed since the secret was entered.
+    /// A value is stored for another content: the tool changed since the secret was entered.
     BoundToOther {
         /// The content that it was entered for.
         bound_to: ContentHash,
@@ -74,11 +74,11 @@ pub struct SecretState {
     pub name: String,
     /// The source that has it.
     pub source: Source,
-    /// The content that it is bound to. Only the encrypted file binds.
+    /// The content that it is bound to. Only the encrypted file binds secrets.
     pub bound_to: Option<ContentHash>,
     /// When it was entered, as far as known.
     pub set_at: Option<UnixTime>,
-    /// The file that has the value, if it is a reference to one.
+    /// The file with the value, if it is a reference.
     pub file: Option<PathBuf>,
 }
 
@@ -87,7 +87,7 @@ pub struct SecretState {
 pub struct SourceState {
     /// The source.
     pub source: Source,
-    /// Where it is: a prefix, a folder or a file.
+    /// Its location: a prefix, a folder or a file.
     pub place: String,
     /// How many secrets it has.
     pub secrets: usize,
@@ -95,7 +95,7 @@ pub struct SourceState {
     pub problem: Option<SecretError>,
 }
 
-/// The chain of sources. The order is explained in the [module](super).
+/// The sources of secrets. The [module](super) explains their order.
 #[derive(Debug)]
 pub struct SecretStore {
     environment: BTreeMap<String, Secret>,
@@ -105,12 +105,12 @@ pub struct SecretStore {
 }
 
 impl SecretStore {
-    /// A store whose only source is the encrypted file.
+    /// Creates a store with the encrypted file as its only source.
     pub const fn new(file: EncryptedFile) -> Self {
         Self { environment: BTreeMap::new(), credentials: None, references: BTreeMap::new(), file }
     }
 
-    /// Adds the variables whose names begin with [`ENVIRONMENT_PREFIX`]. The others are dropped at once.
+    /// Adds the variables whose names begin with [`ENVIRONMENT_PREFIX`]. The others are dropped.
     #[must_use]
     pub fn with_environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let ours = variables.into_iter().filter(|(name, _)| name.starts_with(ENVIRONMENT_PREFIX));
@@ -125,7 +125,7 @@ impl SecretStore {
         self
     }
 
-    /// Adds files named in the settings, keyed by `tool.name`. Fails at a key that is not one.
+    /// Adds files from the settings, keyed by `tool.name`. Fails on an invalid key.
     pub fn with_references(mut self, references: impl IntoIterator<Item = (String, PathBuf)>) -> Result<Self, SecretError> {
         for (key, path) in references {
             let (tool, name) = key.split_once('.').unwrap_or((&key, ""));
@@ -141,8 +141,8 @@ impl SecretStore {
         &self.file
     }
 
-    /// Looks a secret up for one content of a tool. A source that has the secret in a form that cannot be used is an error: the
-    /// next source may have an old value.
+    /// Looks up a secret for one content of a tool. An unusable value in a source is an error, because the next source may contain an old
+    /// value.
     pub fn get(&self, tool: &str, name: &str, content: &ContentHash) -> Result<Lookup, SecretError> {
         check_name("tool", tool)?;
         check_name("credential", name)?;
@@ -152,12 +152,12 @@ impl SecretStore {
         }
     }
 
-    /// Stores a secret in the encrypted file. A read-only source that has the same secret still wins: see [`state`](Self::state).
+    /// Stores a secret in the encrypted file. A read-only source with the same secret takes precedence: see [`state`](Self::state).
     pub fn set(&self, tool: &str, name: &str, content: &ContentHash, value: &Secret, now: UnixTime) -> Result<(), SecretError> {
         self.file.set(tool, name, content, value, now)
     }
 
-    /// Stores a reference to a private file that has the secret, instead of the secret.
+    /// Stores a reference to a private file instead of the secret.
     pub fn set_reference(
         &self,
         tool: &str,
@@ -169,22 +169,23 @@ impl SecretStore {
         self.file.set_reference(tool, name, content, path, now)
     }
 
-    /// Removes a secret from the encrypted file. Whether there was one.
+    /// Removes a secret from the encrypted file. Returns whether there was one.
     pub fn unset(&self, tool: &str, name: &str) -> Result<bool, SecretError> {
         self.file.unset(tool, name)
     }
 
-    /// Removes all secrets of a tool from the encrypted file, and gives their number.
+    /// Removes all secrets of a tool from the encrypted file, and returns their number.
     pub fn unset_tool(&self, tool: &str) -> Result<usize, SecretError> {
         self.file.unset_tool(tool)
     }
 
-    /// Binds the stored secrets of a tool that were entered for `from` to the content `to`. Call it only after a person approved the change.
+    /// Binds the stored secrets of a tool that were entered for `from` to the content `to`. Call it only after the user approved the
+    /// change.
     pub fn rebind(&self, tool: &str, from: &ContentHash, to: &ContentHash) -> Result<usize, SecretError> {
         self.file.rebind(tool, from, to)
     }
 
-    /// Where a secret would come from, without its value. `None` if no source has it.
+    /// The source of a secret, without its value. `None` if no source contains it.
     pub fn state(&self, tool: &str, name: &str) -> Result<Option<SecretState>, SecretError> {
         let read_only = self.read_only(tool, name)?.map(|(_, source)| SecretState {
             tool: tool.to_owned(),
@@ -200,8 +201,8 @@ impl SecretStore {
         }
     }
 
-    /// The secrets of all sources whose names can be listed, without values. Variables are not listed, since upper case hides the
-    /// credential's name: ask for each declared credential with [`state`](Self::state).
+    /// The secrets of all sources that can be listed, without values. Variables are not listed, since upper case hides the credential's
+    /// name: query each declared credential with [`state`](Self::state).
     pub fn list(&self) -> Result<Vec<SecretState>, SecretError> {
         let state = |tool: &str, name: &str, source, file: Option<&PathBuf>| SecretState {
             tool: tool.to_owned(),
@@ -219,7 +220,7 @@ impl SecretStore {
         Ok(all)
     }
 
-    /// The sources in their order, and whether each can be used.
+    /// The sources in order, and whether each is usable.
     pub fn sources(&self) -> Vec<SourceState> {
         let mut sources = vec![SourceState {
             source: Source::Environment,
@@ -263,15 +264,15 @@ impl SecretStore {
 
     fn variable(&self, tool: &str, name: &str) -> Result<Option<Secret>, SecretError> {
         let Some(variable) = Self::variable_name(tool, name) else { return Ok(None) };
-        // An empty variable is how shells and unit files unset one.
+        // Shells and unit files unset a variable by making it empty.
         let Some(value) = self.environment.get(&variable).filter(|value| !value.expose().is_empty()) else { return Ok(None) };
         checked(value.duplicate(), || format!("the variable {variable}")).map(Some)
     }
 
-    /// The variable for a secret: upper case, `-` as `_`, and two `_` between tool and name.
+    /// The variable of a secret: upper case, `_` for `-`, and two `_` between tool and name.
     ///
-    /// `None` for tools whose variable could be that of another tool: an id with `_`, upper-case letters or `--`. With one `_` between, the
-    /// credential `b_c` of a tool `a` would get the secret `c` of the tool `a-b`.
+    /// `None` for tools whose variable could be that of another tool: an id with `_`, upper-case letters or `--`. With a single `_`
+    /// between them, the credential `b_c` of a tool `a` would get the secret `c` of the tool `a-b`.
     pub fn variable_name(tool: &str, name: &str) -> Option<String> {
         if !is_slug(tool) || tool.contains("--") || !is_name(tool) || !is_name(name) {
             return None;
@@ -282,8 +283,8 @@ impl SecretStore {
 
     fn credential(&self, tool: &str, name: &str) -> Result<Option<Secret>, SecretError> {
         let Some(folder) = &self.credentials else { return Ok(None) };
-        // Names have no dots and no separators, so the file name is unambiguous and stays in the folder. The manager of the service
-        // chose owner and mode.
+        // Names contain no dots or separators, so the file name is unambiguous and stays in the folder. The service manager chose owner
+        // and mode.
         read_secret(&folder.join(format!("{tool}.{name}")), Owners::Any)
     }
 
@@ -304,13 +305,13 @@ impl SecretStore {
     }
 }
 
-/// Reads the file that a reference names. It must be there: otherwise an older value of the next source would be used.
+/// Reads the file of a reference. A missing file is an error: otherwise an older value of the next source would be used.
 pub(super) fn read_reference(path: &Path) -> Result<Secret, SecretError> {
     let missing = || SecretError::SourceValue { place: path.display().to_string(), why: "the file does not exist" };
     read_secret(path, Owners::UserOrRoot)?.ok_or_else(missing)
 }
 
-/// Reads a file with one secret. One line break at the end belongs to the file, not to the secret.
+/// Reads a file with one secret. One line break at its end does not belong to the secret.
 fn read_secret(path: &Path, owners: Owners) -> Result<Option<Secret>, SecretError> {
     let Some(mut bytes) = read_private(path, MAX_SECRET_BYTES as u64 + 2, owners)? else { return Ok(None) };
     if bytes.last() == Some(&b'\n') {

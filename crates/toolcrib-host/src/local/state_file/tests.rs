@@ -47,7 +47,7 @@ fn links_pipes_and_folders_are_not_files() {
     for name in ["link", "folder"] {
         assert!(matches!(folder.read(name, 10), Err(StateFileError::NotRegular { .. })), "{name}");
     }
-    // A link under the name of the new file is removed, and what it points to stays.
+    // A link with the name of the new file is removed, and its target is kept.
     symlink(place.path().join("target"), folder.file(".a.partial")).unwrap();
     let lock = folder.lock("x.lock").unwrap();
     folder.replace(&lock, "a", b"new").unwrap();
@@ -87,13 +87,14 @@ fn a_kept_lock_file_is_used_as_long_as_it_has_the_name() {
     let place = tempfile::tempdir().unwrap();
     let folder = StateFolder::new(place.path().join("state"));
     let kept = folder.lock("x.lock").unwrap().release().expect("released");
-    // Released: another one gets it at once.
+    // Released: it can be taken again at once.
     drop(folder.lock("x.lock").unwrap());
     let number = kept.number;
     let lock = folder.lock_with("x.lock", Some(kept)).unwrap();
     assert_eq!(lock.0.number, number);
     let kept = lock.release().expect("released");
-    // Another process, which locks the new file, would not see a lock on the old one. The old one stays open here, so its number is not given out again.
+    // Another process that locks the new file does not conflict with a lock on the old one. The old one stays open here, so its inode is
+    // not reused.
     fs::remove_file(folder.file("x.lock")).unwrap();
     let other = File::create(folder.file("x.lock")).unwrap();
     other.lock().unwrap();

@@ -1,4 +1,4 @@
-//! What changed since permissions or credentials were given to an earlier content of a tool.
+//! Changes since permissions or credentials were granted to an earlier content of a tool.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ const MAX_LINES: usize = 100;
 /// Most characters of a value of the manifest.
 const MAX_VALUE_CHARS: usize = 300;
 
-/// What was given to an earlier content.
+/// What was granted to an earlier content.
 #[derive(Default)]
 struct Given {
     rules: Vec<String>,
     credentials: Vec<String>,
 }
 
-/// The section about changes. Empty if nothing was given to an earlier content.
+/// The section about changes. Empty if nothing was granted to an earlier content.
 pub(super) fn changes(view: &View<'_>, tool: &LoadedTool, rules: &[&Rule]) -> Markup {
     let mut earlier: BTreeMap<ContentHash, Given> = BTreeMap::new();
     for rule in rules.iter().filter(|rule| rule.decision == Decision::Allow) {
@@ -97,7 +97,7 @@ fn lines(diff: &Diff) -> Markup {
     }
 }
 
-/// What the rules remember of functions, where no copy of the earlier files is left.
+/// The definitions stored in rules, for when no copy of the earlier files exists.
 fn remembered(view: &View<'_>, tool: &LoadedTool) -> Markup {
     let changed: Vec<_> = tool
         .functions()

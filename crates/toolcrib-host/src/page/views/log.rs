@@ -1,4 +1,4 @@
-//! The audit log: newest entries first, loaded again by the browser every few seconds, and whether its chain holds.
+//! The audit log: newest entries first, reloaded by the browser every few seconds, with the state of its chain.
 
 use std::sync::PoisonError;
 
@@ -17,17 +17,17 @@ use crate::page::refusal::Refusal;
 /// Entries that are shown.
 const MAX_ENTRIES: usize = 200;
 
-/// Seconds until the page is loaded again.
+/// Seconds between automatic reloads.
 const REFRESH_SECONDS: u32 = 5;
 
-/// What the log shows: a name, a text, and the events, all of them if there are none.
+/// The filters of the log: a name, a label, and the events (all if empty).
 const SHOWN: [(&str, &str, &[Event]); 3] = [
     ("changes", "Calls and changes", &CHANGES),
     ("calls", "Calls", &[Event::Decision, Event::CallStarted, Event::CallFinished]),
     ("all", "Everything", &[]),
 ];
 
-/// What a person wants to know of: not that a host began and read its folders.
+/// Events that matter to users, without starts of the host and loaded tools.
 pub(super) const CHANGES: [Event; 11] = [
     Event::Decision,
     Event::CallStarted,
@@ -44,7 +44,7 @@ pub(super) const CHANGES: [Event; 11] = [
 
 /// The page of calls.
 pub(in crate::page) fn log(view: &View<'_>, query: &Form) -> Result<Response, Refusal> {
-    // Anything else is the name of no tool, and is not repeated.
+    // Any other text cannot be a tool's id, and is not displayed.
     let tool = query.get("tool").filter(|tool| is_name(tool));
     let is_paused = query.get("paused").is_some();
     let show = SHOWN.iter().find(|(name, ..)| query.get("show") == Some(*name)).unwrap_or(&SHOWN[0]);
@@ -73,7 +73,7 @@ pub(in crate::page) fn log(view: &View<'_>, query: &Form) -> Result<Response, Re
 fn chooser(view: &View<'_>, chosen: Option<&str>, show: &str, is_paused: bool) -> Markup {
     let tools = view.host().tools();
     let mut ids: Vec<&str> = tools.tools().keys().map(String::as_str).collect();
-    // The log remembers tools that are gone.
+    // The log also contains removed tools.
     ids.extend(chosen.filter(|chosen| !tools.tools().contains_key(*chosen)));
     html! {
         form.filter method="get" action=(view.at("/log")) {
@@ -90,7 +90,7 @@ fn chooser(view: &View<'_>, chosen: Option<&str>, show: &str, is_paused: bool) -
     }
 }
 
-/// Whether the hash chain holds. A page that loads itself again says what was found before: checking reads the whole log.
+/// Whether the hash chain is valid. An automatic reload shows the previous result, because verification reads the whole log.
 fn chain(view: &View<'_>, is_automatic: bool) -> Markup {
     let audit = view.host().audit();
     if !audit.path().exists() {

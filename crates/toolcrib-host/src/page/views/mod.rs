@@ -1,4 +1,4 @@
-//! What is shown: a frame, and a file for each page in it.
+//! Views: the layout, and a file for each page.
 
 mod changes;
 mod log;
@@ -25,7 +25,7 @@ pub(super) use rules::rules;
 pub(super) use tool::tool;
 pub(super) use tools::{checks, tools};
 
-/// What a page is made for: one session.
+/// The context of a page: one session.
 pub(super) struct View<'v> {
     pub(super) shared: &'v Shared,
     pub(super) csrf: &'v str,
@@ -34,7 +34,7 @@ pub(super) struct View<'v> {
 /// The pages of the navigation.
 const TABS: [(&str, &str); 4] = [("Tools", "/"), ("Rules", "/rules"), ("Calls", "/log"), ("Checks", "/checks")];
 
-/// What is said after a change. The query of the address names one of these, and no text of its own.
+/// Messages after a change. The query of the URL selects one of these, and contains no text.
 const DONE: [(&str, &str); 8] = [
     ("enabled", "The tool is enabled."),
     ("disabled", "The tool is disabled: models do not see it, and every call is refused."),
@@ -55,7 +55,7 @@ impl View<'_> {
         self.shared.at(path)
     }
 
-    /// A form that changes something.
+    /// A form that makes a change.
     fn form(&self, action: &str, class: &str, fields: &[(&str, &str)], content: &Markup) -> Markup {
         html! {
             form method="post" action=(self.at(&format!("/change/{action}"))) class=(class) autocomplete="off" {
@@ -66,7 +66,7 @@ impl View<'_> {
         }
     }
 
-    /// A page. `refresh` is the address that it loads after some seconds.
+    /// A page. `refresh` is a URL to load after some seconds.
     fn page(&self, title: &str, tab: &str, refresh: Option<(u32, String)>, query: &Form, content: &Markup) -> Response {
         let done = query.get("done").and_then(|done| DONE.iter().find(|(name, _)| *name == done));
         let frame = html! {
@@ -92,7 +92,7 @@ impl View<'_> {
     }
 }
 
-/// A request that was refused.
+/// The page for a rejected request.
 pub(super) fn refused(refusal: &Refusal) -> Response {
     let Refusal { status, code, message, back } = refusal;
     let content = html! {
@@ -106,7 +106,7 @@ pub(super) fn refused(refusal: &Refusal) -> Response {
     respond(*status, "Refused", None, &content)
 }
 
-/// The session is over.
+/// The page after the end of the session.
 pub(super) fn ended() -> Response {
     let content = html! {
         main.alone {
@@ -135,12 +135,12 @@ fn respond(status: StatusCode, title: &str, refresh: Option<&str>, content: &Mar
     (status, [(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"))], markup.into_string()).into_response()
 }
 
-/// Text of others, without what is not seen.
+/// Untrusted text, without invisible characters.
 fn shown(text: &str) -> String {
     escape_for_display(text)
 }
 
-/// Text of a message as a sentence of its own.
+/// Formats a message as a sentence.
 fn sentence(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
@@ -153,7 +153,7 @@ fn time(time: UnixTime) -> String {
     format_rfc3339(time).map_or_else(|| time.to_string(), |text| readable(&text))
 }
 
-/// An RFC 3339 time in UTC as people write it.
+/// Formats an RFC 3339 time in UTC for users.
 fn readable(time: &str) -> String {
     match time.strip_suffix('Z').and_then(|time| time.split_once('T')) {
         Some((day, time)) => format!("{day} {time} UTC"),
@@ -161,13 +161,13 @@ fn readable(time: &str) -> String {
     }
 }
 
-/// The beginning of a content hash, with all of it for those who point at it.
+/// The beginning of a content hash, with the full hash as a tooltip.
 fn hash(content: &ContentHash) -> Markup {
     let text = content.to_string();
     html! { code title=(text) { (text.get(..19).unwrap_or(&text)) "\u{2026}" } }
 }
 
-/// How a tool is contained, in plain sight.
+/// The containment of a tool, displayed prominently.
 fn containment(host: &Host, tool: &LoadedTool) -> Markup {
     if host.check_runtime(tool).is_err() {
         return html! { span.badge.bad { "cannot run" } };

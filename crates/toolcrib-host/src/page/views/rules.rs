@@ -44,7 +44,7 @@ pub(in crate::page) fn rules(view: &View<'_>, query: &Form) -> Result<Response, 
     Ok(view.page("Rules", "Rules", None, query, &content))
 }
 
-/// Rules as a table. `from` is the page to come back to.
+/// A table of rules. `from` is the page to return to.
 pub(super) fn table(view: &View<'_>, rules: &[&Rule], from: &str) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Rules" {

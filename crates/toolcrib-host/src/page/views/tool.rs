@@ -1,4 +1,4 @@
-//! One tool: what it is, what it may do, and what it is given.
+//! The page of one tool: its description, permissions and credentials.
 
 use axum::response::Response;
 use maud::{Markup, html};
@@ -18,7 +18,7 @@ use crate::local::{LoadedTool, access};
 use crate::page::forms::Form;
 use crate::page::refusal::Refusal;
 
-/// Calls that are shown beside the tool.
+/// Number of recent calls on the page.
 const RECENT: usize = 12;
 
 /// The page of a tool.
@@ -114,7 +114,7 @@ fn function_card(view: &View<'_>, tool: &LoadedTool, function: &Function) -> Mar
         tool: tool.id(),
         function: name,
         content: tool.content(),
-        // No argument pattern matches this: what holds for calls that no pattern is about.
+        // No argument pattern matches null, so this is the verdict for calls without a matching pattern.
         arguments: &Json::Null,
         interactive: true,
     };
@@ -152,7 +152,7 @@ fn function_card(view: &View<'_>, tool: &LoadedTool, function: &Function) -> Mar
     }
 }
 
-/// Why a function has the permission that it has.
+/// Why a function has its permission.
 fn why(verdict: &Verdict, is_enabled: bool) -> String {
     let rule = verdict.rule.map(|rule| format!(" (rule {rule})")).unwrap_or_default();
     let text = match &verdict.reason {
@@ -168,7 +168,7 @@ fn why(verdict: &Verdict, is_enabled: bool) -> String {
     format!("{text}{rule}.")
 }
 
-/// What a function does to the world, and whether that is a reason for care.
+/// The effects of a function, each with whether it needs caution.
 fn effects(effects: Effects) -> Vec<(bool, &'static str)> {
     let read_only = effects.read_only.unwrap_or(false);
     let mut all = vec![match (read_only, effects.destructive) {

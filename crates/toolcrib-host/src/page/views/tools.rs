@@ -1,4 +1,4 @@
-//! The list of tools, and what `local doctor` knows.
+//! The list of tools, and the checks of `local doctor`.
 
 use axum::response::Response;
 use maud::{Markup, html};
@@ -7,7 +7,7 @@ use super::{View, containment, sentence, shown};
 use crate::local::{LoadedTool, Problem};
 use crate::page::forms::Form;
 
-/// Most functions of a tool that the list names.
+/// Most functions of a tool in the list.
 const MAX_NAMED: usize = 8;
 
 /// All tools, and folders that cannot be loaded.
@@ -62,7 +62,7 @@ pub(super) fn switch(view: &View<'_>, tool: &LoadedTool) -> Markup {
     view.form(action, "switch", &[("tool", tool.id())], &html! { button.plain[is_enabled] aria-label=(label) { (word) } })
 }
 
-/// What keeps a tool from being used.
+/// Reasons why a tool cannot be used.
 pub(super) fn badges(view: &View<'_>, tool: &LoadedTool) -> Markup {
     let host = view.host();
     let missing = host.missing_credentials(tool);
@@ -93,7 +93,7 @@ fn problem(problem: &Problem) -> Markup {
     }
 }
 
-/// What `local doctor` knows.
+/// The checks of `local doctor`.
 pub(in crate::page) fn checks(view: &View<'_>) -> Response {
     let mut checks = view.host().doctor();
     checks.sort_by_key(|check| check.ok);

@@ -1,4 +1,4 @@
-//! `agt export` and `agt import`: manifests beside the formats of other systems.
+//! `agt export` and `agt import`: conversion to and from the formats of other systems.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `agt`: agent manifests under .agt names, from the first draft to the verdict of a resolver.
+//! `agt`: agent manifests under .agt names, from draft to verification.
 
 mod bridge;
 mod draft;
@@ -94,7 +94,7 @@ pub(crate) async fn run(command: &AgtCommand, settings: &Settings, printer: &mut
     }
 }
 
-/// The name that a person typed.
+/// Parses a name that the user typed.
 fn parse_name(text: &str) -> Result<AgtDomain, Failure> {
     AgtDomain::from_input(text).map_err(|error| Failure::new(codes::cli::USAGE, format!("`{text}` is not an .agt name: {error}")))
 }

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Pack, printer: &mut Printer) -> Result<Done, Stop>
     ))
 }
 
-/// Reads a manifest that keeps the rules and is signed by its owner: nothing else is worth publishing.
+/// Reads a manifest that is valid and signed by its owner; any other is not worth publishing.
 pub(crate) fn read_signed(path: &Path) -> Result<(AgentManifest, Vec<u8>), Failure> {
     let source = Source::from_argument(path);
     let bytes = source.read()?;

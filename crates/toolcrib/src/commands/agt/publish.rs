@@ -1,4 +1,4 @@
-//! `agt publish`: pin a signed manifest, and point the name at it.
+//! `agt publish`: pins a signed manifest and updates the TXT records of its name.
 
 use std::path::PathBuf;
 
@@ -125,7 +125,7 @@ fn refused(error: &WriteError) -> Failure {
     Failure::new(error.code(), error.to_string())
 }
 
-/// Refuses to publish for a name that the owner does not hold. A node that does not answer is only a warning: the manifest can be right.
+/// Refuses to publish for a name that the owner does not hold. If no node answers, it only warns: the manifest may be valid.
 async fn check_holder(arguments: &Publish, bytes: &[u8], domain: &AgtDomain, printer: &mut Printer) -> Result<(), Stop> {
     if arguments.policy.preview {
         return Ok(());
@@ -142,7 +142,8 @@ async fn check_holder(arguments: &Publish, bytes: &[u8], domain: &AgtDomain, pri
     }
 }
 
-/// The records of the name now; `None` if no source answers. Without them, other pointers and legacy records could stay beside the new one.
+/// The current records of the name; `None` if no source answers. Without them, old pointers and legacy records could remain beside the new
+/// one.
 async fn existing(arguments: &Publish, domain: &AgtDomain, printer: &mut Printer) -> Result<Option<Vec<Bytes>>, Stop> {
     let mut why = String::new();
     for source in arguments.sources.txt(&arguments.sources.chain()?)? {
@@ -207,7 +208,7 @@ fn pinning(setting: &str) -> Result<Pinning, Failure> {
     }
 }
 
-/// What changes the TXT records; `None` if the change is only printed.
+/// The writer of TXT records; `None` if the change is only printed.
 fn writer(arguments: &Publish) -> Result<Option<Box<dyn TxtWriter>>, Failure> {
     let usage = |what: &str, hint: &str| Failure::new(codes::cli::USAGE, what.to_owned()).hint(hint);
     match arguments.txt.split_once(':') {

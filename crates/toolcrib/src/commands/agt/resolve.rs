@@ -1,4 +1,4 @@
-//! `agt resolve` and `agt verify`: what a name, a file or saved evidence amounts to.
+//! `agt resolve` and `agt verify`: the verdict about a name, a file or saved evidence.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -41,7 +41,7 @@ pub(crate) struct Resolve {
     pub(crate) policy: PolicyArgs,
 }
 
-/// Resolves a name, or judges saved evidence.
+/// Resolves a name, or verifies saved evidence.
 pub(crate) async fn run(arguments: &Resolve, printer: &mut Printer) -> Result<Done, Stop> {
     if let Some(path) = &arguments.evidence {
         return judge_saved(path, arguments, printer);
@@ -96,7 +96,7 @@ pub(crate) fn load(path: &Path) -> Result<AgentEvidence, Failure> {
     serde_json::from_slice(&bytes).map_err(|error| unreadable(format!("not an evidence file: {error}")))
 }
 
-/// Prints a report, and gives the exit code that it stands for.
+/// Prints a report and returns its exit code.
 pub(crate) fn show(report: &AgentReport, evidence: Option<&AgentEvidence>, printer: &mut Printer) -> Result<Done, Stop> {
     printer.result(&summary(report))?;
     for finding in report.findings.iter().filter(|finding| finding.severity != Severity::Hint) {
@@ -124,7 +124,7 @@ pub(crate) fn show(report: &AgentReport, evidence: Option<&AgentEvidence>, print
     Ok(Done::new(exit, json!({ "report": report, "txt": txt, "gateways": attempts })))
 }
 
-/// The answer for people, all of it escaped.
+/// The human-readable report, escaped.
 fn summary(report: &AgentReport) -> String {
     let mut text = String::new();
     let verdict = match (report.verified, report.conformant) {

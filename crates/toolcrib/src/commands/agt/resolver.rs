@@ -1,4 +1,4 @@
-//! From options to a resolver: TXT sources, gateways, the registry of names, memory and policy.
+//! Builds a resolver from options: TXT sources, gateways, name registry, memory and policy.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::onchain::{config_of, failed, node_variable, state_dir};
 use crate::outcome::Failure;
 use crate::secrets;
 
-/// Where TXT records are read unless told otherwise. `.agt` is not in the public root of DNS; this is where most names have their records.
+/// Default source of TXT records. `.agt` is not in the public root of DNS; most names have their records at Freename.
 const DEFAULT_SOURCE: &str = "freename";
 
-/// Gateways unless told otherwise. None of them is trusted: every block is checked.
+/// Default gateways. They are not trusted: every block is checked.
 const DEFAULT_GATEWAYS: [&str; 4] = ["https://gateway.pinata.cloud", "https://w3s.link", "https://ipfs.io", "https://dweb.link"];
 
-/// The file that remembers verified names, in the state folder.
+/// The file of verified names, in the state folder.
 const MEMORY_FILE: &str = "agents.json";
 
 /// Where an agent is looked up.
@@ -129,7 +129,7 @@ impl PolicyArgs {
         }
     }
 
-    /// The memory of verified names, unless it is not wanted.
+    /// The memory of verified names, unless it is turned off.
     pub(crate) fn memory(&self) -> Result<Option<FileMemory>, Failure> {
         if self.no_memory {
             return Ok(None);
@@ -180,7 +180,7 @@ impl SourceArgs {
         Ok(TxtSources::build(&settings, &context).map_err(unusable)?.into_sources())
     }
 
-    /// The chain of the registry. Nothing is asked yet.
+    /// The chain of the registry. Sends no request yet.
     pub(crate) fn chain(&self) -> Result<Chain, Failure> {
         let network = Network::by_id(FNS_CHAIN_ID).cloned().unwrap_or_else(|| Network::unlisted(FNS_CHAIN_ID));
         let from_environment = node_variable(FNS_CHAIN_ID).or_else(|| secrets::var(env::RPC_URL));
@@ -205,12 +205,12 @@ impl SourceArgs {
     }
 }
 
-/// The client for services of the settings.
+/// The HTTP client for services that the user configured.
 pub(crate) fn http() -> Result<Configured, Failure> {
     Configured::builder(SystemClock).build().map_err(unusable)
 }
 
-/// A URL of the settings.
+/// Parses a URL that the user configured.
 pub(crate) fn url(text: &str) -> Result<ConfiguredUrl, Failure> {
     ConfiguredUrl::from_setting(text).map_err(unusable)
 }

@@ -1,6 +1,6 @@
-//! `agt sign`: the signature of an agent manifest.
+//! `agt sign`: signs an agent manifest.
 //!
-//! The payload, its digest and the account are printed before anything is signed. Stdout gets the signed document alone.
+//! The payload, its digest and the account are printed before signing. Stdout gets only the signed document.
 
 use std::path::PathBuf;
 
@@ -51,7 +51,7 @@ pub(crate) async fn run(arguments: &Sign, printer: &mut Printer) -> Result<Done,
     let signature = AgentSignature::from_bytes(signature.canonical())
         .map_err(|fault| Failure::new(codes::agent::SIGNATURE_RANGE, fault.to_string()))?;
     let signed = signing::with_signature(&document, &signature).ok_or_else(unreadable)?;
-    // The signed manifest is checked as a reader would check it: the rules, and whose signature it is.
+    // The signed manifest is checked like a consumer would: the rules, and the signer.
     let checked = checked::parse::<AgentManifest>(signed.as_bytes(), Mode::Producer);
     let lines = Lines::new(signed.as_bytes());
     for finding in checked.findings.iter().filter(|finding| finding.severity != Severity::Hint) {
@@ -80,12 +80,12 @@ pub(crate) async fn run(arguments: &Sign, printer: &mut Printer) -> Result<Done,
     ))
 }
 
-/// The name in the manifest, as it was written: whether it is a valid one is checked with the other rules.
+/// The name in the manifest, as written. Whether it is valid is checked with the other rules.
 fn domain(document: &Document) -> Option<&str> {
     document.root().as_object()?.get("domain")?.as_str()
 }
 
-/// What is going to be signed, escaped for a terminal. The digest is below the payload, where a long payload does not scroll it away.
+/// What will be signed, escaped for a terminal. The digest is below the payload, where a long payload does not scroll it away.
 fn summary(payload: &SigningPayload, account: &str, domain: Option<&str>) -> String {
     let (text, bytes) = (payload.as_str(), payload.as_bytes().len());
     let (start, left) = match text.char_indices().nth(MAX_SHOWN_PAYLOAD) {

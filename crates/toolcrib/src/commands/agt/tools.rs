@@ -1,4 +1,4 @@
-//! `agt tools`: an agent beside the ERC-8257 tools that answer at its endpoints.
+//! `agt tools`: the ERC-8257 tools at an agent's endpoints.
 
 use std::path::{Path, PathBuf};
 
@@ -67,10 +67,10 @@ pub(crate) async fn run(arguments: &Tools, printer: &mut Printer) -> Result<Done
     show(&cross_check(&manifest, verdict, &candidates), printer)
 }
 
-/// The agent of a file, and what is known about it.
+/// The agent of a file, and its verdict.
 fn agent(path: &Path) -> Result<(AgentManifest, Verdict), Failure> {
     let Ok(evidence) = load(path) else {
-        // Rules and signature hold, and nothing else was looked at.
+        // Only the rules and the signature were checked.
         return read_signed(path).map(|(manifest, _)| (manifest, Verdict::Partial));
     };
     let judgement = judge_whole(&evidence, &AgentPolicy::default(), None, evidence.gathered_at, ContentTrust::Recheck(&CidHash));
@@ -101,7 +101,7 @@ fn show(check: &CrossCheck, printer: &mut Printer) -> Result<Done, Stop> {
         }
     }
     let mut tools = check.endpoints.iter().flat_map(|endpoint| &endpoint.tools).peekable();
-    // Yes means that there is something, and that one wallet provably vouches for all of it.
+    // The answer is yes if there are tools, and one wallet provably vouches for the agent and all of them.
     let exit = if tools.peek().is_some() && tools.all(|tool| tool.confirmed) { Exit::Yes } else { Exit::No };
     Ok(Done::new(exit, json!({ "agent": check })))
 }

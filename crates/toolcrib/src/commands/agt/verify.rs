@@ -1,4 +1,4 @@
-//! `agt verify`: the rules and the signature of a file, and what a name amounts to.
+//! `agt verify`: checks the rules and the signature of a file, or resolves a name.
 
 use std::path::{Path, PathBuf};
 
@@ -53,7 +53,7 @@ pub(crate) async fn run(arguments: &Verify, printer: &mut Printer) -> Result<Don
     }
 }
 
-/// The verdict about a file whose owner was read onchain. A file is never verified: no TXT record leads to it.
+/// The verdict about a file whose owner was read onchain. It is never "verified", because no TXT record points to a file.
 fn onchain(report: &AgentReport, printer: &mut Printer) -> Result<Done, Stop> {
     let done = show(report, None, printer)?;
     let exit = match done.exit {

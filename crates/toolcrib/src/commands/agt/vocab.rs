@@ -1,4 +1,4 @@
-//! `agt vocab`: the words that the specification knows.
+//! `agt vocab`: the vocabulary of the specification.
 
 use clap::Args;
 use serde_json::json;
@@ -15,7 +15,7 @@ pub(crate) struct Vocab {
     pub(crate) text: Option<String>,
 }
 
-/// Lists the words.
+/// Lists the vocabulary.
 pub(crate) fn run(arguments: &Vocab, printer: &mut Printer) -> Result<Done, Stop> {
     let wanted = arguments.text.as_deref().unwrap_or_default().to_lowercase();
     let is_wanted = |one: &&vocabulary::KnownCapability| {

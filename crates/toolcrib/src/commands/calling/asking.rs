@@ -1,4 +1,4 @@
-//! Questions at the terminal. Without one the answer is no: what may be paid then has to be said beforehand.
+//! Prompts at the terminal. Without a terminal every prompt is declined, so spending has to be approved beforehand.
 
 use alloy_primitives::Address;
 use async_trait::async_trait;
@@ -11,20 +11,20 @@ use crate::commands::onchain::confirm;
 use crate::onchain::fact_lines;
 use crate::printer::shown;
 
-/// Asks at the terminal.
+/// Prompts at the terminal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Terminal {
-    /// The chain that is used, for what a question says about it.
+    /// The chain in use, for the facts that a prompt shows about it.
     chain: Option<Chain>,
 }
 
 impl Terminal {
-    /// Asks about calls on a chain.
+    /// Prompts for calls on a chain.
     pub(super) const fn on(chain: Chain) -> Self {
         Self { chain: Some(chain) }
     }
 
-    /// Network, node and file of a chain, a line each. Nothing where no node of the chain is known.
+    /// Network, node and settings file of a chain, one per line. Empty if no node of the chain is configured.
     fn facts(&self, chain: u64) -> String {
         let chain = self.chain.as_ref().filter(|known| known.chain_id() == chain);
         chain.map(|chain| fact_lines(chain, None)).into_iter().flatten().map(|line| line + "\n").collect()
@@ -51,13 +51,13 @@ impl Approver for Terminal {
                 confirm(&format!("the tool requires these input values:\n{}\nsend them?", values.join("\n")))
             }
             Question::Unchecked { parts, .. } => confirm(&unchecked(parts)),
-            // A question of a later version that nobody here can put into words.
+            // A question of a later version, which this version cannot show.
             _ => false,
         }
     }
 }
 
-/// Why there is a question, and what it is about.
+/// The prompt for a payment above a limit.
 fn spend(tool: Option<ToolRef>, terms: &Terms, account: Address, ask_above: Usdc, facts: &str) -> String {
     let payment = payment(tool, terms, account, facts);
     if ask_above == Usdc::ZERO {
@@ -66,7 +66,7 @@ fn spend(tool: Option<ToolRef>, terms: &Terms, account: Address, ask_above: Usdc
     format!("{payment}above {ask_above} USDC, payments need your approval (spend.ask_above)\npay?")
 }
 
-/// What is signed, by which account, for whom, and on which network.
+/// The lines about a payment: what is signed, the account, the recipient, and the network.
 fn payment(tool: Option<ToolRef>, terms: &Terms, account: Address, facts: &str) -> String {
     let mut lines = format!("this signs a payment of {}\n  account   {account}\n", terms.shown());
     if let Some(tool) = tool {
@@ -75,7 +75,7 @@ fn payment(tool: Option<ToolRef>, terms: &Terms, account: Address, facts: &str) 
     lines + facts
 }
 
-/// What is signed, by which account, for whom, and on which network.
+/// The prompt for a proof of identity: what is signed, the account, the recipient, and the network.
 fn identity(tool: ToolRef, terms: &Terms, account: Address, facts: &str) -> String {
     format!(
         "this signs a proof of identity; no money moves\n  account   {account}\n  recipient {}\n{}\n  for       {tool}\nsign?",
@@ -84,7 +84,7 @@ fn identity(tool: ToolRef, terms: &Terms, account: Address, facts: &str) -> Stri
     )
 }
 
-/// The lines about a network: what is known about it, or its name or number.
+/// The lines about a network: the known facts, or its name or chain id.
 fn network(chain: u64, facts: &str) -> String {
     match facts.trim_end() {
         "" => {
@@ -95,7 +95,7 @@ fn network(chain: u64, facts: &str) -> String {
     }
 }
 
-/// What is not checked, and why.
+/// The prompt about what was not checked, with the reasons.
 fn unchecked(parts: &[Unchecked]) -> String {
     let mut lines = Vec::new();
     for part in parts {
@@ -113,7 +113,7 @@ fn unchecked(parts: &[Unchecked]) -> String {
     lines.join("\n")
 }
 
-/// What is signed, by which account, for whom, and on which network.
+/// The prompt for a sign-in: what is signed, the account, the recipient, and the network.
 fn sign_in(terms: &SignInTerms, facts: &str) -> String {
     let network = network(terms.chain, facts);
     let mut lines = vec![
@@ -150,7 +150,7 @@ mod tests {
                         above 0.02 USDC, payments need your approval (spend.ask_above)\npay?";
         assert_eq!(spend(tool, &terms, account, limit, ""), expected);
         assert!(!spend(tool, &terms, account, Usdc::ZERO, "").contains("above"), "every amount is asked about");
-        // The node's key is not shown, and nothing is said about the node of another chain.
+        // The key in the node's URL is not shown, and the node of another chain is not mentioned.
         let network = Network::find("base").expect("built in");
         let config = ChainConfig::from_setting(network, Some("https://user:secret@node.example/v2/secret?key=secret"));
         let terminal = Terminal::on(Chain::lazy(config.expect("a URL")).expect("a chain"));

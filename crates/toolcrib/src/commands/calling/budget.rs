@@ -1,4 +1,4 @@
-//! `budget`: what may be spent, and what is.
+//! `budget`: spending limits and current usage.
 
 use clap::Args;
 use serde_json::json;
@@ -18,7 +18,7 @@ pub(crate) struct Budget {
     pub(crate) purse: Purse,
 }
 
-/// Shows the policy and what counts as spent.
+/// Shows the spend policy and the amounts that count as spent.
 pub(crate) async fn run(arguments: &Budget, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     let ledger = arguments.purse.open().await?;
     let totals = ledger.totals(SystemClock.now()).await.map_err(|error| spend_failure(&error))?;

@@ -1,4 +1,4 @@
-//! `call`: verify a tool, pay for it if need be, and print what it says.
+//! `call`: verifies a tool, pays its price and prints the result.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -104,15 +104,15 @@ pub(crate) async fn run(arguments: &Call, settings: &Settings, printer: &mut Pri
     let options = options(arguments)?;
     let (registry, id) = arguments.onchain.connect_for(&arguments.tool, printer).await?;
     let mut builder = arguments.purse.client(&arguments.reach, settings).await?;
-    // The default lets small amounts go without a question, for people who see what they pay. A script has to say that it may.
+    // At a terminal, small amounts need no approval by default, since the user sees what is paid. A script has to allow them.
     let mut policy = settings.spend.value.clone();
     if settings.spend.origin == Origin::Default && !std::io::stdin().is_terminal() {
         policy.ask_above = Usdc::ZERO;
     }
-    // A signature that shows who calls is asked about unless the settings say otherwise.
+    // Proofs of identity need approval unless the settings say otherwise.
     policy.ask_identity.get_or_insert(true);
     builder = builder.policy(cautious(policy, registry.chain()));
-    // A network that is named limits what is signed, also for a tool that is registered there.
+    // `--network` restricts what is signed, also for a tool that is registered on another network.
     if arguments.onchain.network.is_some() {
         builder = builder.only_chain(arguments.onchain.named()?.chain_id);
     }
@@ -182,7 +182,7 @@ fn input(text: Option<&str>) -> Result<Value, Failure> {
     text.map_or_else(|| Ok(json!({})), json_argument)
 }
 
-/// An amount in dollars.
+/// Parses an amount in dollars.
 pub(super) fn dollars(text: &str) -> Result<Usdc, Failure> {
     Usdc::parse(text).ok_or_else(|| {
         Failure::new(codes::cli::USAGE, format!("`{text}` is not an amount"))
@@ -190,7 +190,7 @@ pub(super) fn dollars(text: &str) -> Result<Usdc, Failure> {
     })
 }
 
-/// Terms, as a refusal names them.
+/// Parses terms in the form in which a denied call prints them.
 pub(super) fn terms(text: &str) -> Result<Terms, Failure> {
     Terms::parse(text).map_err(|fault| Failure::new(codes::cli::USAGE, format!("`{text}` are not payment terms: {fault}")))
 }

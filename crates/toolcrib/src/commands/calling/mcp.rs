@@ -1,4 +1,4 @@
-//! `mcp`: lets a model find tools, and call and pay for them after the user's word.
+//! `mcp`: an MCP server with which a model finds, calls and pays for tools, with the user's approval.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ use crate::printer::Printer;
 use crate::secrets;
 use crate::settings::Settings;
 
-/// Largest policy file that is read. One tool is a line.
+/// Largest policy file that is read. A tool takes one line.
 const MAX_POLICY_BYTES: u64 = 1 << 20;
 
 /// Arguments of `mcp`.
@@ -79,7 +79,7 @@ pub(crate) struct Mcp {
     pub(crate) origins: Vec<String>,
 }
 
-/// Serves one model's client over stdin and stdout, or those who have the token over HTTP.
+/// Serves one MCP client over stdin and stdout, or clients with the bearer token over HTTP.
 pub(crate) async fn run(arguments: &Mcp, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     logging::begin(printer);
     let failed = |error: BridgeError| Failure::new(error.code(), error.to_string());
@@ -103,13 +103,13 @@ pub(crate) async fn run(arguments: &Mcp, settings: &Settings, printer: &mut Prin
 }
 
 impl Mcp {
-    /// Local tools, if they are asked for. Their folders are watched from now on.
+    /// The host of local tools, if enabled. Watches their folders from now on.
     fn local_tools(&self) -> Result<Option<LocalTools>, Failure> {
         if !self.local_only && self.local.tools.is_empty() {
             return Ok(None);
         }
         let host = self.local.open()?;
-        // It ends with the process.
+        // The watcher ends with the process.
         drop(host.watch());
         Ok(Some(LocalTools::new(host)))
     }
@@ -126,14 +126,14 @@ async fn onchain(arguments: &Mcp, settings: &Settings, printer: &mut Printer) ->
     let directory = discovery(&arguments.place, settings).await?;
     let mut builder = arguments.purse.client(&arguments.reach, settings).await?;
     let followed = arguments.followed.resolve(printer)?;
-    // Networks that are named limit what is signed.
+    // `--network` restricts what is signed.
     if !arguments.followed.networks.is_empty() {
         builder = builder.only_chains(followed.iter().map(|following| following.chain.chain_id()));
     }
     for following in followed {
         builder = builder.chain(following.chain);
     }
-    // Questions go to the model's user. Nobody sits at a terminal for what a model asks.
+    // Prompts go to the user of the MCP client, because no user is at this process's terminal.
     builder = builder.approver(Arc::new(Nobody));
     let client = with_wallet(builder, &arguments.signing)?.build();
     Ok(Bridge::new(directory, client, unattended, Arc::new(SystemClock)))
@@ -160,7 +160,7 @@ async fn serve(arguments: &Mcp, bridge: Bridge, tls: Option<Tls>, printer: &mut 
     Ok(Done::new(Exit::Yes, data))
 }
 
-/// The directory that is named, or one over the index of this machine.
+/// The directory that is configured, or one over the local index.
 async fn discovery(place: &Where, settings: &Settings) -> Result<Arc<dyn Discovery>, Failure> {
     let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
     Ok(match place.open(settings).await? {
@@ -174,7 +174,7 @@ async fn discovery(place: &Where, settings: &Settings) -> Result<Arc<dyn Discove
     })
 }
 
-/// The token, which is in the environment alone: arguments are seen by others.
+/// The token, from the environment only, because other users can see arguments.
 fn bearer() -> Result<Bearer, Failure> {
     let missing = || {
         Failure::new(codes::cli::SETTINGS, format!("serving HTTP needs a token, but {} is not set", env::TOOLCRIB_MCP_TOKEN))

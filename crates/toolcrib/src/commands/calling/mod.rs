@@ -1,4 +1,4 @@
-//! Commands that call tools and pay for them, and that look after what was spent.
+//! Commands that call and pay for tools, and manage payments.
 
 mod asking;
 pub(crate) mod budget;

@@ -1,4 +1,4 @@
-//! What came of a call, in the words of the command line.
+//! The output of calls: results and errors.
 
 use serde_json::{Value, json};
 use toolcrib_chain::registry::Access;
@@ -9,7 +9,7 @@ use toolcrib_core::schema::{Prefilled, Violation};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
-/// Prints the result of a call and gives the answer.
+/// Prints the result of a call and returns the answer.
 pub(super) fn conclude(result: Result<Called, CallError>, printer: &mut Printer) -> Result<Done, Stop> {
     let called = match result {
         Ok(called) => called,
@@ -53,7 +53,7 @@ pub(super) fn conclude(result: Result<Called, CallError>, printer: &mut Printer)
     Ok(Done::new(Exit::Yes, data))
 }
 
-/// Says why there is no result: a refusal is an answer, and everything else is none.
+/// Prints why there is no result. A refusal is the answer "no"; after other errors there is no answer.
 pub(super) fn refuse(error: &CallError, printer: &mut Printer) -> Result<Done, Stop> {
     let failure = Failure::new(error.code(), error.to_string());
     for line in explanation(error) {
@@ -71,7 +71,7 @@ pub(super) fn refuse(error: &CallError, printer: &mut Printer) -> Result<Done, S
         }
     }
     let exit = exit_of(error);
-    // A refusal is an answer, and so no error in the envelope.
+    // A refusal is an answer, so it is not listed in `errors` of the envelope.
     if exit == Exit::CouldNotTell || !printer.json() {
         printer.failure(&failure)?;
     }
@@ -90,7 +90,7 @@ pub(super) fn refuse(error: &CallError, printer: &mut Printer) -> Result<Done, S
     Ok(Done::new(exit, data))
 }
 
-/// A failure of the ledger.
+/// Converts an error of the ledger.
 pub(super) fn spend_failure(error: &SpendError) -> Failure {
     Failure::new(error.code(), error.to_string())
 }
@@ -112,7 +112,7 @@ pub(super) const fn exit_of(error: &CallError) -> Exit {
     }
 }
 
-/// What is worth a line of its own.
+/// Details that are printed on lines of their own.
 fn explanation(error: &CallError) -> Vec<String> {
     let mut lines: Vec<_> =
         findings(error).iter().map(|finding| format!("  {}: {}", finding.code, shown(&finding.message))).collect();
@@ -128,7 +128,7 @@ fn explanation(error: &CallError) -> Vec<String> {
     lines
 }
 
-/// What was found about the tool, or about what it asks for.
+/// Findings about the tool, or about its payment request.
 fn findings(error: &CallError) -> Vec<&Finding> {
     match error {
         CallError::NotVerified { report, .. } => report.findings.iter().collect(),
@@ -140,7 +140,7 @@ fn findings(error: &CallError) -> Vec<&Finding> {
     }
 }
 
-/// Where input or output breaks its schema.
+/// Where input or output violates its schema.
 fn violations(error: &CallError) -> &[Violation] {
     match error {
         CallError::Input { violations } | CallError::Output { violations, .. } => violations,
@@ -148,7 +148,7 @@ fn violations(error: &CallError) -> &[Violation] {
     }
 }
 
-/// Values that the schema fixes.
+/// Input values that the schema fixes.
 fn fixed(error: &CallError) -> &[Prefilled] {
     match error {
         CallError::FixedValues { values } => values,

@@ -1,4 +1,4 @@
-//! `pay` and `auth`: any x402 endpoint, with or without a manifest.
+//! `pay` and `auth`: call any x402 endpoint, with or without a manifest.
 
 use clap::Args;
 use toolcrib_client::{UrlPolicy, Usdc};
@@ -94,7 +94,7 @@ pub(crate) async fn run(arguments: &Pay, settings: &Settings, printer: &mut Prin
     send(&arguments.to, policy, settings, printer).await
 }
 
-/// Shows who calls.
+/// Proves the caller's identity.
 pub(crate) async fn auth(arguments: &Auth, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     let recipients = arguments.recipient.iter().map(|text| parse_address(text)).collect::<Result<_, Failure>>()?;
     let policy = UrlPolicy { recipients, sign_in: arguments.sign_in, ..UrlPolicy::default() };
@@ -112,7 +112,7 @@ async fn send(to: &Endpoint, policy: UrlPolicy, settings: &Settings, printer: &m
             None => text.as_bytes().to_vec(),
         },
     };
-    // A node is only needed for balances, and to see that a local chain is one. A network that is named limits what is signed.
+    // A node is only needed for balances and to confirm a local chain. `--network` restricts what is signed.
     let chain = if to.onchain.network.is_some() { Some(to.onchain.chain(printer).await?) } else { None };
     if to.dry_run {
         let dev_chain = chain.as_ref().map(toolcrib_chain::rpc::Chain::chain_id);

@@ -1,4 +1,4 @@
-//! `payments`: what was paid, and what came of payments whose answer was lost.
+//! `payments`: lists payments, and reconciles those whose response was lost.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 use crate::settings::Settings;
 
-/// Payments that are listed at most, unless told otherwise.
+/// Default number of listed payments.
 const USUAL_LIMIT: usize = 20;
 
 /// Arguments of `payments`.
@@ -70,7 +70,7 @@ pub(crate) struct Shown {
     pub(crate) purse: Purse,
 }
 
-/// Lists payments, or looks after one.
+/// Lists payments, or acts on one.
 pub(crate) async fn run(arguments: &Payments, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     match &arguments.what {
         None => list(arguments, printer).await,
@@ -86,7 +86,7 @@ async fn list(arguments: &Payments, printer: &mut Printer) -> Result<Done, Stop>
     let entries = entries.map_err(|error| spend_failure(&error))?;
     for entry in &entries {
         let what = entry.spend.tool.map_or_else(|| entry.spend.origin.to_string(), |tool| tool.to_string());
-        // What the chain confirms goes without saying; what nobody has checked does not.
+        // Only payments without confirmation from the chain are marked.
         let unchecked =
             if entry.evidence() == Some(Evidence::Server) { format!("  ({})", Evidence::Server) } else { String::new() };
         printer.result(&format!(
@@ -149,12 +149,12 @@ async fn resolve(one: &One, settings: &Settings, printer: &mut Printer) -> Resul
     let (word, exit, transaction) = match resolution {
         Resolution::Settled(transaction) => ("settled", Exit::Yes, transaction),
         Resolution::Released => ("released", Exit::Yes, None),
-        // It may still be used, so there is no answer yet: that is a no, not a fault.
+        // The authorization may still be used, so the answer is "no" rather than an error.
         _ => ("open", Exit::No, None),
     };
     let shown = transaction.map_or_else(String::new, |hash| format!(" in {hash}"));
     printer.result(&format!("{id} {word}{shown}\n"))?;
-    // What was paid for and never arrived may still be there.
+    // The server may still have the result of a payment whose response was lost.
     let resumable = word == "settled" && find(&one.id, &one.purse).await?.1.is_resumable();
     if resumable {
         printer.note(&format!("`toolcrib payments resume {id}` fetches the result, while the server keeps it"))?;

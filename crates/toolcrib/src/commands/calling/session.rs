@@ -1,4 +1,4 @@
-//! The client as the command line sets it up: door, wallet, ledger and policy.
+//! Builds the client from the command line: HTTP client, wallet, ledger and policy.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) struct Purse {
 }
 
 impl Purse {
-    /// Opens the ledger, and makes it if it is not there.
+    /// Opens the ledger, or creates it.
     pub(crate) async fn open(&self) -> Result<Ledger, Failure> {
         let path = match &self.ledger {
             Some(path) => path.clone(),
@@ -55,7 +55,7 @@ impl Purse {
     }
 }
 
-/// A client with a wallet, if one was named or is in the environment, and a chain, whose network is named in questions.
+/// Adds a wallet, if one is given or in the environment, and a chain, whose network prompts show.
 pub(crate) fn equipped(builder: ClientBuilder, signing: &Signing, chain: Option<Chain>) -> Result<Client, Failure> {
     let builder = match chain {
         Some(chain) => builder.approver(Arc::new(Terminal::on(chain.clone()))).chain(chain),
@@ -64,7 +64,8 @@ pub(crate) fn equipped(builder: ClientBuilder, signing: &Signing, chain: Option<
     Ok(with_wallet(builder, signing)?.build())
 }
 
-/// Asks about every amount and proof of identity on a network that a project's file defines: its node decides which tools look genuine.
+/// Requires approval of every amount and proof of identity on a network that a project's file defines, because its node decides which
+/// tools appear genuine.
 pub(crate) fn cautious(mut policy: SpendPolicy, chain: &Chain) -> SpendPolicy {
     if matches!(chain.network().source, Source::Project(_)) {
         policy.ask_above = Usdc::ZERO;
@@ -73,7 +74,7 @@ pub(crate) fn cautious(mut policy: SpendPolicy, chain: &Chain) -> SpendPolicy {
     policy
 }
 
-/// A client with a wallet, if one was named or is in the environment.
+/// Adds a wallet, if one is given or in the environment.
 pub(crate) fn with_wallet(builder: ClientBuilder, signing: &Signing) -> Result<ClientBuilder, Failure> {
     Ok(match wallet(signing)? {
         Some(wallet) => builder.wallet(wallet),
@@ -81,7 +82,7 @@ pub(crate) fn with_wallet(builder: ClientBuilder, signing: &Signing) -> Result<C
     })
 }
 
-/// The wallet that was meant. Nobody needs one for an open tool.
+/// The wallet of the arguments. Open tools need none.
 fn wallet(signing: &Signing) -> Result<Option<Arc<dyn Wallet>>, Failure> {
     let Signing { wallet, key_fd, mnemonic_fd, dev_account, .. } = signing;
     let is_named = wallet.is_some() || key_fd.is_some() || mnemonic_fd.is_some() || dev_account.is_some();

@@ -1,4 +1,4 @@
-//! `chain dev`: a development chain with our contracts deployed.
+//! `chain dev`: a development chain with Toolcrib's contracts.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -56,7 +56,8 @@ pub(crate) struct ChainArguments {
     pub(crate) exit_after: Option<u64>,
 }
 
-/// Reads two prices that the EVM can charge: a warm access costs 100, and a price above the registry's whole budget tests nothing.
+/// Parses the gas price of cold accesses and checks that the EVM can charge it: a warm access costs 100, and a price above the registry's
+/// whole gas budget would not test anything.
 fn parse_cold_access(text: &str) -> Result<ColdAccess, String> {
     let read = |part: &str| part.trim().parse().ok().filter(|price| (100..=REGISTRY_GAS).contains(price));
     match text.split_once(',').map(|(account, slot)| (read(account), read(slot))) {
@@ -65,7 +66,7 @@ fn parse_cold_access(text: &str) -> Result<ColdAccess, String> {
     }
 }
 
-/// A chain that runs, and the account that deployed what is on it.
+/// A running chain, and the account that deployed the contracts.
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) devchain: Devchain,
@@ -75,7 +76,7 @@ pub(super) struct World {
     block_time: Option<u64>,
 }
 
-/// Starts a chain, and says how to reach it.
+/// Starts a chain and prints how to connect to it.
 pub(crate) async fn run(arguments: &ChainArguments, printer: &mut Printer) -> Result<Done, Stop> {
     let interrupts = Interrupts::listen();
     let world = World::start(arguments).await?;
@@ -90,7 +91,7 @@ pub(crate) async fn run(arguments: &ChainArguments, printer: &mut Printer) -> Re
 }
 
 impl World {
-    /// Starts a chain with our contracts on it. A block is made for each transaction until it [settles down](Self::settle_down).
+    /// Starts a chain with Toolcrib's contracts. Mines a block per transaction until it [settles down](Self::settle_down).
     pub(super) async fn start(arguments: &ChainArguments) -> Result<Self, Stop> {
         let mut builder = Devchain::builder(SystemClock)
             .chain_id(arguments.chain_id)
@@ -116,14 +117,14 @@ impl World {
         Ok(Self { devchain, chain, wallet, bare: arguments.bare, block_time: arguments.block_time })
     }
 
-    /// Blocks come slowly only from here on, where that was asked for: what belongs to the world is there at once.
+    /// Starts the configured block interval. Before this call, the setup transactions are mined at once.
     pub(super) fn settle_down(&self) {
         if let Some(seconds) = self.block_time {
             self.devchain.set_mining(Mining::Interval(Duration::from_secs(seconds.max(1))));
         }
     }
 
-    /// What there is, a line for each thing.
+    /// The summary, one line per item.
     pub(super) fn lines(&self) -> String {
         let (devchain, network) = (&self.devchain, self.chain.network());
         let mut lines = format!("chain {} at {} and {}\n", devchain.chain_id(), devchain.http_url(), devchain.ws_url());
@@ -139,7 +140,7 @@ impl World {
         lines
     }
 
-    /// What there is, as JSON.
+    /// The summary as JSON.
     pub(super) fn data(&self) -> Map<String, Value> {
         let checksummed = |address: &alloy_primitives::Address| address.to_checksum(None);
         let assets: Map<_, _> =
@@ -159,7 +160,7 @@ impl World {
         }
     }
 
-    /// Stops the chain, and keeps it if it was asked to be kept.
+    /// Stops the chain, and saves it if requested.
     pub(super) fn end(self) -> Result<(), Failure> {
         self.devchain.shutdown().map_err(|error| Failure::new(error.code(), error.to_string()))
     }
@@ -169,19 +170,19 @@ impl World {
     }
 }
 
-/// The event that tells programs where everything is, before the envelope at the end.
+/// The event with all addresses for programs, printed before the final envelope.
 pub(super) fn ready(data: &Value) -> Value {
     json!({ "event": "ready", "data": data })
 }
 
-/// The network that a development chain with this number plays.
+/// The network that a development chain with this chain id simulates.
 fn played(chain_id: u64) -> Network {
     let mut network = Network::by_id(LOCAL_CHAIN_ID).cloned().unwrap_or_else(|| Network::unlisted(chain_id));
     (network.chain_id, network.is_local) = (chain_id, true);
     with_our_contracts(&network)
 }
 
-/// Hears Ctrl-C and SIGTERM, from the moment it is made until the end of the process.
+/// Listens for Ctrl-C and SIGTERM, from its creation until the end of the process.
 #[derive(Clone, Debug)]
 pub(super) struct Interrupts(watch::Receiver<()>);
 
@@ -197,20 +198,20 @@ impl Interrupts {
         Self(told)
     }
 
-    /// Returns with the next of them, or at once if there was one since the last.
+    /// Returns at the next signal, or at once if one arrived since the last call.
     pub(super) async fn heard(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending().await
         }
     }
 
-    /// Forgets those that were.
+    /// Discards the signals so far.
     pub(super) fn forget(&mut self) {
         self.0.mark_unchanged();
     }
 }
 
-/// Returns when it is time to stop: after so many seconds, with Ctrl-C, or with SIGTERM.
+/// Returns after the given number of seconds, or at Ctrl-C or SIGTERM.
 pub(super) async fn wait(seconds: Option<u64>, mut interrupts: Interrupts) {
     let over = async {
         match seconds {

@@ -39,22 +39,22 @@ pub(crate) mod chain;
 mod samples;
 mod stage;
 
-/// The account that sends settlements. It is far from those that people try things with.
+/// The account that sends settlements. Its index is far from the accounts that users experiment with.
 const SETTLER: u32 = 9;
 
-/// How often certificates are issued anew. They are good for a month.
+/// How often certificates are renewed. They are valid for a month.
 const RENEW_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How often there may be tools to look at: somebody waits for them.
+/// How often the verification queue is polled: short, because a user is waiting.
 const LOOK_POLL: Duration = Duration::from_millis(200);
 
-/// Requests an hour of the key that the sample tools report their use with: more than anybody sends by hand.
+/// Hourly request limit of the key with which the sample tools report usage: more than is ever sent by hand.
 const KEY_RATE: u32 = 1_000_000;
 
-/// How long that key is good, in seconds: longer than a development environment runs.
+/// How long that key is valid, in seconds: longer than a development environment runs.
 const KEY_SECONDS: i64 = 365 * 24 * 60 * 60;
 
-/// Faults of tools that wait to be told. Beyond that they are dropped: the terminal is the slowest part.
+/// Most errors of tools that wait to be printed. More are dropped: the terminal is the slowest part.
 const MAX_FAULTS: usize = 64;
 
 /// Arguments of `dev`.
@@ -70,11 +70,11 @@ pub(crate) struct Dev {
     pub(crate) directory_port: u16,
 }
 
-/// Starts a chain, three tools and a directory of them, and says what to try.
+/// Starts a chain, three tools and a directory, and prints examples to try.
 pub(crate) async fn run(arguments: &Dev, printer: &mut Printer) -> Result<Done, Stop> {
     let interrupts = Interrupts::listen();
     let world = World::start(&arguments.chain).await?;
-    // Nobody follows a name below localhost for tools of another chain, and without a registry there are none.
+    // Clients resolve names below localhost only for tools of the local chain id, and without a registry there are no tools.
     let has_tools = arguments.chain.chain_id == LOCAL_CHAIN_ID && !arguments.chain.bare;
     let fair = if has_tools { Some(Fair::set_up(&world, arguments).await?) } else { None };
     world.settle_down();
@@ -102,7 +102,7 @@ pub(crate) async fn run(arguments: &Dev, printer: &mut Printer) -> Result<Done, 
     Ok(Done::new(Exit::Yes, data))
 }
 
-/// Everything beside the chain: the tools, what keeps the index of them true, and the directory.
+/// Everything beside the chain: the tools, the engine of their index, and the directory.
 struct Fair {
     tools: Booth,
     engine: Engine,
@@ -152,13 +152,13 @@ impl Fair {
         text + "\nThe keys of the ten accounts are public: never send them anything of value.\nPress Ctrl-C to stop."
     }
 
-    /// Serves until it is time to stop, and then until every call and its settlement is done, unless Ctrl-C comes again.
+    /// Serves until stopped, then waits for running calls and settlements, unless Ctrl-C is pressed again.
     async fn serve(self, seconds: Option<u64>, interrupts: Interrupts, printer: &mut Printer) -> Result<(), Stop> {
         let Self { tools, engine, server } = self;
         let (stop, stopped) = oneshot::channel::<()>();
         let directory = tokio::spawn(server.serve(async move { stopped.await.unwrap_or_default() }));
         let served = tools.serve(seconds, interrupts, printer).await;
-        // The tools' last reports of use were taken by then.
+        // The tools' last usage reports have arrived by now.
         let _ = stop.send(());
         engine.stop().await;
         let _ = directory.await;
@@ -178,7 +178,7 @@ fn config() -> ServerConfig {
     ServerConfig { options, ..ServerConfig::default() }
 }
 
-/// How this program was called.
+/// The name by which this program was started.
 fn program() -> String {
     shown(&std::env::args().next().unwrap_or_else(|| "toolcrib".to_owned()))
 }
@@ -206,7 +206,7 @@ impl Booth {
 
         stage::endow(&world.chain, &world.wallet).await?;
         let (tell, faults) = mpsc::channel(MAX_FAULTS);
-        // Nothing of this world outlives the process but the chain, which knows by itself which payments were made.
+        // A store in memory is enough: only the chain outlives this process, and it knows which payments were settled.
         let store: Arc<dyn ReplayStore> = Arc::new(MemoryReplay::default());
         let (mut servers, mut tools) = (Vec::new(), Vec::new());
         for sample in &SAMPLES {
@@ -220,7 +220,7 @@ impl Booth {
         Ok(Self { authority, tls, listener, origins, tools, faults })
     }
 
-    /// A line for each tool.
+    /// One line per tool.
     fn lines(&self) -> String {
         let tools = self.tools.iter().map(|(sample, registered, reference)| {
             format!("tool {reference} {} {}\n", sample.access.word(), registered.manifest.endpoint())
@@ -244,7 +244,7 @@ impl Booth {
         [("tools".to_owned(), tools.collect()), ("authority".to_owned(), authority.into())]
     }
 
-    /// What to try, in another terminal.
+    /// Commands to try in another terminal.
     fn advice(&self, world: &World) -> String {
         let (program, url) = (program(), world.devchain.http_url());
         let usual = world.chain.network().public_rpc;
@@ -258,7 +258,7 @@ impl Booth {
         for (sample, registered, _) in &self.tools {
             let id = registered.id;
             text += &format!("  {program} verify {id} {at}\n  {program} probe {id} {at}\n");
-            // Account 1 holds the token, and has money.
+            // Account 1 has the token and money.
             let account = if matches!(sample.access, Access::Open) { "" } else { " --dev-account 1" };
             text += &format!("  {program} call {id} {at}{account} --input '{}'\n", sample.example);
             match sample.access {

@@ -1,7 +1,7 @@
-//! Putting the samples on the chain: registered by account 0, with tokens for those who may call.
+//! Registers the sample tools: account 0 is the creator, other accounts get tokens for the calls.
 //!
-//! A chain that was kept has them already, perhaps with another port, so it is looked first. There is no journal: every step can be
-//! seen on the chain, and a chain that is thrown away must not be followed by what was meant for it.
+//! A saved chain has them already, perhaps with another port, so the chain is read first. There is no journal: every step can be seen on
+//! the chain, and a journal would outlive a chain that is discarded.
 
 use std::time::Duration;
 
@@ -25,17 +25,17 @@ use super::samples::{Access, Sample};
 use crate::onchain::failed;
 use crate::outcome::Failure;
 
-/// How long a transaction is waited for. The chain is in this process and makes a block at once.
+/// How long to wait for a transaction. The chain is in this process and mines a block at once.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// What accounts 1 and 2 get when they have less than a dollar: 1,000 of them, in millionths.
+/// What accounts 1 and 2 get if they have less than a dollar: 1,000 dollars, in millionths.
 const DOLLARS: u64 = 1_000_000_000;
 const A_DOLLAR: u64 = 1_000_000;
 
 /// The token of the test collection that account 1 gets.
 const TOKEN_ID: u64 = 1;
 
-/// A sample that is registered.
+/// A registered sample.
 #[derive(Debug)]
 pub(super) struct Registered {
     pub(super) id: U256,
@@ -43,7 +43,7 @@ pub(super) struct Registered {
     pub(super) manifest: Sealed<ToolManifest>,
 }
 
-/// Registers a sample that is served at a port, or changes its registration to that.
+/// Registers a sample that is served at a port, or updates its registration to that port.
 pub(super) async fn register(
     registry: &Registry,
     wallet: &dyn Wallet,
@@ -68,11 +68,11 @@ pub(super) async fn register(
     Ok(Registered { id, uri: ready.metadata_uri, manifest })
 }
 
-/// Gives the accounts what they need to call: account 1 a token of the collection, accounts 1 and 2 test dollars.
+/// Gives the accounts what calls need: account 1 a token of the collection, accounts 1 and 2 test dollars.
 pub(super) async fn endow(chain: &Chain, wallet: &dyn Wallet) -> Result<(), Failure> {
     let (collection, dollars) = (asset("TestERC721")?, asset("TestUSDC")?);
     let token = mint(collection, DEV_ACCOUNTS[1], U256::from(TOKEN_ID));
-    // Who sold it on a chain that was kept need not get it back.
+    // On a saved chain, account 1 may have sold its token on purpose; then it is not minted again.
     if balance(chain, collection, DEV_ACCOUNTS[1]).await?.is_zero() && chain.simulate(wallet.address(), &token).await.is_ok() {
         chain.send(wallet, &token, MAX_WAIT).await.map_err(failed)?;
     }
@@ -84,7 +84,7 @@ pub(super) async fn endow(chain: &Chain, wallet: &dyn Wallet) -> Result<(), Fail
     Ok(())
 }
 
-/// The sample as it stands on the chain, at whatever port it was before.
+/// The registered sample, whatever its port was before.
 async fn find(registry: &Registry, creator: Address, sample: &Sample) -> Result<Option<Found>, Failure> {
     let begins = format!("https://{}:", sample.host());
     let head = registry.chain().block_number().await.map_err(failed)?;
@@ -104,7 +104,7 @@ async fn find(registry: &Registry, creator: Address, sample: &Sample) -> Result<
     Ok(None)
 }
 
-/// What is left to do. A gate that was changed on a chain that was kept stays as it is.
+/// Returns the remaining steps. A gate that was changed on a saved chain is kept.
 async fn decide(subject: &Subject<'_>, found: Option<&Found>, ready: &Ready, gate: &Gate) -> Result<Decision, Failure> {
     let decision = match subject.decide(found, ready, gate).await {
         Err(toolcrib_author::Error::GateDiffers { .. }) => subject.decide(found, ready, &Gate::Open).await,
@@ -113,7 +113,7 @@ async fn decide(subject: &Subject<'_>, found: Option<&Found>, ready: &Ready, gat
     decision.map_err(|error| Failure::new(error.code(), error.to_string()))
 }
 
-/// Sends one transaction, and gives the id of the tool if that is what it was for.
+/// Sends one transaction. Returns the id of the tool if it is a registration.
 async fn perform(registry: &Registry, wallet: &dyn Wallet, step: &Step, tool: Option<U256>) -> Result<Option<U256>, Failure> {
     let call = step.call(registry, tool).map_err(|error| Failure::new(error.code(), error.to_string()))?;
     let receipt = registry.chain().send(wallet, &call, MAX_WAIT).await;
@@ -155,7 +155,7 @@ fn missing(name: &str) -> Failure {
     Failure::new(codes::chain::NOT_DEPLOYED, format!("{name} is not deployed on this chain"))
 }
 
-/// `mint(address,uint256)`, which all test assets have for everybody.
+/// `mint(address,uint256)`, which every account may call on the test assets.
 fn mint(token: Address, to: Address, what: U256) -> Call {
     let data = [&keccak256("mint(address,uint256)")[..4], to.into_word().as_slice(), &what.to_be_bytes::<32>()].concat();
     Call { to: token, data: data.into(), value: U256::ZERO }

@@ -1,4 +1,4 @@
-//! `index rescan` and `index check`: whether an index has everything that its registries logged.
+//! `index rescan` and `index check`: compares an index with its registries and reads missing logs.
 
 use clap::Args;
 use serde_json::{Value as Json, json};
@@ -42,7 +42,7 @@ pub(crate) struct Check {
     pub(crate) kept: Kept,
 }
 
-/// Asks the followers of registries to read logs again.
+/// Makes the followers of registries read logs again.
 pub(crate) async fn rescan(arguments: &Rescan, printer: &mut Printer) -> Result<Done, Stop> {
     let index = arguments.kept.open_existing().await?;
     let mut chains = Vec::new();

@@ -1,4 +1,4 @@
-//! `index`: what an index holds, as text, as backups, and beside what its registries say.
+//! `index`: tasks on an index: exports, backups and comparison with its registries.
 
 use std::fs;
 use std::io::{self, BufReader, BufWriter};

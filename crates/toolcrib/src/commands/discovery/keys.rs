@@ -11,7 +11,7 @@ use super::Kept;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
-/// Keys that are listed at most, unless told otherwise.
+/// Default number of listed keys.
 const USUAL_LIMIT: u32 = 100;
 
 /// What to do with keys.
@@ -115,7 +115,7 @@ async fn open(kept: &Kept, may_be_made: bool) -> Result<Keys, Failure> {
 
 fn failure(error: &toolcrib_store::Error) -> Failure {
     let failure = Failure::new(error.code(), error.to_string());
-    // A name that is taken is the only thing that the table refuses.
+    // The only constraint that can fail is a name that is taken.
     if error.code() == codes::store::DATABASE { failure.hint("the name was used before; choose another") } else { failure }
 }
 

@@ -1,4 +1,4 @@
-//! Commands that find tools, and that look after an index and its directory.
+//! Commands that find tools, and that maintain an index and its directory.
 
 mod check;
 pub(crate) mod index;
@@ -41,17 +41,17 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Whether something was said about it on the command line.
+    /// Whether an option was given on the command line.
     pub(crate) const fn is_said(&self) -> bool {
         self.store.is_some()
     }
 
-    /// Opens the index, and makes it if it is not there.
+    /// Opens the index, or creates it.
     pub(crate) async fn open(&self) -> Result<Index, Failure> {
         self.index(true).await
     }
 
-    /// Opens an index that must be there.
+    /// Opens an existing index.
     pub(crate) async fn open_existing(&self) -> Result<Index, Failure> {
         self.index(false).await
     }
@@ -66,7 +66,7 @@ impl Kept {
         }
     }
 
-    /// Opens the object store, if one is named.
+    /// Opens the object store, if one is configured.
     pub(crate) fn objects(&self) -> Result<Option<Objects>, Failure> {
         let failed = |error: toolcrib_store::objects::Error| Failure::new(error.code(), error.to_string());
         let Some(setting) = self.objects.clone().or_else(|| secrets::var(env::TOOLCRIB_OBJECTS)) else { return Ok(None) };
@@ -86,7 +86,7 @@ impl Kept {
         Database::open(&location).await.map_err(|error| Failure::new(error.code(), error.to_string()))
     }
 
-    /// Where it is.
+    /// The location of the database.
     pub(crate) fn location(&self) -> Result<Location, Failure> {
         let failed = |error: toolcrib_store::Error| Failure::new(error.code(), error.to_string());
         if let Some(setting) = &self.store {
@@ -114,7 +114,7 @@ fn make_private(folder: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::new(codes::cli::UNWRITABLE, format!("cannot create {}: {error}", folder.display())))
 }
 
-/// What went wrong with an index, as a failure.
+/// Converts an error of an index.
 pub(crate) fn index_failure(error: &toolcrib_index::Error) -> Failure {
     Failure::new(error.code(), error.to_string())
 }

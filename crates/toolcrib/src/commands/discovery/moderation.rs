@@ -1,4 +1,4 @@
-//! `index moderate`, `index moderation` and `index reports`: what an operator blocks and hides, and what others report.
+//! `index moderate`, `index moderation` and `index reports`: blocks and hides tools, and lists abuse reports.
 
 use alloy_primitives::Address;
 use clap::{Args, ValueEnum};
@@ -15,7 +15,7 @@ use super::{Kept, index_failure};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
-/// Who decides, in the log.
+/// The actor in the moderation log.
 const ACTOR: &str = "command line";
 
 /// What to do.

@@ -1,4 +1,4 @@
-//! `index objects`: where evidence is, and moving it.
+//! `index objects`: shows where evidence is stored, and moves it.
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::{Kept, index_failure};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
 
-/// Rows that are moved between two lines about progress.
+/// Rows between two lines about progress.
 const TELL_EVERY: u64 = 10_000;
 
 /// Arguments of `index objects`.
@@ -31,7 +31,7 @@ pub(crate) enum Target {
     Database,
 }
 
-/// Shows where evidence is, after moving it if that was asked for.
+/// Shows where evidence is stored, after moving it if requested.
 pub(crate) async fn run(arguments: &ObjectsArgs, printer: &mut Printer) -> Result<Done, Stop> {
     let failed = |error: toolcrib_index::Error| index_failure(&error);
     let index = arguments.kept.open_existing().await?;

@@ -1,4 +1,4 @@
-//! Printing what a directory says: all of it is foreign text.
+//! Prints responses of a directory, which are untrusted input.
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
@@ -36,24 +36,24 @@ pub(crate) enum Shape {
     Toon,
 }
 
-/// What is asked for, and how its rows are shown.
+/// A request, and how its rows are shown.
 pub(crate) struct Question<'q> {
     pub(crate) path: String,
     pub(crate) query: Vec<(&'q str, String)>,
-    /// The member of the answer that has the rows, if it is a list.
+    /// The member of the response that contains the rows, if it is a list.
     pub(crate) rows: Option<&'static str>,
-    /// The columns of a table. A point leads to a member of a member.
+    /// The columns of a table. A dot separates nested members.
     pub(crate) columns: &'static [&'static str],
 }
 
-/// Asks, and prints what comes back.
+/// Sends the request and prints the response.
 pub(crate) async fn ask(
     source: &Source,
     question: &Question<'_>,
     printing: &Printing,
     printer: &mut Printer,
 ) -> Result<Done, Stop> {
-    // A text form has no fields to choose from.
+    // The compact text form has no fields to select.
     let is_text = printing.format == Shape::Toon && printing.fields.is_empty() && !printer.json();
     let form = if is_text { Form::Markdown } else { Form::Json };
     let reply = source.get(&question.path, &question.query, form).await?;
@@ -94,7 +94,7 @@ fn read(reply: &Reply) -> Result<Value, Failure> {
     if answer.is_object() { Ok(answer) } else { Err(Failure::new(toolcrib_core::codes::cli::DIRECTORY, what)) }
 }
 
-/// The answer with some fields alone: of each row where there are rows.
+/// Selects some fields of the response, or of each row.
 fn picked(answer: Value, rows: Option<&str>, fields: &[String]) -> Value {
     let pick = |value: &Value| {
         let object: Map<_, _> = fields.iter().filter_map(|field| Some((field.clone(), value.get(field)?.clone()))).collect();
@@ -112,7 +112,7 @@ fn picked(answer: Value, rows: Option<&str>, fields: &[String]) -> Value {
     }
 }
 
-/// Indented JSON in which no foreign character does anything to a terminal.
+/// Indented JSON in which characters that could control a terminal are escaped.
 fn inert(value: &Value) -> String {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
     text.lines().map(|line| shown(line) + "\n").collect()
@@ -145,7 +145,7 @@ fn table(rows: &[Value], columns: &[&str], fields: &[String]) -> String {
     out
 }
 
-/// A member, or a member of a member.
+/// A member, or a nested member.
 fn member<'v>(row: &'v Value, path: &str) -> &'v Value {
     path.split('.').fold(row, |value, name| &value[name])
 }
@@ -166,7 +166,7 @@ fn cell(value: &Value) -> String {
     short
 }
 
-/// One field a line.
+/// One field per line.
 fn lines(answer: &Value) -> String {
     let Some(object) = answer.as_object() else { return String::new() };
     let width = object.keys().map(|key| key.width()).max().unwrap_or_default() + 2;

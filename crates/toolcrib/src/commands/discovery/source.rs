@@ -1,4 +1,4 @@
-//! A directory to ask: one behind a URL, or one in this process over an index of one's own. Both give the same answers.
+//! A directory to query: a remote one by its URL, or one in this process over a local index. Both give the same responses.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -21,7 +21,7 @@ use crate::printer::{Printer, shown};
 use crate::secrets;
 use crate::settings::Settings;
 
-/// Largest answer that is read: a page of 200 tools with everything that is known of each.
+/// Largest response that is read: a page of 200 tools with all their details.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 /// Whom to ask.
@@ -41,20 +41,20 @@ pub(crate) struct Where {
 
 /// A directory.
 pub(crate) enum Source {
-    /// Behind a URL.
+    /// A remote directory.
     Remote { door: Configured, base: String, headers: Headers, limits: Limits },
-    /// In this process.
+    /// A directory in this process.
     Local(axum::Router),
 }
 
-/// What a directory answered.
+/// A response of a directory.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) retry_after: Option<String>,
     pub(crate) body: Vec<u8>,
 }
 
-/// How an answer is wanted.
+/// The format of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// JSON.
@@ -73,7 +73,7 @@ impl Form {
 }
 
 impl Where {
-    /// The directory that is named: by a flag, by `--store`, by the environment, by a setting, or the index of this machine.
+    /// Opens the directory: from a flag, `--store`, the environment, a setting, or the local index.
     pub(crate) async fn open(&self, settings: &Settings) -> Result<Source, Failure> {
         let named = if self.kept.is_said() { None } else { self.directory.clone().or_else(|| settings.directory.value.clone()) };
         match named {
@@ -87,7 +87,7 @@ impl Where {
         if url.contains(['?', '#']) {
             return Err(Failure::new(codes::cli::USAGE, "the URL of a directory must not have a query"));
         }
-        // Refused here, before anything is added to it.
+        // Rejected here, before a path is added to it.
         ConfiguredUrl::from_setting(url).map_err(unusable)?;
         let mut headers = Headers::new();
         if let Some(key) = secrets::var(env::TOOLCRIB_API_KEY) {
@@ -114,7 +114,7 @@ async fn local(kept: &Kept) -> Result<Source, Failure> {
 }
 
 impl Source {
-    /// Asks for a path with a query.
+    /// Requests a path with a query.
     pub(crate) async fn get(&self, path: &str, query: &[(&str, String)], form: Form) -> Result<Reply, Failure> {
         let mut target = path.to_owned();
         for (n, (name, value)) in query.iter().enumerate() {
@@ -153,7 +153,7 @@ impl Source {
 }
 
 impl Reply {
-    /// Stops the command unless the directory answered what was asked.
+    /// Stops the command unless the response is a success.
     pub(crate) fn expect_success(&self, printer: &mut Printer) -> Result<(), Stop> {
         let said = serde_json::from_slice::<Value>(&self.body).ok();
         let said = said.as_ref().and_then(|body| body["errors"].as_array()).map(|errors| {

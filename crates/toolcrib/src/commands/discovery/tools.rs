@@ -1,4 +1,4 @@
-//! `tools`: finds tools in a directory, with the options that users of the public command line know.
+//! `tools`: finds tools in a directory, with the options of the reference command line.
 
 use clap::{Args, Subcommand};
 use toolcrib_core::caip::ToolRef;
@@ -234,7 +234,7 @@ impl Paging {
 }
 
 impl Named {
-    /// The path of the tool in a directory, with what follows it.
+    /// The path of the tool in a directory, followed by `part`.
     fn path(&self, part: &str) -> Result<String, Failure> {
         let [chain, registry, id] = match self.tool.as_slice() {
             [reference] => {

@@ -1,4 +1,4 @@
-//! Agents of an index: the list of names, and the resolver that checks them.
+//! Agents in an index: the list of names, and their resolver.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ use crate::commands::discovery::index_failure;
 use crate::outcome::{Failure, Stop};
 use crate::printer::Printer;
 
-/// Names that one process may resolve at once. More only wait for the same network.
+/// Names that one process may resolve at once. Higher values only wait for the same network.
 const MAX_AT_ONCE: u16 = 256;
 
 /// Longest time for one name, in seconds.
@@ -50,7 +50,7 @@ pub(crate) struct AgentArgs {
     pub(crate) agt_rpc_url: Option<String>,
 }
 
-/// A list that was read, and what resolves it.
+/// A list of names, and its resolver.
 #[derive(Debug)]
 pub(crate) struct ListedAgents {
     pub(crate) file: NamesFile,
@@ -61,13 +61,13 @@ pub(crate) struct ListedAgents {
 }
 
 impl AgentArgs {
-    /// Reads the list, says which of its lines are bad, and connects the resolver. `None` without a list.
+    /// Reads the list, reports its invalid lines, and connects the resolver. Returns `None` without a list.
     pub(crate) async fn prepare(&self, index: &Index, printer: &mut Printer) -> Result<Option<ListedAgents>, Stop> {
         let Some(path) = &self.agt else { return Ok(None) };
         let resolver = Connected(agent_resolver(self)?);
         let mut file = NamesFile::new(path.clone());
         let read = file.refresh(index, SystemClock.now()).await.map_err(|error| index_failure(&error))?;
-        // A file that was not read before is always read.
+        // A list that was not read before always counts as changed.
         let list = read.map(|(list, _)| list).unwrap_or_default();
         for bad in &list.bad {
             let code = codes::agent::LIST_LINE.id();
@@ -80,7 +80,7 @@ impl AgentArgs {
     }
 }
 
-/// Makes the resolver of the settings.
+/// Builds the resolver.
 fn agent_resolver(arguments: &AgentArgs) -> Result<Resolver, Failure> {
     let sources = SourceArgs {
         sources: arguments.agt_sources.clone(),
@@ -92,7 +92,7 @@ fn agent_resolver(arguments: &AgentArgs) -> Result<Resolver, Failure> {
         trust_anchors: None,
         timeout: RESOLUTION_SECONDS,
     };
-    // An index remembers what it verified in its own database, which several processes may share.
+    // The index stores verified names in its own database, which several processes may share.
     let policy = PolicyArgs {
         rollback: ReactionArg::Warn,
         downgrade: ReactionArg::Fail,
@@ -103,7 +103,7 @@ fn agent_resolver(arguments: &AgentArgs) -> Result<Resolver, Failure> {
     sources.resolver(&policy)
 }
 
-/// A resolver, as the index asks it.
+/// Adapts a resolver to the index.
 #[derive(Debug)]
 pub(crate) struct Connected(pub(crate) Resolver);
 
@@ -119,7 +119,7 @@ impl ResolveAgent for Connected {
     }
 }
 
-/// A report, as the index keeps it.
+/// Converts a report for the index.
 fn resolution(report: &AgentReport) -> AgentResolution {
     let failed = report.failed.as_ref();
     if report.state == AgentState::Unreachable {
@@ -157,7 +157,7 @@ fn resolution(report: &AgentReport) -> AgentResolution {
             endpoints: claims.endpoints.iter().map(ToString::to_string).collect(),
         }),
     };
-    // Without a report there is still the verdict.
+    // If the report cannot be serialized, the verdict is stored without it.
     let report = serde_json::to_string(report).unwrap_or_else(|_| "null".to_owned());
     AgentResolution::Judged { verdict: Box::new(verdict), report }
 }
@@ -212,7 +212,7 @@ fn notes(findings: &[Finding]) -> Vec<FindingNote> {
     found.into_iter().map(note).collect()
 }
 
-/// The word of a stage in reports.
+/// The name of a stage in reports.
 fn word(stage: Stage) -> String {
     let word = serde_json::to_value(stage).ok();
     word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
@@ -257,7 +257,7 @@ mod tests {
         assert!(verdict.claims.is_some_and(|claims| claims.name.as_deref() == Some("Old \\u{202e}one")));
     }
 
-    /// Directories and models know these words.
+    /// Directories and models rely on these names.
     #[test]
     fn states_are_words_of_the_directory() {
         let words: BTreeSet<&str> = AgentState::ALL.iter().map(|state| state.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The x402 Bazaar of an index: facilitators whose catalogues are followed.
+//! The x402 Bazaar in an index: facilitators whose catalogues are followed.
 
 use clap::Args;
 use toolcrib_fetch::Configured;
@@ -9,7 +9,7 @@ use crate::env;
 use crate::outcome::Failure;
 use crate::secrets;
 
-/// Most facilitators. Each walk takes minutes, and one process walks through one catalogue after the other.
+/// Most facilitators. Reading a catalogue takes minutes, and one process reads one after the other.
 const MAX_FACILITATORS: usize = 32;
 
 /// Which facilitators an index follows.
@@ -36,7 +36,7 @@ pub(crate) struct Followed {
 }
 
 impl BazaarArgs {
-    /// The URLs of flags, or of the variable where there are none.
+    /// The URLs of the flags, or those of the variable.
     fn urls(&self) -> Vec<String> {
         if !self.facilitators.is_empty() {
             return self.facilitators.clone();
@@ -45,7 +45,7 @@ impl BazaarArgs {
         setting.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Whether there is a facilitator.
+    /// Whether a facilitator is configured.
     pub(crate) fn is_said(&self) -> bool {
         !self.urls().is_empty()
     }
@@ -60,7 +60,7 @@ impl BazaarArgs {
             let what = format!("{} facilitators are more than {MAX_FACILITATORS}", urls.len());
             return Err(Failure::new(toolcrib_core::codes::cli::USAGE, what));
         }
-        // The URL may hold a key: an error says what is wrong and not where.
+        // Errors do not contain the URL, which may contain a key.
         let failed = |error: toolcrib_fetch::Error| Failure::new(error.code(), format!("--bazaar: {error}"));
         let facilitators = urls.iter().map(|url| Facilitator::from_setting(url)).collect::<Result<_, _>>().map_err(failed)?;
         let client = Configured::builder(SystemClock).build().map_err(failed)?;

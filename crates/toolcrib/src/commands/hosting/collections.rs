@@ -1,4 +1,4 @@
-//! Images and floor prices of the collections that gate tools, from a service that the operator chose.
+//! Images and floor prices of the NFT collections that gate tools, from a service that the operator chooses.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct CollectionArgs {
 }
 
 impl CollectionArgs {
-    /// Connects. `None` without a service: then images and prices are not shown.
+    /// Connects to the service. Without one, returns `None`; then images and prices are not shown.
     pub(crate) fn provider(&self) -> Result<Option<Arc<dyn CollectionProvider>>, Failure> {
         let Some(text) = &self.collections else { return Ok(None) };
         let failed = |error: toolcrib_fetch::Error| Failure::new(error.code(), format!("--collections: {error}"));

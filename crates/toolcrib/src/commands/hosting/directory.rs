@@ -1,4 +1,4 @@
-//! `directory`: serves an index to people, programs and models.
+//! `directory`: serves an index to users, programs and models.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -190,7 +190,7 @@ pub(crate) async fn run(arguments: &Serve, settings: &Settings, printer: &mut Pr
             None => std::future::pending().await,
         }
     };
-    // Kept by the serving half, which ends with whatever comes first.
+    // The error of the engine, which stops the server.
     let mut fault = None;
     {
         let fault = &mut fault;

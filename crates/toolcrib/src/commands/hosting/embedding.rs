@@ -1,4 +1,4 @@
-//! Where a directory's embedding comes from: the option, the environment, the settings, or the usual folder.
+//! Finds the embedding of a directory: from the option, the environment, the settings, or the default folder.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use crate::outcome::{Failure, Stop};
 use crate::printer::{Printer, shown};
 use crate::settings::{Settings, data_folders};
 
-/// The name of the folder in each folder of data.
+/// The name of the default folder, inside the data folders.
 const FOLDER: &str = "embedding";
 
-/// What puts a known package into such a folder, without what it needs in Python.
+/// The command that installs a known embedding package into such a folder, without its Python dependencies.
 const INSTALL: &str = "python3 -m pip install --no-deps wordllama==0.4.0.post1 --target";
 
-/// The folder of the embedding. What is named must be there; without a name it is looked for in the usual folders, and its absence is
-/// said here and nowhere else.
+/// Returns the folder of the embedding. A configured folder must exist. Without one, the default folders are searched, and a note says so
+/// if none exists.
 pub(crate) fn find(option: Option<&Path>, settings: &Settings, printer: &mut Printer) -> Result<Option<PathBuf>, Stop> {
     if let Some(path) = option.or(settings.embedding.value.as_deref()) {
         return Ok(Some(path.to_owned()));

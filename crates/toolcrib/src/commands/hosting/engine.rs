@@ -1,4 +1,4 @@
-//! What keeps an index true: followers of chains and workers that verify, as tasks of one process.
+//! Keeps an index up to date: followers of chains and verification workers, as tasks of one process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,19 +24,19 @@ use super::followed::Following;
 use super::snapshots::Publishing;
 use crate::outcome::Failure;
 
-/// Looks at once that one process may make. More only wait for the same network.
+/// Most parallel verifications of one process. Higher values only wait for the same network.
 pub(crate) const MAX_LOOKS: u16 = 256;
 
-/// Days for which the feed keeps every change, unless another number is given: readers may be away for a holiday.
+/// Default retention of changes in the feed, in days: consumers may be offline for a few weeks.
 pub(crate) const KEEP_CHANGES_DAYS: u16 = 30;
 
-/// How often reports of payments that were not final are judged again: a few blocks.
+/// How often usage reports with payments that were not final are checked again: every few blocks.
 const PENDING_EVERY: Duration = Duration::from_secs(15);
 
-/// How often a local chain is asked for news: somebody sits in front of it.
+/// Poll interval of a local chain: short, because a developer is waiting.
 const LOCAL_POLL: Duration = Duration::from_millis(250);
 
-/// How often the file with the list of names is read: an operator who changed it looks for the effect.
+/// How often the file with the list of names is read: operators expect a change to take effect soon.
 const NAMES_EVERY: Duration = Duration::from_secs(15);
 
 /// What this process does for the index.
@@ -96,7 +96,7 @@ impl LogChecks {
 }
 
 impl Doing {
-    /// Refuses to do nothing. `has_more` says whether there is a list of names to resolve, or a catalogue to follow.
+    /// Refuses options without any work. `has_more` says whether there is a list of names to resolve, or a catalogue to follow.
     pub(crate) fn check(&self, has_more: bool) -> Result<(), Failure> {
         if self.no_follow && self.workers == 0 && !has_more {
             let what = "--no-follow with --workers 0 leaves nothing to do";
@@ -106,17 +106,17 @@ impl Doing {
     }
 }
 
-/// Followers and workers. They end when told to, each after what it has begun.
+/// Followers and workers. When stopped, each finishes its current job.
 #[derive(Debug)]
 pub(crate) struct Engine {
     tasks: JoinSet<Result<(), Error>>,
     stop: watch::Sender<bool>,
-    /// How each follower is doing, with the chain it follows.
+    /// The progress of each follower, with its chain id.
     pub(crate) progress: Vec<(u64, watch::Receiver<Progress>)>,
 }
 
 impl Engine {
-    /// Starts everything that was asked for.
+    /// Starts the configured followers and workers.
     pub(crate) fn start(
         index: &Index,
         followings: &[Following],
@@ -168,7 +168,7 @@ impl Engine {
         engine
     }
 
-    /// Also keeps search for its snapshots.
+    /// Adds the task that builds search for snapshots.
     pub(crate) fn add_publishing(&mut self, publishing: Publishing) {
         let stopped = self.stopped();
         self.tasks.spawn(async move {
@@ -177,7 +177,7 @@ impl Engine {
         });
     }
 
-    /// Also resolves the names of a list, again and again.
+    /// Adds the task that resolves the names of a list periodically.
     pub(crate) fn add_agents(&mut self, index: &Index, agents: ListedAgents) -> Result<(), Error> {
         let ListedAgents { file, resolver, at_once, .. } = agents;
         let options = AgentOptions { at_once, ..AgentOptions::default() };
@@ -195,7 +195,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Also follows catalogues of facilitators, and probes what they list.
+    /// Adds the task that follows catalogues of facilitators, and probes the endpoints in them.
     pub(crate) fn add_bazaar(&mut self, index: &Index, followed: Followed, untrusted: Untrusted) -> Result<(), Error> {
         let Followed { facilitators, client, options, is_probing } = followed;
         let follower = CatalogueFollower::new(index.clone(), facilitators, client, Arc::new(SystemClock), options)?;
@@ -215,7 +215,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits for a task that ends by itself, which only a fault makes it do.
+    /// Waits until a task fails. Tasks end on their own only with an error.
     pub(crate) async fn failed(&mut self) -> Error {
         loop {
             match self.tasks.join_next().await {
@@ -227,7 +227,7 @@ impl Engine {
         }
     }
 
-    /// Tells everything to stop, and waits until it did.
+    /// Stops all tasks and waits for them.
     pub(crate) async fn stop(mut self) {
         self.stop.send_replace(true);
         while self.tasks.join_next().await.is_some() {}
@@ -236,13 +236,13 @@ impl Engine {
     fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut stopped = self.stop.subscribe();
         async move {
-            // A sender that is gone stops as well.
+            // A dropped sender means stop, too.
             let _ = stopped.wait_for(|stop| *stop).await;
         }
     }
 }
 
-/// Judges reports again whose payments were not final.
+/// Checks usage reports again whose payments were not final.
 async fn settle(index: Index, chains: Chains, stopped: impl Future<Output = ()> + Send) -> Result<(), Error> {
     use toolcrib_core::clock::Clock as _;
 

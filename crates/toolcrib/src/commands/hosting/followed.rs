@@ -1,4 +1,4 @@
-//! Which chains are followed, and through which nodes.
+//! The chains to follow, and their nodes.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(crate) struct Following {
 }
 
 impl Followed {
-    /// Every registry that is meant. Nodes are asked for nothing yet but their chain.
+    /// Returns the registries to follow. Nodes are only asked for their chain id.
     pub(crate) fn resolve(&self, printer: &mut Printer) -> Result<Vec<Following>, Stop> {
         let networks = self.networks()?;
         let urls = named("--rpc-url", &self.rpc_urls, &networks)?;
@@ -89,7 +89,7 @@ impl Followed {
             match networks.iter().find(|other| other.chain_id == network.chain_id) {
                 None => networks.push(network),
                 Some(other) if *other == network => {}
-                // Nodes, registries and leases are those of a chain.
+                // Nodes, registries and leases are per chain.
                 Some(other) => {
                     let what = format!(
                         "{} and {} are on the same chain, and only one registry per chain is followed",
@@ -106,11 +106,11 @@ impl Followed {
     }
 }
 
-/// Values for networks: `NAME=VALUE`, or the value alone where there is one network.
+/// Parses values for networks: `NAME=VALUE`, or the value alone if there is only one network.
 fn named(flag: &str, values: &[String], networks: &[Network]) -> Result<BTreeMap<u64, String>, Failure> {
     let mut found = BTreeMap::new();
     for value in values {
-        // A network that is followed first: its name is what the user gave. A URL may have a `=` of its own.
+        // Names of followed networks come first, because the user gave them. A URL may contain `=`.
         let chain_of = |name: &str| {
             let followed = networks.iter().find(|network| network.name == name).cloned();
             followed.or_else(|| Network::resolve(name, None).ok()).map(|network| network.chain_id)

@@ -1,4 +1,4 @@
-//! `index`: follows chains and verifies what is registered on them.
+//! `index`: follows chains and verifies the registered tools.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::commands::trust::door::{Reach, verifier};
 use crate::outcome::{Done, Exit, Stop};
 use crate::printer::{Printer, shown};
 
-/// How often a terminal is told how far it is.
+/// How often the progress is printed to a terminal.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Arguments of `index` that runs.
@@ -103,7 +103,7 @@ pub(crate) async fn run(arguments: &Run, printer: &mut Printer) -> Result<Done, 
     }
 }
 
-/// How far each chain is, in a line.
+/// The progress of each chain, in one line.
 fn progress(engine: &Engine) -> String {
     let parts: Vec<_> = engine
         .progress

@@ -1,10 +1,10 @@
-//! What long-running commands say while they run: one line for each event, on stderr.
+//! Logs of long-running commands: one line per event, on stderr.
 
 use tracing::level_filters::LevelFilter;
 
 use crate::printer::Printer;
 
-/// Begins to log. A second beginning in one process is ignored.
+/// Installs the logger. A second call in one process has no effect.
 pub(crate) fn begin(printer: &Printer) {
     let level = match (printer.is_quiet(), printer.is_verbose()) {
         (true, _) => LevelFilter::ERROR,

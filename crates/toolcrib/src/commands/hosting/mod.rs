@@ -1,4 +1,4 @@
-//! Commands that run for long and serve others: the index and the directory.
+//! Long-running commands: the index and the directory.
 
 pub(crate) mod agents;
 pub(crate) mod bazaar;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::serving::stopped;
 
-/// Returns with Ctrl-C, SIGTERM, or after so many seconds.
+/// Returns at Ctrl-C or SIGTERM, or after the given number of seconds.
 async fn told_to_stop(seconds: Option<u64>) {
     let over = async {
         match seconds {

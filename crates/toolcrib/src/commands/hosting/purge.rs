@@ -1,4 +1,4 @@
-//! `index purge`: tells the cache before a directory what changed.
+//! `index purge`: purges changed pages from the cache in front of a directory.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
 use crate::secrets;
 
-/// Most bytes of the answer, which is not used.
+/// Most bytes of the response, which is not used.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
-/// Where the keys go in a template: as a list of JSON, with spaces, with commas.
+/// Placeholders for the keys in a template: as a JSON list, separated by spaces, separated by commas.
 const PLACES: [&str; 3] = ["{json}", "{spaces}", "{commas}"];
 
 /// Arguments of `index purge`.
@@ -58,7 +58,7 @@ pub(crate) struct Purge {
     pub(crate) exit_after: Option<u64>,
 }
 
-/// A cache, as its interface is described by the arguments.
+/// A cache, with its purge API as described by the arguments.
 #[derive(Debug)]
 struct Cache {
     client: Configured,
@@ -98,7 +98,7 @@ impl Purge {
             body: self.body.clone(),
             headers,
         };
-        // Names and values that no request can have are found now.
+        // Names and values that no header can have are found now.
         cache.headers(&["all".to_owned()]).map_err(unusable)?;
         Ok(cache)
     }
@@ -110,7 +110,7 @@ impl Cache {
     }
 }
 
-/// A template with the keys in it. They are made of letters, digits and hyphens, so nothing has to be escaped.
+/// Fills the keys into a template. They consist of letters, digits and hyphens, so they need no escaping.
 fn filled(template: &str, keys: &[String]) -> String {
     template.replace("{json}", &json!(keys).to_string()).replace("{spaces}", &keys.join(" ")).replace("{commas}", &keys.join(","))
 }

@@ -1,4 +1,4 @@
-//! Read replicas of a directory: which there are, and how old they may be.
+//! Read replicas of a directory, and their largest lag.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(crate) struct ReadArgs {
 }
 
 impl ReadArgs {
-    /// The replicas: those of the command line, or else those of the settings.
+    /// Opens the replicas of the command line, or else those of the settings.
     pub(crate) async fn open(&self, index: &Index, settings: &Settings) -> Result<Replicas, Failure> {
         let said = self.stores.iter().map(|store| {
             let location = read_store(store)?;

@@ -13,10 +13,10 @@ use toolcrib_store::objects::Objects;
 use crate::commands::discovery::index_failure;
 use crate::outcome::Failure;
 
-/// Seconds between two snapshots, unless another number is given: a new node has a quarter of an hour of changes to apply.
+/// Default seconds between two snapshots: a new node has at most a quarter of an hour of changes to apply.
 const SNAPSHOT_EVERY: u32 = 900;
 
-/// How often a process that serves nothing feeds its search: snapshots are minutes apart.
+/// How often a process that does not serve requests updates its search: snapshots are minutes apart.
 const FEED_EVERY: Duration = Duration::from_secs(5);
 
 /// When search snapshots are published.
@@ -53,7 +53,7 @@ pub(crate) struct PublishArgs {
 }
 
 impl PublishArgs {
-    /// Feeds search and publishes snapshots of it, as a task that ends when told to. `None` when that was not asked for.
+    /// Returns the task that updates search and publishes snapshots of it. Returns `None` if publishing is off.
     pub(crate) async fn start(&self, index: &Index, objects: Option<&Objects>) -> Result<Option<Publishing>, Failure> {
         let Some(folder) = &self.search else { return Ok(None) };
         let (Some(objects), Some(publish)) = (objects, self.snapshots.options()) else {
@@ -73,7 +73,7 @@ impl PublishArgs {
     }
 }
 
-/// Search that is fed, and published.
+/// A search index to update and publish.
 #[derive(Debug)]
 pub(crate) struct Publishing {
     search: Search,
@@ -81,7 +81,7 @@ pub(crate) struct Publishing {
 }
 
 impl Publishing {
-    /// Goes on until told to stop.
+    /// Runs until stopped.
     pub(crate) async fn run(self, stopped: impl Future<Output = ()> + Send) {
         let feeding = async {
             loop {

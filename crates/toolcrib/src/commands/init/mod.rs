@@ -1,7 +1,7 @@
 //! `init`: a starting file, or a whole project that serves a tool.
 //!
-//! The files of a project lie in `templates/axum`. What they have in common with this program is compiled into it: the manifest that
-//! is written here is made from the very types that the project has, by the same builder, so the two agree from the first day.
+//! The files of a project are in `templates/axum`. The types that they share with this program are compiled into it: the manifest that is
+//! written here is built from the types of the project, so the two always agree.
 
 mod project;
 mod render;
@@ -74,7 +74,7 @@ pub(crate) enum Supply {
 }
 
 impl Project {
-    /// Whether a project was asked for, in one way or another.
+    /// Whether an option of a project was given.
     const fn is_meant(&self) -> bool {
         self.runtime.is_some()
             || self.gate.is_some()

@@ -1,4 +1,4 @@
-//! A project: a folder with a program that serves a tool, its tests, and what it takes to build and publish it.
+//! A project: a program that serves a tool, its tests, and files to build and publish it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -29,13 +29,13 @@ use crate::printer::{Printer, shown};
 #[expect(dead_code, unreachable_pub, reason = "a file of the project; only its types are looked at here")]
 mod tool;
 
-/// What the tool of a new project does.
+/// The description of a new project's tool.
 const DESCRIPTION: &str = "Counts the words of a text, and finds the longest of them.";
 
-/// Where a new tool listens, unless its origin has a port of its own.
+/// Default port of a new tool, unless its origin has a port.
 const PORT: u16 = 8402;
 
-/// Names that a package cannot have: words of Rust, and crates that the project itself uses.
+/// Names that a package cannot have: Rust keywords, and crates that the project depends on.
 const TAKEN: &[&str] = &[
     "abstract",
     "alloc",
@@ -105,7 +105,7 @@ const TAKEN: &[&str] = &[
     "yield",
 ];
 
-/// The files: where they go, and their templates.
+/// The files: their paths and templates.
 const FILES: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("../../../templates/axum/Cargo.toml.txt")),
     ("src/tool.rs", include_str!("../../../templates/axum/tool.rs")),
@@ -122,7 +122,7 @@ const FILES: &[(&str, &str)] = &[
     ("toolcrib.toml", include_str!("../../../templates/axum/toolcrib.toml.txt")),
 ];
 
-/// What the options say, checked.
+/// The checked options.
 #[derive(Debug)]
 struct Plan {
     name: String,
@@ -144,7 +144,7 @@ enum Gate {
     Nft(Address),
 }
 
-/// What a call costs.
+/// The price of a call.
 #[derive(Debug)]
 pub(crate) struct Price {
     text: String,
@@ -153,7 +153,7 @@ pub(crate) struct Price {
     recipient: Address,
 }
 
-/// Makes the project.
+/// Creates the project.
 pub(super) fn run(file: &Init, project: &Project, printer: &mut Printer) -> Result<Done, Stop> {
     if file.force {
         return Err(Failure::new(codes::cli::USAGE, "a project does not overwrite existing files")
@@ -167,7 +167,7 @@ pub(super) fn run(file: &Init, project: &Project, printer: &mut Printer) -> Resu
     }
     let manifest = plan.manifest()?;
     let filling = plan.filling()?;
-    // Also refuses a folder that was made in this very moment by somebody else.
+    // Creating the folder also fails if another process creates it at the same time.
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
     let made = parent.map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::create_dir(&folder));
     made.map_err(|error| match error.kind() {
@@ -182,7 +182,7 @@ pub(super) fn run(file: &Init, project: &Project, printer: &mut Printer) -> Resu
     }
     write(&folder, "manifest.json", &manifest)?;
     written.push("manifest.json");
-    // The versions that the checkout was tested with, which are at hand on this machine. Cargo drops what the project does not need.
+    // The versions that this checkout was tested with, which are on this machine already. Cargo drops what the project does not need.
     let lock = checkout().filter(|_| plan.supply == Supply::Path).map(|root| root.join("Cargo.lock"));
     if lock.is_some_and(|lock| fs::copy(lock, folder.join("Cargo.lock")).is_ok()) {
         written.push("Cargo.lock");
@@ -242,7 +242,7 @@ impl Plan {
         })
     }
 
-    /// The manifest, as the project's own code makes it.
+    /// The manifest that the project's code produces.
     fn manifest(&self) -> Result<String, Failure> {
         let endpoint = format!("{}/{}", self.origin, self.slug);
         let mut builder = ToolBuilder::new(&self.name, DESCRIPTION, &endpoint, self.creator)
@@ -315,7 +315,7 @@ impl Plan {
         Ok(filling)
     }
 
-    /// Where the crates come from, for Cargo, Docker and CI.
+    /// Where Cargo, Docker and CI get the crates from.
     fn fill_sources(&self, filling: &mut Filling) -> Result<(), Failure> {
         let (repository, version) = (env!("CARGO_PKG_REPOSITORY"), env!("CARGO_PKG_VERSION"));
         let checkout = checkout();
@@ -347,7 +347,7 @@ impl Plan {
             None => (String::new(), String::new(), format!("docker build -t {} .", self.package)),
         };
         filling.value("copy", copy).value("note", note).value("docker", docker);
-        // The compiler that the crates are tested with: a newer one may warn about more.
+        // The Rust version that the crates are tested with: a newer one may emit more warnings.
         filling.value("rust", env!("CARGO_PKG_RUST_VERSION").to_owned());
         Ok(())
     }
@@ -425,9 +425,9 @@ fn gate(text: &str) -> Result<Gate, Failure> {
     }
 }
 
-/// Reads a price in USDC of a network. The creator is paid unless another recipient is named.
+/// Parses a price in USDC of a network. The recipient is the creator by default.
 pub(crate) fn price(text: &str, recipient: Option<&str>, creator: Address, network: &Network) -> Result<Price, Failure> {
-    // Projects have the pinned table alone.
+    // Projects know only the built-in token table.
     let token = asset::usdc(network.chain_id)
         .ok_or_else(|| Failure::new(codes::cli::USAGE, format!("there is no known USDC on {}", network.title)))?;
     let amount = Amount::parse_units(text, token.decimals).map_err(|fault| {
@@ -440,7 +440,7 @@ pub(crate) fn price(text: &str, recipient: Option<&str>, creator: Address, netwo
     Ok(Price { text: text.to_owned(), amount, token, recipient })
 }
 
-/// The checkout that this program was built in, if it is still there.
+/// The checkout that this program was built from, if it still exists.
 fn checkout() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.parent()?;
     root.join("crates/toolcrib-gate/Cargo.toml").is_file().then(|| root.to_owned())
@@ -454,7 +454,7 @@ fn lower(address: Address) -> String {
     format!("{address:#x}")
 }
 
-/// A TOML string.
+/// Formats a TOML string.
 fn quoted(path: &Path) -> String {
     format!("{:?}", path.display().to_string())
 }

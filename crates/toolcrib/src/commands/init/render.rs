@@ -1,4 +1,4 @@
-//! Filling in templates: `{{name}}` stands for a value, and lines between `//#if flag` and `//#end` stay if the flag is set.
+//! Templates: `{{name}}` is replaced by a value, and lines between `//#if flag` and `//#end` are kept if the flag is set.
 
 /// Values and flags.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Filling {
         out
     }
 
-    /// A placeholder without a value stays, which a test would find.
+    /// A placeholder without a value is kept, so that a test finds it.
     fn fill(&self, line: &str, out: &mut String) {
         let mut rest = line;
         while let Some((before, after)) = rest.split_once("{{") {

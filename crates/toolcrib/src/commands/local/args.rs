@@ -1,4 +1,4 @@
-//! From arguments and environment to a host.
+//! Builds a host from arguments and environment.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use crate::env;
 use crate::outcome::Failure;
 use crate::secrets;
 
-/// The first argument by which this program becomes the launcher of a sandboxed program.
+/// The first argument that makes this program the launcher of a sandboxed program.
 pub(crate) const LAUNCHER: &str = "sandbox-launch";
 
 /// The longest time of a call: what the largest `timeoutMs` of a manifest allows.
@@ -67,7 +67,7 @@ impl HostArgs {
         }
     }
 
-    /// The host with its tools loaded. Nothing of a tool is run.
+    /// Opens the host and loads its tools. Does not run code of tools.
     pub(crate) fn open(&self) -> Result<Arc<Host>, Failure> {
         let clock: Arc<dyn Clock + Send + Sync> = Arc::new(SystemClock);
         let state = state()?;
@@ -81,7 +81,7 @@ impl HostArgs {
             language: std::env::var_os("LANG"),
             node: self.node.clone(),
             launcher: launcher(),
-            // A kernel that cannot restrict programs runs none, unless its user says so.
+            // If the kernel cannot restrict programs, programs are refused unless the user allows them.
             sandboxed: cfg!(target_os = "linux") && !self.no_sandbox,
             isolated: self.isolate,
             limit: LIMIT,
@@ -111,13 +111,13 @@ impl HostArgs {
     }
 }
 
-/// This program starts programs of tools, restricts them where the system can, and ends them when it ends.
+/// This program launches programs of tools: it restricts them where the system can, and terminates them when it exits.
 fn launcher() -> Option<Launcher> {
     let program = std::env::current_exe().ok().filter(|_| cfg!(target_os = "linux"))?;
     Some(Launcher::new(program, [LAUNCHER]))
 }
 
-/// Credentials: variables, systemd's folder, and the encrypted file.
+/// Credential sources: variables, systemd's folder, and the encrypted file.
 pub(crate) fn secret_store() -> Result<SecretStore, Failure> {
     let key = secret_key()?;
     let provider: Box<dyn DataKey> = match passphrase() {

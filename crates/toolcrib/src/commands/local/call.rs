@@ -1,4 +1,4 @@
-//! `local call`: calls a function, after asking.
+//! `local call`: calls a function, after asking for permission.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::input::json_argument;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
-/// Events that may wait to be shown: more lines than a program may write in one call.
+/// Most events that wait to be printed: more lines than a program may write in one call.
 const WAITING_EVENTS: usize = 10_240;
 
 /// Arguments of `local call`.
@@ -91,7 +91,7 @@ pub(crate) async fn run(arguments: &Call, printer: &mut Printer) -> Result<Done,
     Ok(Done::new(Exit::Yes, data))
 }
 
-/// Awaits a call, and shows what the program says meanwhile.
+/// Awaits a call, and prints what the program writes meanwhile.
 async fn watched<T>(
     call: impl Future<Output = T>,
     events: &mut mpsc::Receiver<Event>,
@@ -101,7 +101,7 @@ async fn watched<T>(
     let mut call = std::pin::pin!(call);
     let result = loop {
         tokio::select! {
-            // What waits is shown first, so that a program that says much at once is not cut short.
+            // Queued events are printed first, so that none is lost when the call ends.
             biased;
             Some(event) = events.recv() => show(&event, tool, printer)?,
             result = &mut call => break result,
@@ -125,7 +125,7 @@ fn show(event: &Event, tool: &str, printer: &mut Printer) -> Result<(), Stop> {
     Ok(printer.note(&format!("{tool}: {text}"))?)
 }
 
-/// Whether an error is an answer, rather than a call of which nothing is known.
+/// Whether an error is an answer "no"; after other errors, the outcome of the call is unknown.
 fn is_answer(error: &CallError) -> bool {
     use codes::host;
     let said = [host::TOOL_FAILED, host::EXPORT_MISSING, host::OUTPUT_INVALID, host::RESULT_TOO_LARGE];

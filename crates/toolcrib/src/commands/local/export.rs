@@ -1,4 +1,4 @@
-//! `local export`: tools in the formats of others.
+//! `local export`: tools in the formats of other systems.
 
 use std::fs;
 use std::path::PathBuf;
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &Export, printer: &mut Printer) -> Result<Done, Sto
     Ok(Done::new(Exit::Yes, json!({ "files": written })))
 }
 
-/// Why nothing was exported, with the argument that gives what is missing.
+/// Converts the error, with the argument that supplies what is missing.
 fn failed(error: &ExportError) -> Failure {
     let failure = Failure::new(error.code(), error.to_string());
     match error {

@@ -9,7 +9,7 @@ use toolcrib_fetch::{Target, Untrusted};
 
 use crate::outcome::{Done, Exit, Failure, Stop};
 
-/// Most characters of a page that are returned. A model reads no more.
+/// Most characters of a page that are returned: models read only so much.
 const MAX_TEXT_CHARS: usize = 100_000;
 
 /// Serves calls until the input ends.

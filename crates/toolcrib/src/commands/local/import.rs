@@ -1,4 +1,4 @@
-//! `local import`: MCP servers and tool folders of other hosts as installed tools.
+//! `local import`: installs MCP servers and tool folders of other hosts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::printer::{Printer, shown};
 /// Largest configuration file. Some clients keep their history in the same file.
 const MAX_CONFIGURATION_BYTES: u64 = 16 << 20;
 
-/// Most seconds that a server may be given to start and list its tools.
+/// Longest time limit for a server to start and list its tools, in seconds.
 const MAX_SECONDS: u64 = 3_600;
 
 /// Arguments of `local import`.
@@ -75,7 +75,7 @@ struct Candidate {
     source: Source,
 }
 
-/// What came of the sources.
+/// The result of an import.
 #[derive(Default)]
 struct Outcome {
     imported: Vec<String>,
@@ -127,7 +127,7 @@ impl Outcome {
     }
 }
 
-/// Imports tool folders, which run unchanged.
+/// Imports tool folders, which run without changes.
 fn folders(path: &Path, arguments: &Import, outcome: &mut Outcome, printer: &mut Printer) -> Result<(), Stop> {
     let folders = import::folders(path).map_err(|error| refusal(&error))?;
     let installer = installer()?;
@@ -152,7 +152,7 @@ fn folders(path: &Path, arguments: &Import, outcome: &mut Outcome, printer: &mut
     Ok(())
 }
 
-/// The server of a bundle.
+/// The server in a bundle.
 fn bundle(path: &Path, arguments: &Import) -> (String, Result<Candidate, Failure>) {
     let read = || {
         let bytes = read_up_to(path, MAX_ARCHIVE_BYTES)?;
@@ -167,16 +167,16 @@ fn bundle(path: &Path, arguments: &Import) -> (String, Result<Candidate, Failure
     (path.to_string_lossy().into_owned(), read())
 }
 
-/// A name, and the server that is known by it or why there is none.
+/// A name, and its server or the reason why there is none.
 type Named = (String, Result<Candidate, Failure>);
 
-/// The servers of a configuration file.
+/// The servers in a configuration file.
 fn entries(path: &Path, arguments: &Import) -> Result<Vec<Named>, Failure> {
     if !arguments.settings.is_empty() {
         return Err(Failure::new(codes::cli::USAGE, "--setting is for bundles"));
     }
     let bytes = read_up_to(path, MAX_CONFIGURATION_BYTES)?;
-    // The message has line and column, and nothing of the text.
+    // The error contains line and column, but not the text.
     let configuration: Value = serde_json::from_slice(&bytes)
         .map_err(|error| Failure::new(codes::export::IMPORT_ENTRY, format!("the configuration is not JSON: {error}")))?;
     let entries = import::entries(&configuration).map_err(|error| refusal(&error))?;
@@ -201,7 +201,7 @@ fn entries(path: &Path, arguments: &Import) -> Result<Vec<Named>, Failure> {
     Ok(candidates.collect())
 }
 
-/// A server with what the arguments say about it.
+/// A server with the options of the arguments.
 fn candidate(
     server: McpServer,
     values: Vec<CredentialValue>,
@@ -217,7 +217,7 @@ fn candidate(
     Ok(Candidate { server, values, bundle, source })
 }
 
-/// Shows a server, asks, lists its tools and installs them.
+/// Shows a server, asks for approval, lists its tools and installs them.
 async fn import_server(
     mut candidate: Candidate,
     arguments: &Import,
@@ -258,7 +258,7 @@ async fn import_server(
     }
     let added = installer.add_files(&files, source).map_err(|error| failed(&error))?;
     if let Err(failure) = store(host, &added, values) {
-        // A tool without the credentials that it came with is not what was asked for.
+        // If credentials cannot be stored, the tool is not kept without them.
         let _ = host.secrets().unset_tool(&added.id);
         installer.remove(&added.id, true).map_err(|error| failed(&error))?;
         return Err(failure.into());
@@ -268,7 +268,7 @@ async fn import_server(
     imported(host, &added, printer)
 }
 
-/// Stores the values of credentials, bound to the content that was installed.
+/// Stores the values of credentials, bound to the installed content.
 fn store(host: &Host, added: &Installed, values: &[CredentialValue]) -> Result<(), Failure> {
     host.reload();
     let tools = host.tools();
@@ -285,7 +285,7 @@ fn store(host: &Host, added: &Installed, values: &[CredentialValue]) -> Result<(
     Ok(())
 }
 
-/// Says what was installed, and what is left to do.
+/// Prints what was installed, and the next steps.
 fn imported(host: &Host, added: &Installed, printer: &mut Printer) -> Result<(), Stop> {
     let id = &added.id;
     printer.result(&format!("imported {id} {}\n", added.entry.content))?;
@@ -300,7 +300,7 @@ fn imported(host: &Host, added: &Installed, printer: &mut Printer) -> Result<(),
     Ok(())
 }
 
-/// What would be started and stored, without values.
+/// Describes what will be started and stored, without values.
 fn plan(server: &McpServer, values: &[CredentialValue], trial: &Trial, source: &Source) -> Value {
     let credentials = server.credentials.iter().map(|credential| {
         json!({
@@ -361,7 +361,7 @@ fn text(plan: &Value) -> String {
     text
 }
 
-/// An argument as a shell would take it, so that its ends are seen.
+/// Quotes an argument as a shell would, so that its ends are visible.
 fn word(argument: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%".contains(c);
     if !argument.is_empty() && argument.chars().all(is_plain) {
@@ -371,7 +371,7 @@ fn word(argument: &str) -> String {
     }
 }
 
-/// What the sandbox grants.
+/// The sandbox grants.
 fn grants(arguments: &Import) -> Result<Grants, Failure> {
     let paths = |paths: &[PathBuf]| -> Result<Vec<String>, Failure> {
         let absolute = paths.iter().map(|path| fs::canonicalize(path).map_err(|error| unreadable(path, &error)));
@@ -389,7 +389,7 @@ fn grants(arguments: &Import) -> Result<Grants, Failure> {
     Ok(Grants { read: paths(&arguments.read)?, write: paths(&arguments.write)?, network })
 }
 
-/// Settings by their names. One that is given several times has several values.
+/// Settings by name. One that is given several times has several values.
 fn settings(arguments: &Import) -> Result<BTreeMap<String, Vec<String>>, Failure> {
     let mut settings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for setting in &arguments.settings {
@@ -401,7 +401,7 @@ fn settings(arguments: &Import) -> Result<BTreeMap<String, Vec<String>>, Failure
     Ok(settings)
 }
 
-/// Whether a file is an archive: by its name, or by how it begins.
+/// Whether a file is an archive: by its name, or by its first bytes.
 fn is_archive(path: &Path) -> Result<bool, Failure> {
     let has_name = path.extension().and_then(|ending| ending.to_str());
     if has_name.is_some_and(|ending| ["zip", "mcpb", "dxt"].iter().any(|known| known.eq_ignore_ascii_case(ending))) {
@@ -432,7 +432,7 @@ fn refusal(error: &ImportError) -> Failure {
     Failure::new(error.code(), error.to_string())
 }
 
-/// A server that did not list its tools, with what usually helps.
+/// The error for a server that did not list its tools, with likely fixes.
 fn not_listed(error: &ImportError, server: &McpServer) -> Failure {
     let failure = refusal(error);
     let ends = [codes::host::START_FAILED, codes::host::PROCESS_ENDED, codes::host::TIMEOUT];

@@ -142,7 +142,7 @@ pub(crate) async fn update(arguments: &Update, printer: &mut Printer) -> Result<
     Ok(Done::new(Exit::Yes, data))
 }
 
-/// Asks, unless `--yes` was given. The error says that there is no terminal, or that the answer was no.
+/// Asks for approval, unless `--yes` was given. Fails if there is no terminal or the user declines.
 pub(super) fn agreed(yes: bool, question: &str, declined: &str) -> Result<(), Failure> {
     if yes {
         return Ok(());

@@ -60,7 +60,7 @@ pub(crate) async fn dev(arguments: &ListArgs, printer: &mut Printer) -> Result<D
     let watching = host.watch();
     let stop = stopped();
     tokio::pin!(stop);
-    // Signals are caught from the first poll on. Who reads the first lines may stop the command at once.
+    // Signals are caught from the first poll on, because a reader of the first lines may stop the command at once.
     tokio::select! {
         biased;
         () = &mut stop => return Ok(Done::new(Exit::Yes, json!({}))),
@@ -110,7 +110,7 @@ pub(crate) fn doctor(arguments: &ListArgs, printer: &mut Printer) -> Result<Done
     Ok(Done::new(if is_well { Exit::Yes } else { Exit::No }, json!({ "checks": rows })))
 }
 
-/// There is no such tool.
+/// The error for an unknown tool.
 pub(super) fn unknown(tool: &str) -> Failure {
     Failure::new(codes::host::TOOL_UNKNOWN, format!("no tool {tool:?}"))
         .hint("run `toolcrib local list`; for a tool that is not installed, give `--tools FOLDER`, or install it with `toolcrib local add FOLDER`")

@@ -12,10 +12,10 @@ use super::args::audit_log;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
-/// Lines that are shown unless told otherwise.
+/// Default number of lines.
 const DEFAULT_LINES: usize = 50;
 
-/// How the summary of a tool begins that nothing contains.
+/// The prefix of the sandbox summary of a tool without a sandbox.
 const UNSANDBOXED: &str = "UNSANDBOXED";
 
 /// Arguments of `local logs`.
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Logs, printer: &mut Printer) -> Result<Done, Stop>
     for line in &found.entries {
         let value = serde_json::to_value(line).unwrap_or_default();
         let text = |key: &str| value.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
-        // The whole summary is in the JSON. Loud is what has none of it.
+        // The whole summary is in the JSON output. Unsandboxed tools are marked.
         let sandbox = text("sandbox").split(':').next().filter(|word| *word == UNSANDBOXED).unwrap_or_default().to_owned();
         let what = [text("tool"), text("function"), sandbox, text("decision"), text("exit"), text("reason"), text("detail")];
         let what: Vec<_> = what.iter().filter(|text| !text.is_empty()).map(|text| shown(text)).collect();

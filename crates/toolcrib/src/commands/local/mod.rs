@@ -1,4 +1,4 @@
-//! `local`, `secret` and `permit`: tools in folders on this machine, their credentials, and what they may do.
+//! `local`, `secret` and `permit`: tools in folders on this machine, their credentials and permissions.
 
 mod args;
 mod call;
@@ -111,7 +111,7 @@ pub(crate) async fn run(command: &LocalCommand, printer: &mut Printer) -> Result
     }
 }
 
-/// Ends a command with no for an answer: a refusal is not an error in the envelope.
+/// Ends a command with the answer "no", which is not an error in the envelope.
 fn refused(failure: &Failure, printer: &mut Printer) -> Result<Done, Stop> {
     if !printer.json() {
         printer.failure(failure)?;
@@ -120,12 +120,12 @@ fn refused(failure: &Failure, printer: &mut Printer) -> Result<Done, Stop> {
     Ok(Done::new(Exit::No, data))
 }
 
-/// Where installed tools are, unless told otherwise.
+/// The default folder of installed tools.
 fn installed() -> Result<PathBuf, Failure> {
     Ok(crate::onchain::state_dir()?.join("tools"))
 }
 
-/// Where the state of local tools is.
+/// The folder with the state of local tools.
 fn state() -> Result<PathBuf, Failure> {
     Ok(crate::onchain::state_dir()?.join("local"))
 }

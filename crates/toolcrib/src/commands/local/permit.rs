@@ -1,4 +1,4 @@
-//! `permit`: which functions run without asking, and which never.
+//! `permit`: rules that allow or deny functions.
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;

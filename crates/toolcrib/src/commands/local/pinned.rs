@@ -1,4 +1,4 @@
-//! Pinned onchain tools: `local add`, `update`, `remove`, `list`, `show` and `doctor` of references.
+//! Pinned onchain tools: `local add`, `update`, `remove`, `list`, `show` and `doctor` with a tool reference.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn pins() -> Result<Pins, Failure> {
     store()?.read().map_err(|error| failed(&error))
 }
 
-/// A pinned tool by its reference or the name that models see. Ids of installed tools are left to the installer.
+/// Finds a pinned tool by its reference or by the name that models see. Ids of installed tools are left to the installer.
 pub(super) fn find(text: &str) -> Result<Option<Pin>, Failure> {
     let is_meant = text.starts_with("eip155:") || text.starts_with(NAME_PREFIX);
     Ok(if is_meant { pins()?.find(text).cloned() } else { None })
@@ -68,7 +68,7 @@ pub(super) async fn add(reference: &str, arguments: &Pinning, printer: &mut Prin
     if pins.get(pin.tool()).is_some() {
         return refused(&failed(&PinError::Exists { tool: pin.tool() }), printer);
     }
-    // Before the user is asked: what is refused afterwards need not be read.
+    // Checked before the prompt, so that the user does not read about a tool that is refused anyway.
     let exposed = pin.exposed();
     let local = HostArgs::default().open()?;
     let other = match (pins.exposed(&exposed), local.tools().exposed(&exposed)) {
@@ -101,7 +101,7 @@ pub(super) async fn update(pin: &Pin, arguments: &Update, printer: &mut Printer)
     };
     let changes = match observe(pin, &live, SystemClock.now()) {
         Observation::Changed(found) => found.changes.unwrap_or_default(),
-        // The same version again: what is left of an earlier change is over.
+        // The served version is the pinned one again, so the record of an earlier change is removed.
         Observation::Same | Observation::Unknown => {
             if !arguments.dry_run {
                 store()?.quarantine(pin.tool(), pin.hash(), None).map_err(|error| failed(&error))?;
@@ -156,7 +156,7 @@ pub(super) fn show(pin: &Pin, printer: &mut Printer) -> Result<Done, Stop> {
     Ok(Done::new(Exit::Yes, data))
 }
 
-/// Checks of `local doctor`: a line for each pin, or one that says why pins cannot be read.
+/// Checks of `local doctor`: one line per pin, or one that says why pins cannot be read.
 pub(super) fn checks() -> Vec<Check> {
     let pins = match pins() {
         Ok(pins) => pins,
@@ -183,7 +183,7 @@ async fn verify(reference: &str, onchain: &OnChain, reach: &Reach, printer: &mut
     Ok(live.map_err(chain_failed)?)
 }
 
-/// Ends with the report: no if the tool fails a check, and no answer if it could not be asked.
+/// Ends with the report: no if the tool fails a check, could not tell if a server or node did not respond.
 fn unverified(error: &PinError, live: &Live, printer: &mut Printer) -> Result<Done, Stop> {
     let text = reports::report(&live.report, printer.paint(), printer.is_verbose());
     printer.result(&text)?;
@@ -195,7 +195,7 @@ fn unverified(error: &PinError, live: &Live, printer: &mut Printer) -> Result<Do
     Ok(done)
 }
 
-/// What the user has to see before a version is accepted.
+/// What the user must see before accepting a version.
 fn lines(pin: &Pin) -> Vec<String> {
     let manifest = pin.manifest();
     let mut lines = vec![

@@ -1,4 +1,4 @@
-//! `local publish`: a function of a local tool as an ERC-8257 tool behind the gate.
+//! `local publish`: serves a function of a local tool as an ERC-8257 tool behind the gate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
         "next: toolcrib register --metadata {uri} --manifest {path} --network {} --wallet NAME",
         shown(network)
     ))?;
-    // It ends with the process.
+    // The watcher ends with the process.
     drop(host.watch());
     let function = Mutex::new(Some(Function::new(published, Duration::from_secs(arguments.server.time))));
     let behind = |_: &Loaded| {
@@ -120,7 +120,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
     done
 }
 
-/// The manifest of the function, as `local export erc8257` drafts it, with its price.
+/// The manifest of the function, as drafted by `local export erc8257`, with its price.
 fn manifest(arguments: &Publish, host: &Host, origin: &Origin, slug: &Slug) -> Result<Vec<u8>, Failure> {
     let tools = host.tools();
     let tool = tools.tools().get(&arguments.id).ok_or_else(|| super::list::unknown(&arguments.id))?;

@@ -100,10 +100,10 @@ fn set(arguments: &SetArgs, printer: &mut Printer) -> Result<Done, Stop> {
     let host = arguments.host.open()?;
     let tools = host.tools();
     let Some(tool) = tools.tools().get(id) else { return Err(unknown(id).into()) };
-    // Before a value is asked for.
+    // Checked before asking for a value.
     tool.credential(name).map_err(|error| failed(&error))?;
     let stored = match &arguments.from_file {
-        // The reference is used from other folders as well. Links are left in: where the last part is one, reading refuses it.
+        // The reference must work from other folders too. Symbolic links are not resolved: if the last part is one, reading refuses it.
         Some(path) => std::path::absolute(path)
             .map_err(|_| SecretError::Value { why: "the path of the file is empty" }.into())
             .and_then(|path| host.set_secret_reference(tool, name, &path, "cli")),
@@ -160,7 +160,7 @@ fn key(arguments: &KeyArgs, printer: &mut Printer) -> Result<Done, Stop> {
     Ok(Done::new(Exit::Yes, state))
 }
 
-/// Moves the key. What to tell the user, if it was moved.
+/// Moves the key. Returns a note for the user if it was moved.
 fn move_key(to: KeyPlace) -> Result<Option<&'static str>, Failure> {
     let stored = secret_store()?.file().key_id().map_err(|error| failed(&error.into()))?;
     let key = secret_key()?;
@@ -178,7 +178,7 @@ fn move_key(to: KeyPlace) -> Result<Option<&'static str>, Failure> {
     moved.map_err(|error| failed(&error.into()))
 }
 
-/// Where the key is, and where a new one would go.
+/// Where the key is, and where a new one would be stored.
 fn key_state(store: &SecretStore) -> Result<Value, Failure> {
     let kind = secret_key()?.protection().map_err(|error| failed(&error.into()))?;
     let kinds =
@@ -196,7 +196,7 @@ fn rebind(arguments: &Rebind, printer: &mut Printer) -> Result<Done, Stop> {
     Ok(Done::new(if count > 0 { Exit::Yes } else { Exit::No }, json!({ "rebound": count, "bound_to": tool.content() })))
 }
 
-/// Reads a value: typed unseen at a terminal, otherwise the whole of stdin without its last line feed.
+/// Reads a value: without echo at a terminal, otherwise all of stdin without the last line feed.
 fn read(name: &str) -> Result<Secret, Failure> {
     let unreadable = |error: std::io::Error| Failure::new(codes::cli::USAGE, format!("cannot read the value: {error}"));
     if std::io::stdin().is_terminal() {

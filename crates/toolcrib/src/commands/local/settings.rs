@@ -21,13 +21,14 @@ pub(crate) struct Settings {
     pub(crate) host: HostArgs,
 }
 
-/// Serves the page until Ctrl-C, or until its session is over.
+/// Serves the page until Ctrl-C, or until its session ends.
 pub(crate) async fn run(arguments: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     let failed = |error: PageError| Failure::new(error.code(), error.to_string());
     let host = arguments.host.open()?;
     let page = Page::bind(host.clone(), arguments.listen).await.map_err(failed)?;
     let watching = host.watch();
-    // The address has the token, and goes to stdout alone: no browser is started with it, since arguments of processes are seen by others.
+    // The URL contains the session token and is printed only to stdout. No browser is started with it, because other users can see
+    // arguments of processes.
     printer.result(&format!("{}\n", page.url()))?;
     printer.flush()?;
     printer.event(&json!({ "event": "ready", "data": { "url": page.url() } }))?;

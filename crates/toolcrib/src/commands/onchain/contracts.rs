@@ -1,4 +1,4 @@
-//! `contracts`: our contracts on any chain.
+//! `contracts`: deploys and lists Toolcrib's contracts on any chain.
 
 use alloy_primitives::utils::format_ether;
 use clap::{Args, Subcommand};
@@ -51,7 +51,7 @@ pub(crate) struct Deploy {
     pub(crate) yes: bool,
 }
 
-/// Runs a command about our contracts.
+/// Runs a `contracts` command.
 pub(crate) async fn run(command: &ContractsCommand, printer: &mut Printer) -> Result<Done, Stop> {
     match command {
         ContractsCommand::List => {
@@ -73,7 +73,7 @@ async fn deploy_contracts(arguments: &Deploy, printer: &mut Printer) -> Result<D
     }
     let wallet = arguments.signing.open()?;
     let chain = arguments.onchain.chain(printer).await?;
-    // Keys that may not sign here are refused before anything is asked.
+    // Keys that may not sign here are refused before the prompt.
     Scope::of(&chain).await.and_then(|scope| Ok(scope.clear(wallet.as_ref())?)).map_err(failed)?;
     let record = arguments.record(&chain)?;
     let change = record.as_ref().map(Record::change).transpose()?;
@@ -112,7 +112,7 @@ async fn deploy_contracts(arguments: &Deploy, printer: &mut Printer) -> Result<D
             Deployed::Now => "deployed",
             Deployed::Before => "was there",
         };
-        // What cannot be printed must not stop what has begun.
+        // A closed output must not interrupt the deployment.
         told = std::mem::replace(&mut told, Ok(())).and(printer.result(&line(word, contract)));
     })
     .await;
@@ -132,7 +132,7 @@ async fn deploy_contracts(arguments: &Deploy, printer: &mut Printer) -> Result<D
 }
 
 impl Deploy {
-    /// The entry that is written afterwards.
+    /// The settings entry to write after the deployment.
     fn record(&self, chain: &Chain) -> Result<Option<Record>, Failure> {
         let network = chain.network();
         let (target, name) = match network.source {
@@ -144,14 +144,14 @@ impl Deploy {
             _ => (Target::User, format!("chain-{}", network.chain_id)),
         };
         let name = self.name.clone().unwrap_or(name);
-        // From the argument alone: a node in a variable stays there.
+        // Only the URL of the argument is written; one of a variable stays there.
         let nodes: Vec<_> =
             self.onchain.rpc_url.iter().flat_map(|urls| urls.split(',')).filter_map(|url| NodeUrl::parse(url).ok()).collect();
         Record::new(&name, self.save.unwrap_or(target), with_our_contracts(network), &nodes)
     }
 }
 
-/// Says what will be done, where, by which account, and for how much.
+/// Shows the plan: contracts, network, account and cost.
 fn show(
     chain: &Chain,
     wallet: &dyn Wallet,

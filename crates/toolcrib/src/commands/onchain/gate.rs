@@ -1,4 +1,4 @@
-//! Who may use a tool, as the command line says it.
+//! Access gates from the command line.
 
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ pub(crate) struct GateArguments {
 }
 
 impl GateArguments {
-    /// The gate that was meant, with the predicates that belong to the registry.
+    /// The gate of the arguments, with the predicates of the registry.
     pub(crate) fn resolve(&self, registry: &Registry) -> Result<Gate, Failure> {
         let gate = self.gate(registry)?;
         if self.predicate.is_some() && !gate.needs_configuration() {
@@ -140,8 +140,8 @@ impl GateArguments {
     }
 }
 
-/// Looks at what a gate stands on before a tool is registered behind it: a predicate without code lets nobody in, one that
-/// refuses its configuration lets nobody in either, and an account that is lost can never change it.
+/// Checks a gate before a tool is registered behind it: a predicate without code denies every call, and so does one that refuses its
+/// configuration; a configuration whose admin account is lost can never be changed.
 pub(crate) async fn check(
     gate: &Gate,
     registry: &Registry,
@@ -166,7 +166,7 @@ pub(crate) async fn check(
     Ok(())
 }
 
-/// Refuses a gate that its predicate would refuse after the registration, and says what is known to be wrong with it.
+/// Refuses a gate that its predicate would refuse after the registration, and reports known problems of it.
 pub(crate) async fn fits(gate: &Gate, registry: &Registry, printer: &mut Printer) -> Result<(), Stop> {
     let Some(predicate) = gate.predicate() else { return Ok(()) };
     if let Some(fault) = known_fault(registry.chain().chain_id(), &predicate, None) {
@@ -191,12 +191,12 @@ fn parse_word(text: &str) -> Result<B256, Failure> {
     text.parse().map_err(|_| Failure::new(codes::cli::USAGE, format!("`{text}` is not 32 bytes in hex")))
 }
 
-/// A whole number in decimal digits.
+/// Parses a whole number in decimal digits.
 pub(crate) fn parse_number(text: &str) -> Result<U256, Failure> {
     U256::from_str_radix(text, 10).map_err(|_| Failure::new(codes::cli::USAGE, format!("`{text}` is not a whole number")))
 }
 
-/// Accounts from a file, one on each line; empty lines and those with a # are passed over.
+/// Reads accounts from a file, one per line. Skips empty lines and those that start with #.
 fn read_accounts(path: &std::path::Path) -> Result<Vec<Address>, Failure> {
     let source = Source::from_argument(path);
     let bytes = source.read()?;

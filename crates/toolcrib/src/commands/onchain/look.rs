@@ -1,4 +1,4 @@
-//! `inspect`, `predicate check`, `predicate requirements` and `predicate show`: what a chain says about a tool. Nothing is changed.
+//! `inspect`, `predicate check`, `predicate requirements` and `predicate show`: read-only commands about a tool onchain.
 
 use alloy_primitives::{Address, Bytes, U256};
 use clap::Args;
@@ -40,7 +40,7 @@ pub(crate) struct AccessOf {
     pub(crate) data: Option<String>,
 }
 
-/// Shows what the registry has about a tool, and what its predicate is.
+/// Shows the registry entry of a tool, and its predicate.
 pub(crate) async fn inspect(arguments: &Tool, printer: &mut Printer) -> Result<Done, Stop> {
     let (registry, id) = arguments.onchain.connect_for(&arguments.tool, printer).await?;
     let reference = registry.reference(id).to_string();
@@ -67,8 +67,8 @@ pub(crate) async fn inspect(arguments: &Tool, printer: &mut Printer) -> Result<D
             let name = found.name.as_ref().map_or("without a name", Opaque::as_str);
             lines.push(("predicate", format!("{} {name}", address.to_checksum(None))));
             remarks.extend(of_predicate(&found, &registry).await);
-            // Its creator is asked about, as anybody would do: whether it works hardly hangs on the account. Where something
-            // must be shown, asking without it says nothing.
+            // The check is done for the creator's account: whether a predicate works rarely depends on the account. If the predicate needs
+            // a proof, a check without it would not say anything.
             if found.code_hash.is_some() && !found.needs_proof() {
                 let (account, data) = (config.creator, Bytes::new());
                 let answer = registry.access(id, account, data.clone()).await.map_err(failed)?;
@@ -107,7 +107,7 @@ pub(crate) async fn inspect(arguments: &Tool, printer: &mut Printer) -> Result<D
     Ok(Done::new(Exit::Yes, data))
 }
 
-/// What is to be said about a predicate of a registry's tool: a code, and its title or what is known besides.
+/// Remarks about the predicate of a tool: codes, with their titles or details.
 async fn of_predicate(found: &Introspection, registry: &Registry) -> Vec<(Code, String)> {
     let words = |code: Code| match &found.known_fault {
         Some(fault) if code == fault.code() => fault.to_string(),
@@ -117,7 +117,7 @@ async fn of_predicate(found: &Introspection, registry: &Registry) -> Vec<(Code, 
     elsewhere.into_iter().chain(found.codes().into_iter().map(|code| (code, words(code)))).collect()
 }
 
-/// Says whether an account may use a tool.
+/// Checks whether an account has access to a tool.
 pub(crate) async fn access(arguments: &AccessOf, printer: &mut Printer) -> Result<Done, Stop> {
     let account = parse_address(&arguments.account)?;
     let data: Bytes = match &arguments.data {
@@ -127,10 +127,10 @@ pub(crate) async fn access(arguments: &AccessOf, printer: &mut Printer) -> Resul
     refuse_secret(&data)?;
     let (registry, id) = arguments.tool.onchain.connect_for(&arguments.tool.tool, printer).await?;
     let answer = registry.access(id, account, data.clone()).await.map_err(failed)?;
-    // A reason is worth having, but the answer is valid without it.
+    // The reason is optional: the answer is valid without it.
     let reason = registry.explain(id, account, data, answer).await.ok().flatten();
     let elsewhere = match registry.config(id).await.ok().and_then(|config| config.access_predicate) {
-        // The reason already says so when the predicate refuses to answer.
+        // If the predicate refuses to answer, the reason says already that it serves another registry.
         Some(address) if !matches!(reason, Some(predicate::Diagnosis::OtherRegistry { .. })) => {
             other_registry(&registry, address).await
         }
@@ -164,14 +164,14 @@ pub(crate) async fn access(arguments: &AccessOf, printer: &mut Printer) -> Resul
     ))
 }
 
-/// The error when a predicate serves another registry, whose tool of the same id then decides. `None` also when that cannot be
-/// found out.
+/// The error for a predicate that serves another registry, where the tool with the same id decides. Returns `None` also if that cannot be
+/// determined.
 async fn other_registry(registry: &Registry, predicate: Address) -> Option<toolcrib_chain::Error> {
     let mismatch = predicate::check_registry(registry, predicate).await.err()?;
     matches!(mismatch, toolcrib_chain::Error::OtherRegistry { .. }).then_some(mismatch)
 }
 
-/// What is shown to a predicate is shown to the node and perhaps to everybody, so a secret is stopped here.
+/// Refuses data that looks like a secret: the node sees what is sent to a predicate, and it may become public.
 pub(crate) fn refuse_secret(data: &Bytes) -> Result<(), Failure> {
     let own = [env::TOOLCRIB_PRIVATE_KEY, env::TOOLCRIB_PASSWORD].into_iter().find(|name| {
         let Some(value) = secrets::var(name) else { return false };
@@ -189,7 +189,7 @@ pub(crate) fn refuse_secret(data: &Bytes) -> Result<(), Failure> {
     Err(Failure::new(codes::predicate::DATA_SECRET, what))
 }
 
-/// Lists what the predicate says it asks for. A hint: `predicate check` gives the answer.
+/// Lists the requirements that the predicate declares. They are a hint; `predicate check` gives the answer.
 pub(crate) async fn requirements(arguments: &Tool, printer: &mut Printer) -> Result<Done, Stop> {
     let (registry, id) = arguments.onchain.connect_for(&arguments.tool, printer).await?;
     let config = registry.config(id).await.map_err(failed)?;
@@ -201,7 +201,7 @@ pub(crate) async fn requirements(arguments: &Tool, printer: &mut Printer) -> Res
     Ok(Done::new(if data["complete"] == true { Exit::Yes } else { Exit::No }, data))
 }
 
-/// Lists what a predicate asks for, and gives it as data.
+/// Lists the requirements that a predicate declares, and returns them as data.
 pub(crate) async fn describe(registry: &Registry, address: Address, id: U256, printer: &mut Printer) -> Result<Value, Stop> {
     let found = predicate::introspect(registry.chain(), address, id).await.map_err(failed)?;
     let remarks = of_predicate(&found, registry).await;
@@ -242,9 +242,9 @@ pub(crate) async fn describe(registry: &Registry, address: Address, id: U256, pr
     }))
 }
 
-/// A requirement in words. What its kind does not tell is shown raw, up to a length.
+/// Describes a requirement. Data of an unknown kind is shown as bytes, up to a limit.
 fn in_words(requirement: &Requirement) -> String {
-    /// Bytes of unknown data that are shown.
+    /// Most bytes of unknown data that are shown.
     const SHOWN: usize = 64;
     match &Meaning::from(requirement) {
         Meaning::Erc721 { collection } => format!("own a token of {collection}"),
@@ -270,7 +270,7 @@ fn in_words(requirement: &Requirement) -> String {
     }
 }
 
-/// A requirement as data; null where nothing is known.
+/// A requirement as data; null if its kind is unknown.
 fn decoded(meaning: &Meaning) -> Value {
     match meaning {
         Meaning::Erc721 { collection } => json!({ "collection": collection }),
@@ -294,7 +294,7 @@ fn absent(reference: &str, what: &str, printer: &mut Printer) -> Result<Done, St
     Ok(Done::new(Exit::No, json!({ "tool": reference, "state": state })))
 }
 
-/// Shows how a known predicate is configured for a tool.
+/// Shows the configuration of a known predicate for a tool.
 pub(crate) async fn show_predicate(arguments: &Tool, printer: &mut Printer) -> Result<Done, Stop> {
     let (registry, id) = arguments.onchain.connect_for(&arguments.tool, printer).await?;
     let Some(address) = registry.config(id).await.map_err(failed)?.access_predicate else {

@@ -1,4 +1,4 @@
-//! Commands that reach a chain: those that look, and those that change.
+//! Commands that use a chain: read-only ones, and those that send transactions.
 
 pub(crate) mod contracts;
 mod gate;

@@ -1,4 +1,4 @@
-//! `pause` and `resume`: a predicate that denies every call, and the one before it.
+//! `pause` and `resume`: replaces the predicate of a tool with one that denies every call, and restores the former one.
 
 use alloy_primitives::U256;
 use clap::Args;
@@ -27,7 +27,7 @@ pub(crate) struct Pause {
     pub(crate) deny_predicate: Option<String>,
 }
 
-/// Closes a tool to everybody, and keeps who decided before.
+/// Denies all access to a tool, and records its former predicate.
 pub(crate) async fn pause(arguments: &Pause, printer: &mut Printer) -> Result<Done, Stop> {
     let change = &arguments.change;
     let wallet = change.signing.open()?;
@@ -43,7 +43,7 @@ pub(crate) async fn pause(arguments: &Pause, printer: &mut Printer) -> Result<Do
     let former = registry.config(tool).await.map_err(failed)?.access_predicate;
     let file = file_of(&change.writing, &registry, tool)?;
     if former == Some(deny) {
-        // Mined, and then stopped before that was kept.
+        // An earlier run was stopped after its transaction was mined and before that was recorded.
         file.confirm(deny).map_err(unusable)?;
         printer.result("already paused\n")?;
         return Ok(Done::new(Exit::Yes, json!({ "tool": registry.reference(tool).to_string(), "paused": true })));
@@ -55,13 +55,13 @@ pub(crate) async fn pause(arguments: &Pause, printer: &mut Printer) -> Result<Do
     match &done {
         Ok(_) => file.confirm(deny).map_err(unusable)?,
         Err(Stop::Failure(failure)) if NEVER_MINED.contains(&failure.code) => file.forget().map_err(unusable)?,
-        // Nothing was signed, or the transaction may still be mined.
+        // Either nothing was signed, or the transaction may still be mined.
         Err(_) => {}
     }
     done
 }
 
-/// Gives a paused tool its former predicate back.
+/// Restores the former predicate of a paused tool.
 pub(crate) async fn resume(arguments: &Change, printer: &mut Printer) -> Result<Done, Stop> {
     let wallet = arguments.signing.open()?;
     let (registry, tool) = arguments.tool.onchain.connect_for(&arguments.tool.tool, printer).await?;

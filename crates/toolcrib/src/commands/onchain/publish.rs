@@ -1,4 +1,4 @@
-//! `publish`: from a file to a tool that verifies, in one command that can be given again at any time.
+//! `publish`: from a file to a verified tool, in one command that can be repeated at any time.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -74,7 +74,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
     let subject = Subject { registry: &registry, signer, uri: &ready.metadata_uri };
     let journal = journal(writing)?;
     let signs = !writing.dry_run && !writing.calldata;
-    // Held to the end: whoever comes second would see a registry in which this is not done yet.
+    // Held to the end: a second process would otherwise read a registry without these changes.
     let _lock = if signs { Some(journal.lock(&subject.journal_id()).map_err(stopped)?) } else { None };
 
     let mut found = subject.find(&journal, named, arguments.from_block).await.map_err(stopped)?;
@@ -93,7 +93,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
         for mut entry in begun {
             printer.note("continuing unfinished work")?;
             say_where(&registry, wallet, printer)?;
-            // Begun by another command, it has a lock of its own.
+            // An entry that another command started has its own lock.
             let _lock = if entry.id == subject.journal_id() { None } else { Some(journal.lock(&entry.id).map_err(stopped)?) };
             regate(&mut entry, &gate);
             let id = perform(&registry, wallet, &journal, &mut entry, NOTHING_BEFORE, writing, printer).await?;
@@ -127,7 +127,7 @@ pub(crate) async fn run(arguments: &Publish, printer: &mut Printer) -> Result<Do
     conclude(&verifier, &registry, tool, word, printer).await
 }
 
-/// Registers or updates, or says what would be done and stops.
+/// Registers or updates the tool, or prints the plan and stops.
 async fn commit(
     subject: &Subject<'_>,
     decision: Decision,
@@ -144,7 +144,7 @@ async fn commit(
     perform(subject.registry, wallet, journal, &mut entry, NOTHING_BEFORE, writing, printer).await
 }
 
-/// Verifies the tool as a stranger would, now. Only that is the answer; nothing of it is kept.
+/// Verifies the tool as any consumer would. The verdict is the result; the evidence is discarded.
 async fn conclude(verifier: &Verifier, registry: &Registry, tool: U256, word: &str, printer: &mut Printer) -> Result<Done, Stop> {
     let reference = registry.reference(tool).to_string();
     let live = verifier.live(&Onchain::new(registry.clone(), tool), &Policy::default(), Depth::Full).await;

@@ -1,6 +1,6 @@
-//! The manifest that a command is about to commit: from a file, from its URL, or from both, which must then agree.
+//! The manifest to commit: from a file, from its URL, or from both, which must then agree.
 //!
-//! All that can be seen to keep a tool from verifying is said before gas is spent.
+//! Everything known that would make verification fail is reported before gas is spent.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::position::Lines;
 use crate::printer::{Printer, shown};
 use crate::report::human;
 
-/// Most differences that are listed here; `diff` lists them all.
+/// Most differences that are listed here; `diff` lists all.
 const MAX_LISTED: usize = 10;
 
 /// Which manifest, and how it is looked at.
@@ -44,25 +44,25 @@ pub(crate) struct Manifest {
     pub(crate) reach: Reach,
 }
 
-/// What a command that commits a manifest is about.
+/// A commitment to a manifest.
 pub(crate) struct Commitment<'a> {
-    /// The registry that will have it.
+    /// The registry to write to.
     pub(crate) registry: &'a Registry,
-    /// The URL.
+    /// The metadata URI.
     pub(crate) uri: &'a str,
-    /// Who signs.
+    /// The account that signs.
     pub(crate) signer: Address,
-    /// What is committed now.
+    /// The current commitment.
     pub(crate) committed: Option<B256>,
 }
 
 impl Manifest {
-    /// Checks a file before anything is asked of a chain; nothing when there is none.
+    /// Checks the file, if there is one, before any request to a chain.
     pub(crate) fn check_file(&self, uri: &str, signer: Address, printer: &mut Printer) -> Result<Option<Ready>, Stop> {
         self.manifest.as_ref().map(|path| check_file(path, uri, signer, printer)).transpose()
     }
 
-    /// The manifest to commit, after a look at what is served.
+    /// Returns the manifest to commit, after fetching what is served.
     pub(crate) async fn resolve(
         &self,
         file: Option<Ready>,
@@ -83,13 +83,13 @@ impl Manifest {
     }
 }
 
-/// Checks a manifest file, the URL it will be registered under, and who is going to sign.
+/// Checks a manifest file, its future metadata URI, and the signer.
 pub(crate) fn check_file(path: &Path, uri: &str, signer: Address, printer: &mut Printer) -> Result<Ready, Stop> {
     let source = Source::from_argument(path);
     check_bytes(&source.read()?, &source.name(), uri, signer, printer)
 }
 
-/// Compares what the URL serves with the manifest, again and again for at most `wait`.
+/// Compares what the URL serves with the manifest, repeatedly for at most `wait`.
 pub(crate) async fn compare_served(
     verifier: &Verifier,
     ready: &Ready,
@@ -111,7 +111,7 @@ pub(crate) async fn compare_served(
     served.map_err(|refusal| refuse(&refusal, &ready.metadata_uri, printer))
 }
 
-/// Takes what the URL serves for the manifest.
+/// Fetches the manifest from its URL.
 async fn take_served(verifier: &Verifier, about: &Commitment<'_>, printer: &mut Printer) -> Result<Ready, Stop> {
     let place = WellKnown::parse(about.uri).map_err(|faults| {
         let findings: Vec<_> = faults.iter().map(|fault| fault.finding(about.uri)).collect();
@@ -134,7 +134,7 @@ fn check_bytes(bytes: &[u8], name: &str, uri: &str, signer: Address, printer: &m
     checked.map_err(|findings| nothing_signed(&findings, printer))
 }
 
-/// Says why what is served is not committed to. A network that may be ours to fix is no answer.
+/// Explains why the served manifest is not committed. If the user's network may be the cause, the answer is "could not tell".
 fn refuse(refusal: &Refusal, uri: &str, printer: &mut Printer) -> Stop {
     if refusal.is_unclear {
         let reason = refusal.findings.last().or(refusal.findings.first());

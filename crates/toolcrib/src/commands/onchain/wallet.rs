@@ -1,4 +1,4 @@
-//! `wallet`: key files that only their owner can open.
+//! `wallet`: encrypted key files.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -40,7 +40,7 @@ pub(crate) struct Named {
     pub(crate) allow_weak_password: bool,
 }
 
-/// Shortest password that is taken without a word, in characters. An attacker who has the file tries passwords as fast as machines can.
+/// Shortest password without a warning, in characters. An attacker who has the file tries passwords as fast as machines can.
 const MIN_PASSWORD_CHARS: usize = 12;
 
 /// Arguments of `wallet address`.
@@ -78,7 +78,7 @@ pub(crate) fn run(command: &WalletCommand, printer: &mut Printer) -> Result<Done
             Ok(Done::new(Exit::Yes, json!({ "wallets": data })))
         }
         WalletCommand::Address(arguments) => {
-            // An address is no secret: most files have it beside the key. Whether they belong together is seen when the key is used.
+            // An address is not a secret: most files contain it beside the key. Whether they match is checked when the key is used.
             let stated = match &arguments.signing.wallet {
                 Some(name) => {
                     keystore()?.address_of(name).map_err(|error| failed(error.into()))?.zip(Some(format!("keystore {name}")))
@@ -99,7 +99,7 @@ pub(crate) fn run(command: &WalletCommand, printer: &mut Printer) -> Result<Done
     }
 }
 
-/// Called before a password is asked for.
+/// Called before asking for a password.
 fn check_name(named: &Named) -> Result<(), Failure> {
     keystore()?.check_new(&named.name).map_err(|error| failed(error.into()))
 }

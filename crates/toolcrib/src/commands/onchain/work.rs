@@ -1,4 +1,4 @@
-//! Work of several transactions: said, asked for, journalled and done, or only shown.
+//! Work of several transactions: shown, approved, journalled and sent, or only shown.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -16,22 +16,22 @@ use crate::onchain::{Writing, facts, failed, state_dir};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
-/// What is to be done, and the name that it has in the journal.
+/// Work to do, and its name in the journal.
 pub(crate) struct Work<'w> {
     pub(crate) id: String,
     pub(crate) tool: Option<U256>,
     pub(crate) steps: Vec<Step>,
-    /// What has to succeed after the user has agreed and before anything is signed.
+    /// Called after the user's approval and before signing; an error stops the work.
     pub(crate) before_signing: BeforeSigning<'w>,
 }
 
-/// May be called once for each transaction.
+/// Called up to once per transaction.
 pub(crate) type BeforeSigning<'w> = &'w (dyn Fn() -> Result<(), Failure> + Sync);
 
-/// Nothing has to be done before signing.
+/// There is nothing to do before signing.
 pub(crate) const NOTHING_BEFORE: BeforeSigning<'static> = &|| Ok(());
 
-/// Does work, or goes on with it where it stopped, and prints the tool.
+/// Executes work, or continues it where it stopped, and prints the tool.
 pub(crate) async fn execute(
     registry: &Registry,
     wallet: &dyn Wallet,
@@ -57,7 +57,7 @@ pub(crate) async fn execute(
     Ok(Done::new(Exit::Yes, json!({ "tool": reference, "id": tool.to_string() })))
 }
 
-/// Says what would be done. With `--calldata` and `--dry-run` that is the answer, and the command stops.
+/// Shows the plan. With `--calldata` and `--dry-run` that is the result, and the command stops.
 pub(crate) async fn show(
     registry: &Registry,
     wallet: &dyn Wallet,
@@ -89,14 +89,14 @@ pub(crate) async fn show(
     Err(Done::new(Exit::Yes, json!({ "dry_run": true, "most_cost_wei": prepared.most_cost().to_string() })).into())
 }
 
-/// Says what a signature is for: network, node, registry and account.
+/// Prints what a signature is for: network, node, registry and account.
 pub(crate) fn say_where(registry: &Registry, wallet: &dyn Wallet, printer: &mut Printer) -> Result<(), Stop> {
     let chain = registry.chain();
     printer.note(&format!("on {}, as {}:", chain.network().title, wallet.address().to_checksum(None)))?;
     facts(chain, Some(registry.address()), printer)
 }
 
-/// Signs and sends what an entry of the journal still lacks, and gives the tool.
+/// Signs and sends the remaining transactions of a journal entry, and returns the tool.
 pub(crate) async fn perform(
     registry: &Registry,
     wallet: &dyn Wallet,
@@ -111,7 +111,7 @@ pub(crate) async fn perform(
     let mut failure = None;
     let network = registry.chain().network().clone();
     let outcome = run(registry, wallet, journal, entry, |event| {
-        // Notes that cannot be written must not stop what has begun.
+        // A closed output must not interrupt the work.
         let mut say = |text: String| drop(printer.note(&text));
         match event {
             Event::AboutToSign { prepared, .. } => {
@@ -154,12 +154,12 @@ pub(crate) async fn perform(
     })
 }
 
-/// The journal that the arguments name.
+/// The journal of the arguments.
 pub(crate) fn journal(writing: &Writing) -> Result<Journal, Failure> {
     Ok(Journal::new(journal_folder(writing)?))
 }
 
-/// Where the journal is.
+/// The folder of the journal.
 pub(crate) fn journal_folder(writing: &Writing) -> Result<PathBuf, Failure> {
     Ok(match &writing.state_dir {
         Some(folder) => folder.join("journal"),
@@ -167,12 +167,12 @@ pub(crate) fn journal_folder(writing: &Writing) -> Result<PathBuf, Failure> {
     })
 }
 
-/// A failure of the work in the words of the command line.
+/// Converts an error of the work.
 pub(crate) fn stopped(error: toolcrib_author::Error) -> Failure {
     Failure::new(error.code(), error.to_string())
 }
 
-/// `--resume` was given, and there is nothing to go on with.
+/// The error of `--resume` without unfinished work.
 pub(crate) fn nothing_to_resume() -> Failure {
     Failure::new(codes::author::NOTHING_TO_RESUME, "there is no unfinished work to continue")
 }
@@ -180,13 +180,13 @@ pub(crate) fn nothing_to_resume() -> Failure {
 fn call_json(step: &Step, registry: &Registry, tool: Option<U256>) -> Result<Value, Failure> {
     match step.call(registry, tool) {
         Ok(call) => Ok(json!({ "what": step.described(), "to": call.to, "value": call.value.to_string(), "data": call.data })),
-        // What configures a tool that has no id yet can be encoded only afterwards.
+        // The configuration of a tool without an id can be encoded only after its registration.
         Err(toolcrib_author::Error::NoTool) => Ok(json!({ "what": step.described(), "after": "the tool has its id" })),
         Err(error) => Err(stopped(error)),
     }
 }
 
-/// Asks at the terminal. No terminal is a no.
+/// Asks for approval at the terminal. Without a terminal it is declined.
 pub(crate) fn confirm(question: &str) -> bool {
     if !io::stdin().is_terminal() {
         return false;

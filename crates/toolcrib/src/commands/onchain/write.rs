@@ -1,7 +1,7 @@
-//! `register`, `update`, `predicate use` and `deregister`: what changes a registry. [`pause`](super::pause) has a file of its own.
+//! `register`, `update`, `predicate use` and `deregister`: commands that write to a registry. [`pause`](super::pause) has its own file.
 //!
-//! Each says what it will do and asks; `--dry-run` and `--calldata` sign nothing. Work of several steps is journalled and
-//! goes on where it stopped when the same command is given again.
+//! Each shows its plan and asks for approval; `--dry-run` and `--calldata` sign nothing. Work of several steps is journalled, and
+//! continues where it stopped when the same command is given again.
 
 use alloy_primitives::U256;
 use clap::Args;
@@ -96,7 +96,7 @@ pub(crate) async fn register(arguments: &Register, printer: &mut Printer) -> Res
     execute(&registry, wallet.as_ref(), work, &arguments.writing, printer).await
 }
 
-/// Changes URI and hash of a tool.
+/// Changes the URI and the hash of a tool.
 pub(crate) async fn update(arguments: &Update, printer: &mut Printer) -> Result<Done, Stop> {
     let change = &arguments.change;
     let wallet = change.signing.open()?;
@@ -111,7 +111,7 @@ pub(crate) async fn update(arguments: &Update, printer: &mut Printer) -> Result<
     change_tool("update", &registry, wallet.as_ref(), tool, vec![step], &change.writing, printer).await
 }
 
-/// Changes who decides about access.
+/// Changes the access predicate of a tool.
 pub(crate) async fn set_predicate(arguments: &SetPredicate, printer: &mut Printer) -> Result<Done, Stop> {
     let change = &arguments.change;
     let predicate = if arguments.predicate == "open" { None } else { Some(parse_address(&arguments.predicate)?) };
@@ -133,7 +133,7 @@ pub(crate) struct SetGate {
     pub(crate) gate: GateArguments,
 }
 
-/// Puts a tool behind another gate: the predicate is told first, and the former one stays until the new one works.
+/// Changes the gate of a tool: the new predicate is configured first, and the former one stays until the new one works.
 pub(crate) async fn set_gate(arguments: &SetGate, printer: &mut Printer) -> Result<Done, Stop> {
     let change = &arguments.change;
     let wallet = change.signing.open()?;
@@ -144,7 +144,7 @@ pub(crate) async fn set_gate(arguments: &SetGate, printer: &mut Printer) -> Resu
     change_tool("gate", &registry, wallet.as_ref(), tool, steps, &change.writing, printer).await
 }
 
-/// Removes a tool for good.
+/// Removes a tool permanently.
 pub(crate) async fn deregister(arguments: &Change, printer: &mut Printer) -> Result<Done, Stop> {
     let wallet = arguments.signing.open()?;
     let (registry, tool) = arguments.tool.onchain.connect_for(&arguments.tool.tool, printer).await?;
@@ -153,9 +153,9 @@ pub(crate) async fn deregister(arguments: &Change, printer: &mut Printer) -> Res
     change_tool("deregister", &registry, wallet.as_ref(), tool, vec![Step::Deregister], &arguments.writing, printer).await
 }
 
-/// Changes a tool of the account that signs.
+/// A change of a tool by the account that signs.
 pub(super) struct ToolChange<'c> {
-    /// The name of the change in the journal.
+    /// The verb of the change in the journal.
     pub(super) verb: &'c str,
     pub(super) tool: U256,
     pub(super) steps: Vec<Step>,

@@ -1,7 +1,6 @@
-//! `dry-run-gate`: what a gate would answer, without serving anything.
+//! `dry-run-gate`: shows what a gate would answer, without serving.
 //!
-//! The gate is the real one, put together as `serve` does and asked in this process; nothing behind it can be reached, and nobody can
-//! settle.
+//! The gate is the real one, built as `serve` does and called in this process; it has no backend, and no payment is settled.
 
 use std::path::{Path, PathBuf};
 
@@ -58,10 +57,10 @@ pub(crate) struct DryRun {
     pub(crate) gating: Gating,
 }
 
-/// Bytes of a challenge that are read at most: far more than the gate writes.
+/// Most bytes of a challenge that are read: far more than the gate writes.
 const MAX_CHALLENGE_BYTES: usize = 1 << 20;
 
-/// What a gate answers to a call that proves nothing.
+/// The gate's response to a call without proof or payment.
 #[derive(Debug)]
 struct Terms {
     status: StatusCode,
@@ -71,7 +70,7 @@ struct Terms {
     second: Option<Challenge>,
 }
 
-/// Says what the gate would answer.
+/// Prints what the gate would answer.
 pub(crate) async fn run(arguments: &DryRun, printer: &mut Printer) -> Result<Done, Stop> {
     let account = arguments.account.as_deref().map(parse_address).transpose()?;
     let data: Bytes = match &arguments.data {
@@ -152,7 +151,7 @@ pub(crate) async fn run(arguments: &DryRun, printer: &mut Printer) -> Result<Don
     Ok(Done::new(exit, data_out))
 }
 
-/// The real gate, in this process, with nobody behind it.
+/// The real gate in this process, without a backend.
 #[derive(Debug)]
 struct Stage {
     server: Server,
@@ -171,7 +170,7 @@ impl Stage {
         Ok(Self { server, path: if path.is_empty() { "/".to_owned() } else { path } })
     }
 
-    /// What a call that proves nothing gets.
+    /// Sends a call without proof or payment.
     async fn terms(&self) -> Result<Terms, Failure> {
         let (head, body) = self.send(&[], b"{}".to_vec()).await?;
         let second = head.headers.get(header::PAYMENT_REQUIRED).and_then(|value| value.to_str().ok());
@@ -182,12 +181,12 @@ impl Stage {
         })
     }
 
-    /// What a call with a payment gets, short of settling it.
+    /// Sends a call with a payment, without settling it.
     async fn pay(&self, path: &Path, arguments: &DryRun, printer: &mut Printer) -> Result<(Exit, Value), Stop> {
         let payment = Source::from_argument(path).read()?;
         let payment = String::from_utf8_lossy(&payment).trim().to_owned();
         let input = arguments.input.as_deref().map_or_else(|| Ok(b"{}".to_vec()), |path| Source::from_argument(path).read())?;
-        // The version is not known from outside: it is that whose reader takes it, and version 2 for what neither takes.
+        // The version is not given: use the one whose parser accepts the payment, or version 2 if none does.
         let version = if read_payment(Version::V1, &payment).payment.is_some() { Version::V1 } else { Version::V2 };
         let mut headers = vec![(version.payment_header(), payment.as_str())];
         if let Some(salt) = &arguments.salt {
@@ -197,7 +196,7 @@ impl Stage {
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (status, code) = (head.status.as_u16(), text("code"));
-        // Nobody is behind the gate, so this is as far as a call comes.
+        // There is no backend, so a call that reaches it has passed the gate.
         if code == codes::gate::UNAVAILABLE.id() {
             printer.result(&format!("the payment (x402 {version}) is valid, and the call reaches the tool\n"))?;
             printer.note("settlement was not tried")?;
@@ -218,7 +217,7 @@ impl Stage {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        // The value of a header is a credential: what is wrong with it is not repeated.
+        // The value of the header is a credential, so the error does not contain it.
         let request = request.body(Body::from(body)).map_err(|_| broken("the value cannot be sent in a header".to_owned()))?;
         // A router has no error.
         let response = self.server.router().oneshot(request).await.map_err(|error| broken(error.to_string()))?;

@@ -1,7 +1,7 @@
-//! Who may call: what the command line and the manifest say together.
+//! Access gates, from the command line and the manifest.
 //!
-//! A manifest that asks for something is never served for nothing by mistake: a price needs somebody who settles, and access
-//! requirements need the registered tool whose predicate decides, or an explicit `--open`.
+//! A manifest with a price or access requirements is never served for free by mistake: a price needs a settler, and access requirements
+//! need the registered tool whose predicate decides, or an explicit `--open`.
 
 use std::sync::Arc;
 
@@ -55,19 +55,19 @@ pub(crate) struct Gating {
     pub(crate) paying: Paying,
 }
 
-/// A gate that was decided on.
+/// The gate of a tool.
 #[derive(Debug)]
 pub(crate) struct Decided {
     /// The gate.
     pub(crate) gate: Gate,
-    /// In words.
+    /// Its description.
     pub(crate) described: String,
-    /// The tool on its registry, if it was named.
+    /// The tool in its registry, if it was given.
     pub(crate) standing: Option<(Registry, U256)>,
 }
 
 impl Gating {
-    /// Refuses options that no manifest is meant by.
+    /// Refuses options that do not apply to any manifest.
     pub(crate) fn check(&self, tools: &[Loaded]) -> Result<(), Failure> {
         check_names("--tool", &self.tool, tools)?;
         let is_vague = tools.len() > 1
@@ -81,7 +81,7 @@ impl Gating {
         Ok(())
     }
 
-    /// The gates of tools, in their order. In a dry run nobody needs to be able to settle.
+    /// The gates of tools, in their order. A dry run needs no settler.
     pub(crate) async fn decide(&self, tools: &[Loaded], is_dry: bool, printer: &mut Printer) -> Result<Vec<Decided>, Stop> {
         if let (true, Some(tool)) = (self.closed, tools.iter().find(|tool| tool.is_priced())) {
             return Err(Failure::new(
@@ -91,7 +91,7 @@ impl Gating {
             .hint("omit --closed")
             .into());
         }
-        // A public node is asked too much of: each call would be a question to it before its caller is known.
+        // Without a configured node, a public node would get a request for each call before its caller is known.
         if self.contract_accounts && !self.onchain.names_a_node() {
             return Err(Failure::new(codes::cli::USAGE, "--contract-accounts needs an RPC node to call contract wallets")
                 .hint("give --rpc-url URL or set RPC_URL")
@@ -106,7 +106,7 @@ impl Gating {
         Ok(all)
     }
 
-    /// Refuses options about signatures where no gate asks for one: somebody believes that it is closed.
+    /// Refuses options about signatures if no gate asks for one: the operator would believe that the tool is protected.
     fn check_used(&self, all: &[Decided]) -> Result<(), Failure> {
         let is_free = |decided: &Decided| matches!(decided.gate, Gate::Identity(_) | Gate::Predicate(_));
         let is_open = |decided: &Decided| matches!(decided.gate, Gate::Open);
@@ -162,7 +162,8 @@ impl Gating {
         }
         if let (Some(mut predicate), Some(reference), Some((registry, _))) = (predicate, reference, &standing) {
             if self.contract_accounts {
-                // Contract wallets are of one chain: identity is signed for there, and not on the chain that stock clients know best.
+                // A contract wallet exists on one chain, so identity is signed for that chain, rather than the one that common clients
+                // default to.
                 let chain = registry.chain();
                 predicate = predicate.identity_chain(with_usdc(chain.chain_id())?).contract_accounts(chain.clone());
             }
@@ -181,7 +182,7 @@ impl Gating {
         Ok(Decided { gate: Gate::Open, described: "open to everybody".to_owned(), standing: None })
     }
 
-    /// A gate that asks who calls and no more.
+    /// A gate that only identifies the caller.
     async fn identity_gate(&self, printer: &mut Printer) -> Result<IdentityGate, Stop> {
         let mut gate = Gate::identity();
         if self.onchain.network.is_some() {
@@ -204,10 +205,10 @@ impl Gating {
     }
 }
 
-/// Where identity is signed for when no network is named.
+/// Default chain for identity signatures.
 const BASE: u64 = 8453;
 
-/// A chain that identity can be signed for: one whose USDC is known.
+/// Checks that identity can be signed for a chain: its USDC must be known.
 fn with_usdc(chain: u64) -> Result<u64, Failure> {
     match asset::preferred(chain) {
         Some(_) => Ok(chain),

@@ -1,4 +1,4 @@
-//! Where used payments and signatures are kept.
+//! The replay store of used payments and signatures.
 
 use std::fs;
 use std::sync::Arc;
@@ -38,17 +38,17 @@ pub(crate) struct Keeping {
 }
 
 impl Keeping {
-    /// Opens the store, and says where it is.
+    /// Opens the store, and returns its location.
     pub(crate) async fn open(&self) -> Result<(Arc<dyn ReplayStore>, String), Failure> {
         let failed = |error: toolcrib_store::Error| Failure::new(error.code(), error.to_string());
         let location = self.location()?;
-        // Each of them would take the same payment for a new one.
+        // Without a shared store, each replica would accept the same payment.
         if self.replicas > 1 && !location.is_shared() {
             let what = format!("{} servers cannot share the store {location}", self.replicas);
             return Err(Failure::new(codes::cli::USAGE, what).hint("set TOOLCRIB_STORE to the URL of a PostgreSQL database"));
         }
         let limits = self.limits(&location);
-        // Memory needs no database.
+        // A store in memory needs no database.
         if location.is_memory() {
             return Ok((Arc::new(MemoryReplay::new(limits)), location.to_string()));
         }

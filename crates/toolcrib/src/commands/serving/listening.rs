@@ -1,4 +1,4 @@
-//! Options that several servers have: certificates, and the header in which a proxy puts the client's address.
+//! Shared server options: certificates, and the header in which a proxy passes the client's address.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub(crate) struct TlsArgs {
 }
 
 impl TlsArgs {
-    /// Reads the certificate, if one is named.
+    /// Reads the certificate, if one is given.
     pub(crate) fn load(&self) -> Result<Option<Tls>, Failure> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let (certificate, key) = (Source::from_argument(certificate).read()?, Zeroizing::new(Source::from_argument(key).read()?));
@@ -32,7 +32,7 @@ impl TlsArgs {
     }
 }
 
-/// Reads the value of `--address-header`.
+/// Parses the value of `--address-header`.
 pub(crate) fn header_name(name: &str) -> Result<HeaderName, Failure> {
     let header = HeaderName::from_bytes(name.as_bytes());
     header.map_err(|_| Failure::new(codes::cli::USAGE, format!("`{name}` is not a header name")))

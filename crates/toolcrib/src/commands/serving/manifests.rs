@@ -1,4 +1,4 @@
-//! The manifests that are served, read from files, and options that are meant for one of them.
+//! Reads the manifests to serve, and options for one of them.
 
 use std::path::Path;
 
@@ -21,20 +21,20 @@ use crate::report::human;
 pub(crate) struct Loaded {
     /// The manifest.
     pub(crate) manifest: Sealed<ToolManifest>,
-    /// The file as it is: these bytes are served.
+    /// The bytes of the file, which are served unchanged.
     pub(crate) bytes: Vec<u8>,
-    /// Its slug: the file's name in a folder `.well-known/ai-tool`, and made from the tool's name elsewhere.
+    /// Its slug: the file's name in a folder `.well-known/ai-tool`, otherwise derived from the tool's name.
     pub(crate) slug: Slug,
 }
 
 impl Loaded {
-    /// Whether the manifest asks for money.
+    /// Whether the manifest has a price.
     pub(crate) fn is_priced(&self) -> bool {
         self.manifest.value().pricing().iter().any(|price| !price.amount.is_zero())
     }
 }
 
-/// Reads the manifests, or says which rules keep one from being served.
+/// Reads the manifests. Reports the rules that prevent one from being served.
 pub(crate) fn load(paths: &[impl AsRef<Path>], printer: &mut Printer) -> Result<Vec<Loaded>, Stop> {
     paths.iter().map(|path| load_one(path.as_ref(), printer)).collect()
 }
@@ -62,13 +62,13 @@ fn load_one(path: &Path, printer: &mut Printer) -> Result<Loaded, Stop> {
     Ok(Loaded { manifest, bytes, slug })
 }
 
-/// The value of an option that is written `VALUE`, or `SLUG=VALUE` for one of several tools. The own one of a tool comes first.
+/// The value of an option: `SLUG=VALUE` for one of several tools, or `VALUE` for the others.
 pub(crate) fn value_for<'a>(given: &'a [String], slug: &Slug) -> Option<&'a str> {
     let own = given.iter().find_map(|text| named(text).filter(|(name, _)| *name == slug.as_str()).map(|(_, value)| value));
     own.or_else(|| given.iter().find(|text| named(text).is_none()).map(String::as_str))
 }
 
-/// Refuses an option for a tool that is not there, and one that is given twice for the same tool.
+/// Refuses an option for a tool that is not served, and one that is given twice for the same tool.
 pub(crate) fn check_names(option: &str, given: &[String], tools: &[Loaded]) -> Result<(), Failure> {
     for (at, text) in given.iter().enumerate() {
         let name = named(text).map(|(name, _)| name);
@@ -84,7 +84,7 @@ pub(crate) fn check_names(option: &str, given: &[String], tools: &[Loaded]) -> R
     Ok(())
 }
 
-/// `SLUG=VALUE`. What stands before the first `=` of a URL is no slug.
+/// Parses `SLUG=VALUE`. The part before the first `=` of a URL is not a slug.
 fn named(text: &str) -> Option<(&str, &str)> {
     text.split_once('=').filter(|(name, _)| Slug::parse(name).is_ok())
 }

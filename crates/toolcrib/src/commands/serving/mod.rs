@@ -1,7 +1,7 @@
-//! A gate in front of tools that are written in any language: `serve`, and `dry-run-gate`, which says what it would answer.
+//! A gate in front of tools that are written in any language: `serve`, and `dry-run-gate`, which shows what it would answer.
 //!
-//! The tool itself is a URL, a program or a function of a local tool; all are in [`behind`]. Who may call is in [`gating`], money in [`paying`], the store of
-//! used payments in [`keeping`], who else is told in [`telling`]. Options of every server are in [`listening`].
+//! The backend of a tool is a URL, a program or a function of a local tool; all are in [`behind`]. Access is in [`gating`], settlement in
+//! [`paying`], the replay store in [`keeping`], usage reports and metrics in [`telling`]. Options of all servers are in [`listening`].
 
 mod behind;
 pub(crate) mod dry_run;

@@ -1,4 +1,4 @@
-//! Who moves the money of payments: a facilitator, or a wallet of one's own.
+//! Settlement of payments: by a facilitator, or by the operator's wallet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::outcome::{Failure, Stop};
 use crate::printer::{Printer, shown};
 use crate::secrets;
 
-/// What `serve` says of transfers that the facilitator did not name.
+/// The note of `serve` about transfers that the facilitator did not identify.
 const SHARED_RECIPIENT: &str =
     "note: other servers may use the same recipients; servers with a common recipient must share a store";
 const SOLE_RECIPIENT: &str =
@@ -69,8 +69,8 @@ pub(crate) struct Paying {
 }
 
 impl Paying {
-    /// Whoever settles for all of these tools, if one of them has a price. There is one for all, since the transactions of a key are
-    /// numbered in one place.
+    /// The settler of all these tools, if one of them has a price. They share one, because the nonces of a key must be assigned in one
+    /// place.
     pub(crate) async fn settler(
         &self,
         tools: &[Loaded],
@@ -95,7 +95,7 @@ impl Paying {
                 .hint("give --facilitator URL, or --settle-locally and a wallet")
                 .into());
         };
-        // Whoever settles may be down for a moment, or serve one of several networks: told, and no reason not to start.
+        // The settler may be down for a moment, or not support one of the networks: warn, and start all the same.
         for finding in settle.check(&offers_of(tools)).await {
             let text = format!("{}[{}]: {}", finding.severity, finding.code, shown(&finding.message));
             printer.note(&text)?;
@@ -103,7 +103,7 @@ impl Paying {
         Ok(Some(settle))
     }
 
-    /// A gate that asks for what the manifest asks for.
+    /// Returns the gate for the manifest's price.
     pub(crate) fn gate(&self, settle: &Arc<dyn Settle>) -> PaidGate {
         let mut gate = PaidGate::new(settle.clone());
         if self.unlisted {
@@ -112,7 +112,7 @@ impl Paying {
         if self.settle_first { gate.settle_first() } else { gate }
     }
 
-    /// A facilitator. What it says is held against the chain where a node was named.
+    /// A facilitator. Its claims are checked on the chain if a node is configured.
     async fn facilitator(
         &self,
         url: &str,
@@ -136,7 +136,7 @@ impl Paying {
             let facilitator = if self.sole_recipient { facilitator.sole_recipient() } else { facilitator };
             return Ok(facilitator.confirm_with(chains_of(tools, onchain, printer).await?));
         }
-        // Nobody would look for the transfers that this is about.
+        // Without a node, transfers cannot be searched, so the option would have no effect.
         if self.sole_recipient {
             let what = "--sole-recipient needs an RPC node, to see transfers on the chain";
             return Err(Failure::new(codes::settlement::NO_NODE, what)
@@ -153,7 +153,7 @@ impl Paying {
         Ok(facilitator)
     }
 
-    /// Who settles, in words.
+    /// A description of the settler.
     pub(crate) const fn described(&self, is_dry: bool) -> &'static str {
         match (is_dry, self.settle_locally) {
             (true, _) => "not in this dry run",
@@ -167,7 +167,7 @@ fn prices(tools: &[Loaded]) -> impl Iterator<Item = &Price> {
     tools.iter().flat_map(|tool| tool.manifest.value().pricing())
 }
 
-/// The chains of the tools' prices, each once.
+/// The chains of the tools' prices, without duplicates.
 pub(super) async fn chains_of(tools: &[Loaded], onchain: &OnChain, printer: &mut Printer) -> Result<Vec<Chain>, Stop> {
     let ids = prices(tools).filter_map(|price| ChainId::parse(price.asset.chain()).ok()?.evm_id());
     let mut chains = Vec::new();
@@ -177,7 +177,7 @@ pub(super) async fn chains_of(tools: &[Loaded], onchain: &OnChain, printer: &mut
     Ok(chains)
 }
 
-/// What the gate will offer.
+/// The payment options that the gate will offer.
 fn offers_of(tools: &[Loaded]) -> Vec<Offer> {
     let offer = |price: &Price| {
         let chain = ChainId::parse(price.asset.chain()).ok()?.evm_id()?;
@@ -187,7 +187,7 @@ fn offers_of(tools: &[Loaded]) -> Vec<Offer> {
     prices(tools).filter(|price| price.protocol == PROTOCOL).filter_map(offer).collect()
 }
 
-/// Stands in where nothing may be settled. Whether a payment would settle it cannot tell, so every one passes; none is sent anywhere.
+/// Used where nothing may be settled. It cannot tell whether a payment would settle, so it accepts every one and sends none.
 #[derive(Clone, Copy, Debug)]
 struct NobodySettles;
 

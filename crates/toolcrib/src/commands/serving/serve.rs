@@ -1,4 +1,4 @@
-//! `serve`: manifests and an upstream or a program become gated tools.
+//! `serve`: gates tools with an upstream server or a program as backend.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -24,17 +24,17 @@ use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 use crate::secrets;
 
-/// Longest time that a call may be given, in seconds. Nobody waits longer for an answer, and a stop waits for every call.
+/// Longest time limit of a call, in seconds. Clients do not wait longer, and shutdown waits for every call.
 const MAX_SECONDS: u64 = 600;
 
-/// A burst is what comes in this many seconds at the rate: as a page with several calls does.
+/// Size of a burst, in seconds at the configured rate: a web page may send several calls at once.
 const BURST_SECONDS: f64 = 5.0;
 
-/// Characters of a fault that are logged at most.
+/// Most characters of an error that are logged.
 const MAX_FAULT_CHARS: usize = 500;
 
-/// Longest unbroken run of letters and digits that is logged as it is. Payments, signatures and keys are longer; addresses and, with
-/// their `0x`, hashes are not.
+/// Longest run of letters and digits that is logged. Payments, signatures and keys are longer; addresses and hashes, with their `0x`, are
+/// not.
 const MAX_WORD: usize = 66;
 
 /// Arguments of `serve`.
@@ -121,7 +121,7 @@ pub(crate) async fn run(arguments: &Serve, printer: &mut Printer) -> Result<Done
     serve_tools(&arguments.server, loaded, &behind, printer).await
 }
 
-/// Serves tools until Ctrl-C or SIGTERM. `behind` says what does the work of each.
+/// Serves tools until Ctrl-C or SIGTERM. `behind` gives the backend of each.
 pub(crate) async fn serve_tools(
     arguments: &ServerArgs,
     loaded: Vec<Loaded>,
@@ -172,8 +172,8 @@ pub(crate) async fn serve_tools(
 }
 
 impl ServerArgs {
-    /// Refuses secrets in file descriptors where programs are started: a program inherits descriptors that were opened for this process,
-    /// and could read the key again.
+    /// Refuses secrets in file descriptors if programs are started: a program inherits descriptors that were opened for this process, and
+    /// could read the key.
     pub(crate) fn check_descriptors(&self) -> Result<(), Failure> {
         let signing = &self.gating.paying.signing;
         if signing.key_fd.or(signing.password_fd).or(signing.mnemonic_fd).is_none() {
@@ -186,7 +186,7 @@ impl ServerArgs {
 }
 
 impl Serve {
-    /// What stands behind one tool.
+    /// The backend of one tool.
     fn behind(&self, tool: &Loaded) -> Result<Behind, Failure> {
         let (time, at_once) = (Duration::from_secs(self.server.time), self.server.at_once);
         if let Some(program) = &self.command {
@@ -228,12 +228,12 @@ fn parse(option: &str, rate: f64) -> Result<Rate, Failure> {
         return Err(Failure::new(codes::cli::USAGE, format!("{option} is {rate}, expected a number above 0")));
     }
     let burst = (rate * BURST_SECONDS).ceil().max(1.0);
-    // In range by the check above.
+    // The check above ensures the range.
     let burst = u32::try_from(burst as i64).unwrap_or(u32::MAX);
     Ok(Rate::new(burst, rate))
 }
 
-/// A server that cannot be put together, in the words of the command line.
+/// Converts errors of building a server.
 pub(super) fn unusable(errors: &SetupErrors) -> Failure {
     let code = errors.0.first().map_or(codes::cli::USAGE, toolcrib_gate::SetupError::code);
     Failure::new(code, errors.to_string())
@@ -266,7 +266,7 @@ fn announce(
     Ok(printer.note("press Ctrl-C to stop")?)
 }
 
-/// Serves until it is told to stop, then lets calls end.
+/// Serves until stopped, then waits for running calls.
 async fn serve(server: Server, listener: TcpListener, tls: Option<Tls>) -> Result<(), Failure> {
     let served = match tls {
         Some(tls) => server.serve_tls(listener, tls, stopped()).await,
@@ -275,11 +275,11 @@ async fn serve(server: Server, listener: TcpListener, tls: Option<Tls>) -> Resul
     served.map_err(|error| Failure::new(codes::cli::LISTEN, format!("serving ended: {error}")))
 }
 
-/// Returns with the next Ctrl-C, or SIGTERM as service managers send it.
+/// Returns at the next Ctrl-C or SIGTERM.
 pub(crate) async fn stopped() {
     let interrupted = async {
         if tokio::signal::ctrl_c().await.is_err() {
-            // Without a way to hear Ctrl-C the process ends by it anyway.
+            // If Ctrl-C cannot be caught, it ends the process.
             std::future::pending::<()>().await;
         }
     };
@@ -307,14 +307,14 @@ async fn terminated() {
     std::future::pending().await
 }
 
-/// One line for each fault.
+/// Logs one line per error.
 fn log(fault: &Fault<'_>) {
     let detail: String = redacted(fault.detail).chars().take(MAX_FAULT_CHARS).collect();
-    // Nobody may be listening.
+    // Stderr may be closed.
     let _ = writeln!(std::io::stderr().lock(), "fault {} {}: {}", fault.slug, fault.code, shown(&detail));
 }
 
-/// The text without what is as long as a payment, a signature or a key.
+/// Removes words that are as long as a payment, a signature or a key.
 fn redacted(text: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '-' | '_');
     let mut out = String::new();

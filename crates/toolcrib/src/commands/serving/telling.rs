@@ -1,4 +1,4 @@
-//! Who else learns about calls: a directory of usage, and whoever reads counters.
+//! Usage reports to a directory, and metrics.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use crate::env;
 use crate::outcome::Failure;
 use crate::secrets;
 
-/// Connections to the page of counters. A few scrapers read it, each every some seconds.
+/// Most connections to the metrics server. A few scrapers read it, each every few seconds.
 const MAX_SCRAPERS: usize = 64;
 
 /// Who is told about calls.
@@ -27,7 +27,7 @@ pub(crate) struct Telling {
 }
 
 impl Telling {
-    /// Adds usage reports, if they are wanted.
+    /// Adds usage reports, if configured.
     pub(crate) fn usage(&self, tools: Tools) -> Result<Tools, Failure> {
         let Some(url) = &self.usage_url else { return Ok(tools) };
         let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
@@ -38,7 +38,7 @@ impl Telling {
         Ok(tools.usage(Usage::new(url, &key).map_err(unusable)?))
     }
 
-    /// Shows counters for as long as the process runs. Gives where.
+    /// Serves metrics as long as the process runs. Returns the address.
     pub(crate) async fn metrics(&self, server: &Server) -> Result<Option<SocketAddr>, Failure> {
         let Some(wanted) = self.metrics else { return Ok(None) };
         let failed = |error| Failure::new(codes::cli::LISTEN, format!("cannot listen at {wanted}: {error}"));

@@ -1,4 +1,4 @@
-//! `diff`: what is committed, what is served and what is on this machine, side by side.
+//! `diff`: compares the committed, the served and the local manifest.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ pub(crate) struct Compare {
     pub(crate) reach: Reach,
 }
 
-/// One of the files that are compared.
+/// A manifest to compare.
 struct Side {
     document: Option<Document>,
     hash: Option<B256>,
@@ -90,7 +90,7 @@ impl Side {
     }
 }
 
-/// All the same, or not; or not to be told, because our own network may be at fault.
+/// The exit code: equal, different, or could not tell because the user's network may be the cause.
 fn exit(committed: B256, served: &Side, local: Option<&Side>) -> Exit {
     let is_same = |side: &Side| side.hash == Some(committed);
     match &served.trouble {

@@ -1,4 +1,4 @@
-//! The way out to strangers' servers, as the command line opens it.
+//! The HTTP client for untrusted servers, from the command line.
 
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -15,7 +15,7 @@ use toolcrib_verify::Verifier;
 use crate::onchain::dev_folder;
 use crate::outcome::Failure;
 
-/// Largest certificate file that is read. A certificate has two kilobytes.
+/// Largest certificate file that is read. A certificate has about two kilobytes.
 const MAX_CA_BYTES: u64 = 65_536;
 
 /// How strangers' servers are reached.
@@ -30,12 +30,12 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// Opens the door.
+    /// Builds the client.
     pub(crate) fn open(&self) -> Result<Untrusted, Failure> {
         self.open_with(Concurrency::default())
     }
 
-    /// A client for images: with places of its own, so that slow images delay no verification.
+    /// Builds a client for images, with separate concurrency limits, so that slow images do not delay verification.
     pub(crate) fn open_for_images(&self) -> Result<Untrusted, Failure> {
         self.open_with(Directory::IMAGE_FETCHES)
     }
@@ -55,7 +55,7 @@ impl Reach {
             ),
             None => match dev_folder() {
                 Ok(folder) => read(&folder.join("ca.pem"))?,
-                // Without a home there is no development world either.
+                // Without a home folder there is no development environment either.
                 Err(_) => None,
             },
         };
@@ -63,7 +63,7 @@ impl Reach {
     }
 }
 
-/// A verifier behind that door.
+/// Returns a verifier with that client.
 pub(crate) fn verifier(reach: &Reach) -> Result<Verifier, Failure> {
     let gatherer = concat!("toolcrib ", env!("CARGO_PKG_VERSION"));
     Ok(Verifier::new(reach.open()?, Arc::new(SystemClock), gatherer))

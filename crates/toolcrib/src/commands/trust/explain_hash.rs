@@ -54,7 +54,7 @@ pub(crate) struct ExplainHash {
     pub(crate) reach: Reach,
 }
 
-/// The two sides.
+/// The two manifests to compare.
 struct Sides {
     tool: Option<ToolRef>,
     metadata_uri: Option<String>,
@@ -64,7 +64,7 @@ struct Sides {
 
 /// Explains a wrong hash.
 pub(crate) async fn run(arguments: &ExplainHash, printer: &mut Printer) -> Result<Done, Stop> {
-    // What is on this machine is read first: a wrong path should not cost a request.
+    // Local files are read first: a wrong path should not cost a request.
     let others = candidates(arguments)?;
     let sides = sides(arguments, printer).await?;
     let candidates: Vec<_> =
@@ -125,7 +125,7 @@ fn from_evidence(evidence: &Evidence, expected: Option<B256>) -> Result<Sides, F
     Ok(Sides { tool: evidence.tool, metadata_uri: evidence.metadata_uri().map(str::to_owned), committed, served })
 }
 
-/// The bytes that were served, or why there are none.
+/// The served bytes, or why there are none.
 pub(super) fn served(evidence: &Evidence) -> Result<&[u8], Failure> {
     let Some(exchange) = &evidence.manifest else {
         return Err(Failure::new(codes::verify::NO_MANIFEST, "the manifest was not fetched, because its URL is not allowed")
@@ -138,7 +138,7 @@ pub(super) fn served(evidence: &Evidence) -> Result<&[u8], Failure> {
     }
 }
 
-/// Everything that may have been committed, the likely ones first.
+/// Everything that may have been committed, the most likely first.
 fn candidates(arguments: &ExplainHash) -> Result<Vec<(String, Relation, Vec<u8>)>, Failure> {
     let mut list = Vec::new();
     let mut files = |paths: &[PathBuf], relation| -> Result<(), Failure> {
@@ -216,7 +216,7 @@ fn data(sides: &Sides, found: &Explanation, commands: &dyn Fn(&Repair) -> Vec<St
     })
 }
 
-/// The codes of all mistakes, where there are several.
+/// The codes of all mistakes, if there are several.
 fn slips(found: &Explanation) -> Vec<&'static str> {
     match &found.cause {
         Some(toolcrib_judge::explain::Cause::Recipe { slips, .. }) => slips.iter().map(|slip| slip.code().id()).collect(),
@@ -236,7 +236,7 @@ fn usage(what: &str, hint: &str) -> Failure {
     Failure::new(codes::cli::USAGE, what).hint(hint)
 }
 
-/// A path as one word of a POSIX shell.
+/// Quotes a path for a POSIX shell.
 pub(super) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);

@@ -1,7 +1,7 @@
-//! Older versions of a file, out of its git history.
+//! Older versions of a file, from its git history.
 //!
-//! Only plumbing commands are run, without a shell: they start no pager, no signature check and no filter that a repository's
-//! settings could name, and fetch nothing. Count and bytes are bounded.
+//! Only plumbing commands are run, without a shell: they do not start a pager, a signature check or a filter that a repository could
+//! configure, and do not fetch. Count and size are limited.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -13,25 +13,25 @@ use toolcrib_judge::explain::MAX_CANDIDATES;
 
 use crate::outcome::Failure;
 
-/// Most bytes that are read of all versions together: enough for all of ordinary size, and for sixteen of the largest.
+/// Most bytes of all versions together: enough for many of usual size, and for sixteen of the largest.
 const MAX_TOTAL_BYTES: usize = 16 << 20;
 
-/// Most bytes of what git says about a failure. The first line is enough.
+/// Most bytes of an error message of git. The first line is enough.
 const MAX_COMPLAINT_BYTES: u64 = 2_048;
 
-/// Digits of a commit in a label, as git abbreviates those of large repositories.
+/// Digits of a commit hash in a label, as git abbreviates those of large repositories.
 const SHORT_COMMIT: usize = 12;
 
 /// A version of a file.
 #[derive(Debug)]
 pub(crate) struct Version {
-    /// What to call it.
+    /// Its label.
     pub(crate) label: String,
     /// Its bytes.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The versions of `file` in the history of the branch that is checked out, the newest first.
+/// The versions of `file` in the history of the current branch, the newest first.
 pub(crate) fn versions(file: &Path) -> Result<Vec<Version>, Failure> {
     let refuse = |reason: &str| Failure::new(codes::cli::GIT, format!("no history of {}: {reason}", file.display()));
     let name = file.file_name().and_then(|name| name.to_str()).ok_or_else(|| refuse("the path is not a file"))?;
@@ -49,7 +49,7 @@ pub(crate) fn versions(file: &Path) -> Result<Vec<Version>, Failure> {
             return Err(refuse("git did not list commits"));
         }
         let limit = left.min(MAX_BYTES);
-        // A commit that removed the file, or one too large to be a manifest, has no version to offer.
+        // A commit that removed the file, or a file too large for a manifest, is skipped.
         if let Ok(bytes) = git(folder, &["cat-file", "blob", &format!("{commit}:./{name}")], limit) {
             left -= bytes.len();
             versions.push(Version { label: format!("{name} of commit {}", &commit[..SHORT_COMMIT]), bytes });
@@ -64,7 +64,7 @@ pub(crate) fn versions(file: &Path) -> Result<Vec<Version>, Failure> {
     Ok(versions)
 }
 
-/// Runs git and gives what it prints, or why not.
+/// Runs git and returns its output or the error.
 fn git(folder: &Path, arguments: &[&str], limit: usize) -> Result<Vec<u8>, String> {
     let mut child = Command::new("git")
         .args(["--no-pager", "--literal-pathspecs", "--no-replace-objects"])
@@ -89,12 +89,12 @@ fn git(folder: &Path, arguments: &[&str], limit: usize) -> Result<Vec<u8>, Strin
         None => Ok(0),
     };
     if bytes.len() > limit {
-        // It may be waiting to print the rest.
+        // Git may still be writing the rest.
         let _ = child.kill();
     }
     let mut complaint = Vec::new();
     if let Some(pipe) = child.stderr.take() {
-        // A complaint that cannot be read is missing from the message, nothing else.
+        // If stderr cannot be read, the error only lacks its text.
         let _ = pipe.take(MAX_COMPLAINT_BYTES).read_to_end(&mut complaint);
     }
     let status = child.wait().map_err(|error| error.to_string())?;

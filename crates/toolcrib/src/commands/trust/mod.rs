@@ -1,4 +1,4 @@
-//! Commands that find out whether a tool can be trusted: they ask the chain and the tool's own server, and change nothing.
+//! Commands that check whether a tool can be trusted: they query the chain and the tool's server, and change nothing.
 
 pub(crate) mod diff;
 pub(crate) mod door;

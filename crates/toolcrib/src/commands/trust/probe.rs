@@ -49,8 +49,8 @@ pub(crate) async fn run(arguments: &ProbeEndpoint, printer: &mut Printer) -> Res
     conclude(report.tool.as_deref(), verified.manifest().endpoint().normalized(), &probe, &outcome, printer)
 }
 
-/// Probes an endpoint that has no manifest: nothing is signed, and nothing of the user's is sent. `dev_chain` is the chain whose
-/// development world it may be in.
+/// Probes an endpoint without a manifest: nothing is signed, and no user data is sent. `dev_chain` is the chain of a development
+/// environment that the endpoint may belong to.
 pub(crate) async fn url(text: &str, dev_chain: Option<u64>, reach: &Reach, printer: &mut Printer) -> Result<Done, Stop> {
     let endpoint = HttpsUrl::parse(text)
         .map_err(|fault| Failure::new(fault.code(), format!("{text} is not an endpoint: {}", fault.code().title())))?;

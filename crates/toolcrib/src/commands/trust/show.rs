@@ -1,4 +1,4 @@
-//! Reports for people.
+//! Human-readable reports.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use toolcrib_judge::{Check, Report, Verdict};
 
 use crate::printer::{Paint, shown};
 
-/// The four checks of ERC-8257 §7, in a few words each.
+/// Short names of the four checks of ERC-8257 §7.
 const CHECKS: [&str; 4] = ["the manifest is served", "URL and origin", "bytes and hash", "creator"];
 
 /// The whole report.
@@ -45,7 +45,7 @@ pub(crate) fn report(report: &Report, paint: Paint, all: bool) -> String {
         };
         line(&mut out, &format!("  access     {text}"));
     }
-    // Of a tool that is not registered there is nothing else to tell.
+    // For a tool that is not registered there is nothing else to print.
     if report.metadata_uri.is_some() {
         out.push_str(&checks(report, paint));
     }
@@ -87,7 +87,7 @@ fn checks(report: &Report, paint: Paint) -> String {
     out
 }
 
-/// The answer in one line.
+/// The verdict in one line.
 pub(crate) fn verdict(report: &Report, paint: Paint) -> String {
     let at = format_rfc3339(report.freshness.gathered_at).unwrap_or_default();
     let dev = if report.dev { ", in the development environment" } else { "" };
@@ -114,7 +114,7 @@ pub(crate) fn verdict(report: &Report, paint: Paint) -> String {
     }
 }
 
-/// Differences between two documents, a line each.
+/// Adds the differences between two documents, one per line.
 pub(crate) fn changes(lines: &mut Vec<String>, diff: &Diff) {
     for change in &diff.changes {
         let text = |value: &Option<String>| shown(value.as_deref().unwrap_or_default());
@@ -131,7 +131,7 @@ pub(crate) fn changes(lines: &mut Vec<String>, diff: &Diff) {
     }
 }
 
-/// A finding about something that has no source to point into.
+/// Adds a finding that has no source to point into.
 pub(crate) fn finding(out: &mut String, finding: &Finding, paint: Paint) {
     let label = format!("{}[{}]", finding.severity, finding.code);
     let label = match finding.severity {

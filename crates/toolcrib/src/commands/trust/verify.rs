@@ -26,7 +26,7 @@ use crate::onchain::{OnChain, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
-/// Tools that are verified at once by `--all`: enough to hide the wait for servers, few enough for a public node.
+/// Parallel verifications of `--all`: enough to hide the latency of servers, few enough for a public node.
 const AT_ONCE: usize = 8;
 
 /// Arguments of `verify`.
@@ -93,7 +93,7 @@ impl PolicyArguments {
     }
 }
 
-/// The policy with the pin that the network's table has for its own registry, unless another was given.
+/// The policy with the code pin of the network table for its own registry, unless another was given.
 pub(crate) fn for_registry(mut policy: Policy, registry: &Registry) -> Policy {
     let network = registry.chain().network();
     if network.registry == Some(registry.address()) {
@@ -102,7 +102,7 @@ pub(crate) fn for_registry(mut policy: Policy, registry: &Registry) -> Policy {
     policy
 }
 
-/// A root, from the file that a setting names or from the setting itself.
+/// A root from a setting: inline, or a file.
 fn root(setting: &str) -> Result<Root, Failure> {
     let path = Path::new(setting);
     let text = if path.is_file() {
@@ -168,7 +168,7 @@ pub(crate) fn save(path: &Path, evidence: &Evidence) -> Result<(), Failure> {
     AtomicFile::new(path).shared().replace(text.as_bytes()).map_err(|error| unwritable(&error))
 }
 
-/// The exit code that a report stands for.
+/// The exit code of a report.
 pub(crate) const fn exit_of(report: &Report) -> Exit {
     match report.verdict {
         Verdict::Verified if report.conformant && !matches!(report.pinned, Some(false)) => Exit::Yes,
@@ -188,7 +188,7 @@ fn one(report: &Report, printer: &mut Printer) -> Result<Done, Stop> {
     Ok(Done::new(exit, data(report)))
 }
 
-/// Why a report has no answer.
+/// The error for a report without an answer.
 pub(crate) fn unclear(report: &Report) -> Failure {
     let code = report.failed.map_or(codes::verify::NO_MANIFEST, |failed| failed.code);
     let finding = report.findings.iter().find(|finding| finding.code == code);

@@ -1,7 +1,7 @@
-//! `watch`: looks at tools again and again, and tells what changed.
+//! `watch`: verifies tools periodically and reports changes.
 //!
-//! What was seen last lies in a state file, so that nothing that happens while nobody watches goes unnoticed. It is written
-//! after a change was printed and the webhook told: what nobody heard of is found again.
+//! The last observation is in a state file, so changes are noticed even if they happen while `watch` is not running. The file is written
+//! after a change was printed and the webhook notified, so that an undelivered change is found again.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -30,16 +30,16 @@ use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Paint, Printer, shown};
 use crate::secrets;
 
-/// Version of the events and of what a webhook is sent. It changes when a field changes its meaning or goes away.
+/// Version of the events and of webhook bodies. It changes when the meaning of a field changes or a field is removed.
 const EVENT_VERSION: u32 = 1;
 
-/// Most tools that are watched at once. Each asks the node a few times a minute.
+/// Most tools that are watched at once. Each sends a few requests per minute to the node.
 const MAX_TOOLS: usize = 256;
 
-/// Shortest interval. Whatever changes onchain is seen sooner anyway.
+/// Shortest interval. Onchain changes are seen sooner anyway.
 const MIN_INTERVAL: u64 = 5;
 
-/// Largest state file. A tool takes some two kilobytes, a few times that with long addresses and price lists.
+/// Largest state file. A tool takes about two kilobytes, a few times that with long addresses and price lists.
 const MAX_STATE_BYTES: u64 = 16 << 20;
 
 /// Arguments of `watch`.
@@ -114,7 +114,7 @@ pub(crate) async fn run(arguments: &Watch, printer: &mut Printer) -> Result<Done
     Ok(Done::new(exit, json!({ "drifts": drifts })))
 }
 
-/// Ends when the user, or the system, asks us to.
+/// Returns at Ctrl-C or SIGTERM.
 async fn stopped() {
     #[cfg(unix)]
     if let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
@@ -124,19 +124,19 @@ async fn stopped() {
         }
         return;
     }
-    // Without a way to hear it the process ends by it anyway.
+    // If Ctrl-C cannot be caught, it ends the process.
     drop(tokio::signal::ctrl_c().await);
 }
 
-/// Where news go.
+/// Where changes are reported.
 struct Post {
     path: PathBuf,
     webhook: Option<Webhook>,
-    /// Whether this is a single look, whose result is one envelope.
+    /// Whether this is a single verification, whose result is one envelope.
     once: bool,
 }
 
-/// What one round of looks came to.
+/// The result of one round of verifications.
 struct Round {
     exit: Exit,
     drifts: usize,
@@ -162,7 +162,7 @@ impl Post {
         Ok(Self { path, webhook: setting.as_deref().map(Webhook::new).transpose()?, once: arguments.once })
     }
 
-    /// Prints what was seen, tells the webhook, and remembers.
+    /// Prints the changes, notifies the webhook, and saves the state.
     async fn round(&mut self, looks: Vec<Look>, watcher: &mut Watcher<Onchain>, printer: &mut Printer) -> Result<Round, Stop> {
         let mut round = Round { exit: Exit::Yes, drifts: 0, tools: Vec::with_capacity(looks.len()) };
         let before = watcher.memory().clone();
@@ -194,7 +194,7 @@ impl Post {
             if is_news {
                 self.say(&event, &text(&tool, &looked, printer.paint()), printer)?;
             } else if kind == "could_not_tell" {
-                // People read it on stderr.
+                // In the human format, it goes to stderr.
                 self.say(&event, "", printer)?;
             }
             if exit == Exit::CouldNotTell {
@@ -228,7 +228,7 @@ impl Post {
         Ok(printer.flush()?)
     }
 
-    /// Says why there is no answer. A stream of events has it among them; going on, it is no error of the whole.
+    /// Reports an error. With `--once` it is an error of the command; in a stream of events it is a warning, since watching continues.
     fn complain(&self, failure: &Failure, printer: &mut Printer) -> Result<(), Stop> {
         if self.once {
             return Ok(printer.failure(failure)?);
@@ -245,7 +245,7 @@ impl Post {
     }
 }
 
-/// Yes: verified, and as it was. No: it changed, or it is not verified. The rest could not be told.
+/// Yes: verified and unchanged. No: changed, or not verified. Otherwise: could not tell.
 fn exit_of(looked: &Looked) -> Exit {
     match (&looked.snapshot.verdict, &looked.seen) {
         _ if looked.drift().next().is_some() => Exit::No,
@@ -290,7 +290,7 @@ fn details(looked: &Looked) -> Value {
     })
 }
 
-/// One line for each change, or one that says that there is none.
+/// One line per change, or one that says that there is none.
 fn text(tool: &str, looked: &Looked, paint: Paint) -> String {
     let mut out = String::new();
     for change in looked.changes() {
@@ -322,7 +322,7 @@ fn word(verdict: &Verdict) -> String {
     }
 }
 
-/// Reads the state; an absent file is an empty state, a damaged one is not.
+/// Reads the state. A missing file is an empty state; a damaged one is an error.
 fn load(path: &Path) -> Result<Memory, Failure> {
     let name = path.display();
     let mut bytes = Vec::new();
@@ -337,7 +337,7 @@ fn load(path: &Path) -> Result<Memory, Failure> {
     Memory::from_json(&bytes).map_err(|fault| Failure::new(codes::cli::STATE, format!("{name} is not a state file: {fault}")))
 }
 
-/// Writes the state, whole or not at all.
+/// Writes the state atomically.
 fn save(path: &Path, memory: &Memory) -> Result<(), Failure> {
     let unwritable =
         |error: &dyn std::fmt::Display| Failure::new(codes::cli::UNWRITABLE, format!("cannot write {}: {error}", path.display()));

@@ -1,4 +1,4 @@
-//! Telling a service that the user named about drift.
+//! Notifies a webhook of the user about drift.
 
 use serde_json::Value;
 use toolcrib_core::codes;
@@ -7,10 +7,10 @@ use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 
 use crate::outcome::Failure;
 
-/// Most bytes of the answer, which nobody reads.
+/// Most bytes of the response, which is not used.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
-/// A service that is told.
+/// A webhook.
 #[derive(Debug)]
 pub(crate) struct Webhook {
     door: Configured,
@@ -19,7 +19,7 @@ pub(crate) struct Webhook {
 }
 
 impl Webhook {
-    /// The service at a URL of the user's: a flag or a variable, never anything else.
+    /// The webhook at a URL that the user configured by a flag or a variable.
     pub(crate) fn new(setting: &str) -> Result<Self, Failure> {
         let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
         Ok(Self {
@@ -29,12 +29,12 @@ impl Webhook {
         })
     }
 
-    /// Tells it. Any status of success will do.
+    /// Sends an event. Any success status is accepted.
     pub(crate) async fn tell(&self, event: &Value) -> Result<(), Failure> {
         let mut limits = Limits::MANIFEST;
         limits.body = MAX_ANSWER_BYTES;
         let exchange = self.door.post(&self.url, &self.headers, event.to_string().as_bytes(), limits).await;
-        // What it answers may be large or cut off; the status is the answer.
+        // The response may be large or truncated; only its status counts.
         let reason = match (&exchange.response, &exchange.failure) {
             (Some(response), _) if (200..=299).contains(&response.status) => return Ok(()),
             (Some(response), _) => format!("it returned status {}", response.status),

@@ -1,4 +1,4 @@
-//! `dev`, `import` of a folder, tools behind a URL in `list`, and the tools that stand for many functions.
+//! `dev`, `import` of a folder, tools behind a URL in `list`, and the meta tools that replace many functions.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use super::support::{POLICY, allow_all};
 use super::{Client, answering, call, python, with_tool};
 use crate::{Ran, Sandbox};
 
-/// `local dev` at work. Killed when dropped.
+/// A running `local dev`. Killed when dropped.
 struct Dev {
     child: std::process::Child,
     stdout: BufReader<std::process::ChildStdout>,
@@ -26,7 +26,7 @@ impl Dev {
         Self { child, stdout, stderr }
     }
 
-    /// Reads lines until one has this text. Lines before it are of a state of the folder in the middle of a change.
+    /// Reads lines until one contains this text. Earlier lines may be about intermediate states of the folder.
     #[track_caller]
     fn until(&mut self, text: &str) -> String {
         let mut seen = String::new();
@@ -40,7 +40,7 @@ impl Dev {
         }
     }
 
-    /// The same on the other stream.
+    /// The same on stderr.
     #[track_caller]
     fn complains(&mut self, text: &str) -> String {
         let mut seen = String::new();
@@ -79,7 +79,7 @@ fn dev_reports_every_change_and_problem_until_it_is_interrupted() {
     sandbox.write("tools/greeter/main.py", answering("'changed'"));
     let second = dev.until("loaded greeter 1.0.0 sha256:");
     assert_ne!(first, second, "the content has another hash");
-    // A broken manifest is reported, and the last good version stays.
+    // A broken manifest is reported, and the last valid version stays loaded.
     sandbox.write("tools/greeter/manifest.json", "{");
     let problem = dev.complains("the previous version stays in use");
     assert!(problem.contains("host.manifest_invalid"), "{problem}");
@@ -122,7 +122,7 @@ sys.stdout.flush()
     let mut child = command.stdin(Stdio::null()).spawn().expect("it starts");
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut lines = Vec::new();
-    // The program ends when it is told so, which is after its last line was shown.
+    // The program ends when it is told to, after its last line was shown.
     while lines.last().is_none_or(|line: &String| !line.ends_with("line 499")) {
         let mut line = String::new();
         assert_ne!(stderr.read_line(&mut line).expect("readable"), 0, "it ended: {lines:?}");
@@ -166,7 +166,7 @@ fn a_folder_of_another_host_is_imported_unchanged() {
     assert!(refused[0]["folder"].as_str().expect("a path").ends_with("host/tools/broken"), "{refused}");
     let run = |id: &str| sandbox.run(&["local", "call", id, "run", "--yes"]).code(0).stdout;
     assert_eq!((run("named").as_str(), run("map").as_str()), ("string\n", "map\n"));
-    // Those that are there are not replaced.
+    // Existing tools are not replaced.
     let again = sandbox.run(&["local", "import", "host/tools/named"]);
     assert!(again.code == 1 && again.stderr.contains("install.exists"), "{again:#?}");
     let none = sandbox.run(&["local", "import", "."]);
@@ -213,7 +213,7 @@ fn a_tool_behind_a_url_of_this_machine_is_shown_as_unsandboxed() {
     server.join().expect("it answered");
     let (_, log) = sandbox.run_json(&["local", "logs", "remote"]);
     assert!(log.to_string().contains("UNSANDBOXED"), "{log}");
-    // For callers of other machines that has to be accepted.
+    // Serving remote callers needs an explicit option.
     let published = sandbox.run(&[
         "local",
         "publish",

@@ -1,7 +1,7 @@
 //! Hostile tools, through the whole path: manifest, host, launcher, program.
 //!
 //! Every attack runs twice: without a sandbox, where it must succeed, and in the sandbox, where it must fail. A test whose attack never
-//! succeeds would show nothing.
+//! succeeds would prove nothing.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -17,7 +17,7 @@ use super::support::{POLICY, allow_all, assert_gone, marker, random, state};
 use super::{Client, python, with_tool};
 use crate::Sandbox;
 
-/// Runs the statements of each call, and says what came of it.
+/// Runs the statements of each call, and reports the outcome.
 const PROGRAM: &str = "
 import json, os, sys
 def attack(statements):
@@ -33,13 +33,13 @@ for line in sys.stdin:
         print(json.dumps({'id': call['id'], 'result': attack(call['args']['statements'])}), flush=True)
 ";
 
-/// A tool with the program, whose processes carry a marker.
+/// A tool with that program, whose processes contain a marker in their command lines.
 fn hostile(marker: &str, sandbox: Value) -> Sandbox {
     let runtime = json!({"kind": "exec", "command": ["python3", "-I", "-S", "main.py", marker], "timeoutMs": 20_000});
     with_tool("hostile", &python("hostile", json!({ "runtime": runtime, "sandbox": sandbox })), &[("main.py", PROGRAM)])
 }
 
-/// What a call of the tool says.
+/// The result of a call of the tool.
 #[track_caller]
 fn run(sandbox: &Sandbox, statements: &str, more: &[&str]) -> String {
     let arguments = json!({ "statements": statements }).to_string();
@@ -47,7 +47,7 @@ fn run(sandbox: &Sandbox, statements: &str, more: &[&str]) -> String {
     sandbox.run(&[&call, more].concat()).code(0).stdout.trim().to_owned()
 }
 
-/// Services and files that attacks aim at.
+/// Services and files that are attacked.
 struct Targets {
     tcp: TcpListener,
     udp: UdpSocket,
@@ -74,7 +74,7 @@ impl Targets {
         }
     }
 
-    /// What is tried: the surface that contains it, and the statements.
+    /// The attacks: the surface that contains each, and its statements.
     fn attacks(&self, sandbox: &Sandbox) -> Vec<(Surface, String)> {
         let (home, state) = (sandbox.home(), state(sandbox));
         let (home, state, place) = (home.display(), state.display(), sandbox.path());
@@ -96,7 +96,7 @@ impl Targets {
             (Surface::Files, format!("open('{state}/permissions.json', 'a').close()")),
             (Surface::Files, format!("found = open('{state}/data/other/note').read()")),
             (Surface::Files, format!("found = open('{state}/results/note').read()")),
-            // The copy that was approved.
+            // The approved copy of the tool.
             (Surface::Files, "open('main.py', 'a').close()".to_owned()),
             (Surface::Files, "open('added.py', 'w').close()".to_owned()),
             (Surface::FileModes, format!("__import__('os').chmod('{home}/diary', 0o644)")),
@@ -123,7 +123,7 @@ fn what_the_sandbox_claims_to_contain_it_contains() {
         let marker = marker();
         let sandbox = hostile(&marker, json!({}));
         let more: &[&str] = if is_sandboxed { &[] } else { &["--no-sandbox"] };
-        // Makes the files of the state. One of them is made by the first rule that is stored.
+        // Creates the state files. One of them is created with the first stored rule.
         assert!(run(&sandbox, "pass", more).starts_with("reached"));
         sandbox.run(&["permit", "set", "hostile", "ask", "--tools", "tools"]).code(0);
         let targets = Targets::new(&sandbox);
@@ -134,7 +134,7 @@ fn what_the_sandbox_claims_to_contain_it_contains() {
             } else if machine.contains(surface) {
                 assert!(said.starts_with("denied"), "in the sandbox: {statements}: {said}");
             } else {
-                // What cannot be contained here is called open wherever the tool is shown.
+                // What cannot be contained here is reported as open wherever the tool is shown.
                 let (_, shown) = sandbox.run_json(&["local", "show", "hostile", "--tools", "tools"]);
                 let summary = shown["data"]["sandbox"].as_str().expect("a text");
                 assert!(
@@ -167,7 +167,7 @@ fn what_is_not_contained_is_said() {
     let contained = open.split("; ").find(|part| part.starts_with("contained")).expect("usage is limited");
     assert!(contained.contains("orphans"), "{open}");
 
-    // What the manifest asks for can be returned, but never what the host keeps there.
+    // A sandbox request can grant the parent folder, but never the host's files in it.
     let _targets = Targets::new(&sandbox);
     let read = |path: PathBuf| run(&sandbox, &format!("found = open('{}').read()", path.display()), &[]);
     assert_eq!(read(sandbox.home().join("diary")), "reached precious");
@@ -175,13 +175,13 @@ fn what_is_not_contained_is_said() {
         let said = read(state(&sandbox).join(name));
         assert!(said.starts_with("denied PermissionError"), "{name}: {said}");
     }
-    // Size, owner and times of a file whose path is known are not secret, as the README of toolcrib-process says.
+    // Size, owner and times of a file with a known path are not secret, as the README of toolcrib-process says.
     let closed = hostile(&marker, json!({}));
     fs::write(closed.home().join("diary"), "precious").expect("a file");
     let size = format!("found = __import__('os').stat('{}').st_size", closed.home().join("diary").display());
     assert_eq!(run(&closed, &size, &[]), "reached 8");
 
-    // The log says how each call was contained.
+    // The log contains the containment of each call.
     run(&sandbox, "pass", &["--no-sandbox"]);
     let (_, logs) = sandbox.run_json(&["local", "logs", "hostile"]);
     let lines = logs["data"]["lines"].as_array().expect("lines");
@@ -190,14 +190,14 @@ fn what_is_not_contained_is_said() {
     assert!(summaries.last().is_some_and(|text| text.starts_with("UNSANDBOXED")), "{summaries:?}");
 }
 
-/// Calls the tool through a server that stays, and gives whether it failed and what it said.
+/// Calls the tool through a running server. Returns whether it failed, and the text.
 fn ask(client: &mut Client, statements: &str) -> (bool, String) {
     let result = client.call("hostile_run", &json!({ "statements": statements }));
     let (failed, text) = Client::text(&result);
     (failed, text.to_owned())
 }
 
-/// The largest memory of a process so far, in MiB.
+/// The peak memory of a process, in MiB.
 fn peak_mib(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a size");
@@ -240,11 +240,11 @@ fn what_takes_too_much_ends_with_its_call() {
     let mib = peak_mib(client.id());
     assert!(mib < 256, "the host has {mib} MiB after floods");
 
-    // A process in a session of its own, without a parent.
+    // A process in its own session, without a parent.
     let away = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(300)\n    os._exit(0)\nos.wait()";
     assert_eq!(ask(&mut client, away), (false, "reached ".to_owned()));
     all_gone("a double fork");
-    // The host is as well as before.
+    // The host is not affected.
     assert_eq!(ask(&mut client, "found = 7"), (false, "reached 7".to_owned()));
 }
 

@@ -1,4 +1,4 @@
-//! Real manifests as folders, and handlers in both styles under the Nodes that there are.
+//! Real manifests as folders, and handlers in both styles under the installed Nodes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::{Ran, Sandbox};
 
-/// The files that are refused, by a part of their name, with the one error of each. The telegram channel receives and sends messages by
-/// itself and has no function that a model could call. All other files have everything that the format requires.
+/// The rejected files, by a part of their name, with their only error. The telegram channel sends and receives messages by itself and has
+/// no function that a model could call. All other files have all required fields.
 const REFUSED: [(&str, &str); 1] = [("channels-telegram", "local.functions_missing")];
 
-/// The tool of a file of the corpus: `…-tools-ID-manifest.json`.
+/// The tool of a file in the corpus: `…-tools-ID-manifest.json`.
 fn id_of(path: &Path) -> String {
     let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
     let name = name.strip_suffix("-manifest.json").expect("a manifest");
@@ -27,7 +27,7 @@ fn every_folder_of_the_corpus_loads_or_is_refused_with_its_finding() {
     let mut paths: Vec<_> = fs::read_dir(corpus).expect("the corpus").map(|entry| entry.expect("a file").path()).collect();
     paths.sort();
     assert_eq!(paths.len(), 48);
-    // Versions of one tool cannot be in one folder.
+    // Versions of one tool cannot be in the same folder.
     let mut layers: Vec<BTreeMap<String, PathBuf>> = Vec::new();
     for path in paths {
         let id = id_of(&path);
@@ -75,7 +75,7 @@ fn every_folder_of_the_corpus_loads_or_is_refused_with_its_finding() {
     }
 }
 
-/// A handler in the style of the documentation: named exports `fn(args, context)`.
+/// A handler in the documented style: named exports `fn(args, context)`.
 const NAMED: &str = "
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -87,7 +87,7 @@ export async function greet(args, context) {
 }
 ";
 
-/// A handler in the style of the code: an export `handlers` whose members get all values.
+/// A handler in the style of the project's code: an export `handlers` whose members get all values.
 const MAP: &str = "
 const started = [];
 export async function start(values, logger) { started.push(typeof logger.info); }
@@ -99,7 +99,7 @@ async function greet(args, values) {
 export const handlers = { greet };
 ";
 
-/// The same in TypeScript, with types that Node removes.
+/// The same in TypeScript, with types that Node strips.
 const TYPED: &str = "
 import type { Stats } from 'node:fs';
 interface Arguments { name?: string }
@@ -112,7 +112,7 @@ async function greet(args: Arguments, values: Values): Promise<{ name: string; s
 export const handlers = { greet } satisfies Record<string, Function>;
 ";
 
-/// A handler of another module system.
+/// A CommonJS handler.
 const COMMON: &str = "
 const { format } = require('node:util');
 module.exports.handlers = { greet: async (args, values) => {
@@ -158,7 +158,7 @@ fn handlers_of_both_styles_run_unchanged_under_every_node() {
     let name = json!({ "name": "Ada" });
     for node in std::iter::once(None).chain(newer.as_deref().map(Some)) {
         let said = |id: &str| greet(&sandbox, id, &name, node).code(0).stdout;
-        // Node 20.11 is the first with the folder of a module.
+        // Node 20.11 is the first version with `import.meta.dirname`.
         let named = said("named");
         assert!(["Hello Ada large string.\n", "no note Ada large string.\n"].contains(&named.as_str()), "{named}");
         assert_eq!(said("named-js"), "no note Ada large string.\n");
@@ -173,7 +173,7 @@ fn handlers_of_both_styles_run_unchanged_under_every_node() {
     let Some(newer) = &newer else { return };
     let typed: Value = serde_json::from_str(&greet(&sandbox, "typed", &name, Some(newer)).code(0).stdout).expect("JSON");
     assert_eq!(typed, json!({"name": "Ada", "size": "large", "known": true}));
-    // A Node that cannot run TypeScript says so, and the host repeats it.
+    // A Node that cannot run TypeScript reports it, and the host forwards the message.
     let usual = greet(&sandbox, "typed", &name, None);
     assert!(usual.code == 0 || usual.stderr.contains("the handler could not be loaded"), "{usual:#?}");
 }

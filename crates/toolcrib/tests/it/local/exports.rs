@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Client, answering, python, with_tool};
 use crate::Sandbox;
 
-/// A tool with a credential, that tells its length.
+/// A tool with a credential, which returns its length.
 fn keyed() -> Sandbox {
     let credentials = json!([{"name": "api_key", "label": "Key", "description": "The key.", "required": true}]);
     let manifest = python("keyed-tool", json!({ "credentials": credentials }));
@@ -30,7 +30,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON")
 }
 
-/// Unpacks a zip file with another program than the one that wrote it.
+/// Unpacks a zip file with an independent program.
 fn unpack(archive: &Path, folder: &Path) {
     let status = Command::new("python3").arg("-m").arg("zipfile").arg("-e").args([archive, folder]).status().expect("it runs");
     assert!(status.success());
@@ -42,7 +42,7 @@ fn export(sandbox: &Sandbox, format: &str, more: &[&str]) -> PathBuf {
     sandbox.path().join(out)
 }
 
-/// What clients do with a bundle: unpack it, ask for the settings, start the server with them in its environment.
+/// Does what clients do with a bundle: unpacks it, asks for the settings, and starts the server with them in its environment.
 #[test]
 fn a_bundle_works_in_a_client_and_is_taken_back() {
     let sandbox = keyed();
@@ -51,7 +51,7 @@ fn a_bundle_works_in_a_client_and_is_taken_back() {
     let bundle = out.join("keyed-tool-1.0.0.mcpb");
     let unpacked = sandbox.path().join("unpacked");
     unpack(&bundle, &unpacked);
-    // What interop/local checks with `mcpb unpack`, `mcpb validate` and `diff`.
+    // The checks of interop/local with `mcpb unpack`, `mcpb validate` and `diff`.
     let manifest = read(&unpacked.join("manifest.json"));
     assert_eq!((&manifest["manifest_version"], &manifest["author"]), (&json!("0.3"), &json!({"name": "Ada"})));
     assert_eq!(manifest["tools"], json!([{"name": "keyed-tool_run", "description": "Runs."}]));
@@ -71,7 +71,7 @@ fn a_bundle_works_in_a_client_and_is_taken_back() {
     assert_eq!(value, "${user_config.keyed-tool_api_key}");
     assert_eq!(manifest["user_config"]["keyed-tool_api_key"]["sensitive"], true);
     let run = |environment: &[(&str, &str)]| {
-        // Another machine: nothing but the unpacked bundle.
+        // Another machine, with only the unpacked bundle.
         let machine = Sandbox::new();
         machine.write("policy.toml", "version = 1\n[[rule]]\ntool = \"keyed-tool\"\ndecision = \"allow\"\ncontent = \"any\"\n");
         let policy = machine.path().join("policy.toml");
@@ -84,7 +84,7 @@ fn a_bundle_works_in_a_client_and_is_taken_back() {
     };
     let (count, called) = run(&[(variable.as_str(), "0123456789")]);
     assert_eq!((count, Client::text(&called)), (Some(1), (false, "10")), "{called}");
-    // A client gives an empty value for what its user did not fill in: the tool stays hidden.
+    // A client passes an empty value for a setting that its user did not enter: the tool stays hidden.
     assert_eq!(run(&[(variable.as_str(), "")]).0, Some(0));
 
     let hint = sandbox.run(&["local", "import", &bundle.to_string_lossy()]);
@@ -157,7 +157,7 @@ fn a_fragment_for_an_agent_names_endpoint_and_capabilities() {
     assert!(plain.code == 0 && plain.stderr.contains("agent.endpoint_plaintext"), "{plain:#?}");
 }
 
-/// In strict mode a model has to say something for each parameter, and says null for one that it leaves out.
+/// In strict mode a model must send every parameter, and sends null for an absent one.
 #[test]
 fn arguments_of_strict_mode_are_taken() {
     let parameters = json!({
@@ -181,13 +181,13 @@ fn arguments_of_strict_mode_are_taken() {
     };
     let answered: Value = serde_json::from_str(&run(&arguments).code(0).stdout).expect("JSON");
     assert_eq!(answered, json!({"place": "Bern"}), "the program does not see it");
-    // Null is not a place, and not a parameter that there is not.
+    // Null is not a valid place, and an unknown parameter is refused.
     for wrong in [json!({"place": null, "units": "c"}), json!({"place": "Bern", "unit": null})] {
         let refused = run(&wrong);
         assert!(refused.code == 1 && refused.stderr.contains("host.arguments_invalid"), "{refused:#?}");
     }
 
-    // Clients that make MCP tools strict send the same.
+    // Clients that use strict mode for MCP tools send the same.
     super::support::allow_all(&sandbox, &["weather"]);
     let arguments_of_mcp = ["mcp", "--local-only", "--tools", "tools", "--policy", super::support::POLICY];
     let mut client = Client::start(&sandbox, &arguments_of_mcp, &json!({}));

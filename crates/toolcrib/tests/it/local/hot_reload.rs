@@ -16,15 +16,15 @@ use super::{Client, python, with_tool};
 /// Calls while the folder changes.
 const CALLS: usize = 10_000;
 
-/// Calls that are under way at the same time.
+/// Concurrent calls.
 const UNDER_WAY: usize = 8;
 
-/// Versions that must have been seen, and the longest time for that and for all calls. They take a fraction of it on a quiet machine.
+/// Versions that must have been called, and the time limit for that and for all calls. They take a fraction of it on an idle machine.
 const VERSIONS: usize = 5;
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// A program of one version. Both numbers are as long in every version, so that a file can be written over piece by piece; a file that
-/// is half old and half new says so.
+/// The program of one version. Both numbers have the same length in every version, so that a file can be overwritten in parts; a mixed
+/// file reports itself.
 fn program(version: u64) -> String {
     format!(
         "START = '{version:06}'\n\
@@ -39,22 +39,22 @@ fn program(version: u64) -> String {
     )
 }
 
-/// Changes the folder of a tool in every way that authors and their programs do.
+/// Changes the folder of a tool in the ways of editors and installers.
 struct Writer {
     folder: PathBuf,
-    /// Beside the folder, on the same file system.
+    /// Next to the folder, on the same file system.
     staging: PathBuf,
     manifest: String,
 }
 
 impl Writer {
-    /// Puts a file in place with one step.
+    /// Replaces a file atomically.
     fn replace(&self, name: &str, text: &str) {
         fs::write(&self.staging, text).expect("written");
         fs::rename(&self.staging, self.folder.join(name)).expect("in place");
     }
 
-    /// Writes over a file, with a pause in the middle.
+    /// Overwrites a file, with a pause in the middle.
     fn overwrite(&self, name: &str, text: &str) {
         let mut file = OpenOptions::new().write(true).open(self.folder.join(name)).expect("a file");
         let (first, rest) = text.as_bytes().split_at(text.len() / 2);
@@ -64,7 +64,7 @@ impl Writer {
         file.write_all(rest).expect("written");
     }
 
-    /// Makes a version, after a time in which the folder has no usable manifest, or without.
+    /// Writes a version, with or without a time in which the folder has no valid manifest.
     fn change(&self, version: u64) {
         let path = self.folder.join("manifest.json");
         let broken = match version % 6 {
@@ -90,7 +90,7 @@ impl Writer {
     }
 }
 
-/// The version in a result. A file that is half old and half new counts as the new one.
+/// The version in a result. A mixed file counts as the new one.
 fn version(message: &Value) -> Option<u64> {
     let number = |key: &str| message["result"]["structuredContent"][key].as_str()?.parse::<u64>().ok();
     let (start, end) = (number("start")?, number("end")?);
@@ -123,7 +123,7 @@ fn no_call_fails_while_the_folder_changes() {
                 sleep(Duration::from_millis(250));
             }
         });
-        // Also when an assertion fails.
+        // Also if an assertion fails.
         let _stopping = Stopping(&stop);
         for _ in 0..UNDER_WAY {
             client.begin("versioned_run", &json!({}));
@@ -143,7 +143,7 @@ fn no_call_fails_while_the_folder_changes() {
         }
     });
     let elapsed = began.elapsed();
-    // What was there last is what runs in the end.
+    // The last version is the one that runs in the end.
     let last = written.load(Ordering::SeqCst);
     let is_last = |message: &Value| message["id"].is_u64() && version(message) == Some(last);
     while !client.next().is_some_and(|message| is_last(&message)) {
@@ -165,7 +165,7 @@ impl Drop for Stopping<'_> {
     }
 }
 
-/// Every version that answered is in the log, which has several files by now.
+/// Every called version is in the log, which has been rotated by now.
 fn assert_versions_logged(state: &Path, versions: usize) {
     let files = fs::read_dir(state).expect("a folder").flatten().map(|entry| entry.path());
     let logs = files.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"));

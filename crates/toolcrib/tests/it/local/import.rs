@@ -1,4 +1,4 @@
-//! `local import` of MCP servers: configuration files of clients, bundles of other authors, and a server of the TypeScript SDK.
+//! `local import` of MCP servers: configuration files of clients, third-party bundles, and a server of the TypeScript SDK.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::{Ran, Sandbox};
 /// The value of a variable that a server needs.
 pub(super) const TOKEN: &str = "hunter2-hunter2-hunter2";
 
-/// An MCP server without packages. It tells its variables, and what its arguments say.
+/// An MCP server without dependencies. It returns its variables and arguments.
 pub(super) const SERVER: &str = r#"
 import json, os, sys
 TOOLS = [
@@ -55,7 +55,7 @@ pub(super) fn entry(sandbox: &Sandbox, source: &str, env: Value) -> (Value, Stri
     )
 }
 
-/// No file of the user's home but the encrypted one has the value.
+/// Asserts that no file in the user's home, except the encrypted one, contains the value.
 #[track_caller]
 pub(super) fn assert_nowhere(sandbox: &Sandbox, value: &str) {
     let mut open = vec![sandbox.home()];
@@ -90,7 +90,7 @@ fn servers_of_a_configuration_become_tools_with_their_secrets_in_the_store() {
     let (notes, folder) = entry(&sandbox, SERVER, json!({"NOTES_TOKEN": TOKEN, "LEVEL": "debug"}));
     let file = configuration(&sandbox, &json!({"My Notes": notes, "absent": {"command": "no-such-program-1f"}}));
 
-    // Nothing is started without an answer, and nothing in a dry run.
+    // Nothing is started without approval, nor in a dry run.
     let refused = import(&sandbox, &file, &["--server", "My Notes", "--read", &folder]);
     assert!(refused.code == 1 && refused.stderr.contains("there is no terminal to ask on"), "{refused:#?}");
     for line in
@@ -112,7 +112,7 @@ fn servers_of_a_configuration_become_tools_with_their_secrets_in_the_store() {
     assert!(!log.to_string().contains("server_started"), "{log}");
 
     let ran = import(&sandbox, &file, &["--read", &folder, "--yes"]);
-    // One is imported and the other is not: each is reported.
+    // One is imported and the other fails: each is reported.
     assert_eq!(ran.code, 1, "{ran:#?}");
     assert!(ran.stdout.contains("imported my-notes sha256:") && ran.stdout.contains("functions: echo, length_of"), "{ran:#?}");
     assert!(ran.stderr.contains("no-such-program-1f") && ran.stderr.contains("is not installed"), "{ran:#?}");
@@ -120,12 +120,12 @@ fn servers_of_a_configuration_become_tools_with_their_secrets_in_the_store() {
     for text in [&ran.stdout, &ran.stderr, &refused.stdout, &refused.stderr, &dry.to_string()] {
         assert!(!text.contains(TOKEN), "{text}");
     }
-    // The server put its token into a description. It is in no file.
+    // The server put its token into a description. No file contains it.
     assert_nowhere(&sandbox, TOKEN);
     let secrets = sandbox.run(&["secret", "list"]).code(0).stdout;
     assert!(secrets.contains("my-notes notes_token  encrypted file") && secrets.contains("my-notes level"), "{secrets}");
 
-    // It is asked about as any other tool, and has its credentials.
+    // It needs approval as any other tool, and gets its credentials.
     let denied = sandbox.run(&["local", "call", "my-notes", "length_of"]);
     assert!(denied.code == 1 && denied.stderr.contains("host.declined"), "{denied:#?}");
     assert_eq!(sandbox.run(&["local", "call", "my-notes", "length_of", "--yes"]).code(0).stdout, format!("{}\n", TOKEN.len()));
@@ -143,7 +143,7 @@ fn servers_of_a_configuration_become_tools_with_their_secrets_in_the_store() {
     sandbox.run(&["local", "logs", "--verify"]).code(0);
     sandbox.run(&["local", "doctor"]).code(0);
 
-    // A server is not updated from its file: its tools have to be listed again.
+    // A server is not updated from its file: its tools must be listed again.
     let update = sandbox.run(&["local", "update", "my-notes", "--yes"]);
     assert!(update.code == 2 && update.stderr.contains("toolcrib local remove my-notes"), "{update:#?}");
     let again = import(&sandbox, &file, &["--server", "My Notes", "--read", &folder, "--yes"]);
@@ -166,7 +166,7 @@ fn what_the_client_would_fill_in_is_left_to_the_user() {
     assert_eq!(sandbox.run(&["local", "call", "notes", "length_of", "--yes"]).code(0).stdout, "10\n");
 }
 
-/// A server that needs its credential to list its tools gets it from the environment of the import, which stores nothing.
+/// A server that needs its credential to list its tools gets it from the environment of the import, which does not store it.
 #[test]
 fn a_credential_for_the_list_may_come_from_the_environment() {
     let sandbox = Sandbox::new();
@@ -189,7 +189,7 @@ pub(super) fn pack(folder: &Path, bundle: &Path) {
     assert!(Command::new("python3").args(["-c", script]).args([folder, bundle]).status().expect("it runs").success());
 }
 
-/// A bundle of another author, with a server in Python.
+/// A third-party bundle, with a server in Python.
 pub(super) fn bundle(sandbox: &Sandbox, source: &str, more: Value) -> PathBuf {
     let mut manifest = json!({
         "manifest_version": "0.3", "name": "their-server", "display_name": "Their server", "version": "1.2.0",
@@ -248,7 +248,7 @@ fn a_bundle_of_another_author_becomes_a_tool() {
     assert!(lock.contains("\"server\"") && lock.contains("their.mcpb"), "{lock}");
 }
 
-/// A server that is built with the TypeScript SDK of the protocol, as clients are configured for it.
+/// A server that is built with the TypeScript SDK, as clients are configured for it.
 #[test]
 fn a_server_of_the_typescript_sdk_is_imported_and_called() {
     let Some(clients) = toolcrib_testkit::mcp_clients() else { return };
@@ -266,7 +266,7 @@ fn a_server_of_the_typescript_sdk_is_imported_and_called() {
     );
     std::os::unix::fs::symlink(&modules, sandbox.path().join("server/node_modules")).expect("a link");
     let file = configuration(&sandbox, &json!({"sums": {"command": "node", "args": [server], "env": {"API_KEY": TOKEN}}}));
-    // Without its files it cannot start, which is said with what helps.
+    // Without its files it cannot start, and the error suggests a fix.
     let closed = import(&sandbox, &file, &["--yes"]);
     assert!(closed.code == 1 && closed.stderr.contains("host.start_failed") && closed.stderr.contains("--read"), "{closed:#?}");
     let folder = sandbox.path().join("server").to_string_lossy().into_owned();
@@ -280,7 +280,7 @@ fn a_server_of_the_typescript_sdk_is_imported_and_called() {
     assert_nowhere(&sandbox, TOKEN);
 }
 
-/// A server that is reached by HTTP on this machine: a real one, that wants a token in a header.
+/// A local HTTP server: a real one, which requires a token in a header.
 #[test]
 fn a_server_at_a_url_is_imported() {
     let home = Sandbox::new();

@@ -1,4 +1,4 @@
-//! `local import` of servers, bundles and files that attack the import.
+//! `local import` of hostile servers, bundles and files.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::import::{TOKEN, assert_nowhere, bundle, configuration, entry, import}
 use super::support::{assert_gone, marker, state};
 use crate::Sandbox;
 
-/// A server whose list of tools is the value of `list`, an expression of Python that may use `cursor`.
+/// A server whose list of tools is the value of `list`, a Python expression that may use `cursor`.
 fn listing(list: &str) -> String {
     format!(
         r#"
@@ -31,7 +31,7 @@ for line in sys.stdin:
     )
 }
 
-/// Nothing of a tool stays: no folder, no data, no secret, no line in the lock file.
+/// Asserts that nothing of a tool remains: no folder, data, secret, or line in the lock file.
 #[track_caller]
 fn assert_clean(sandbox: &Sandbox, what: &str) {
     let names = |folder: &Path| -> Vec<String> {
@@ -214,7 +214,7 @@ fn bundles_that_leave_their_folder_are_refused_before_anything_is_written() {
     assert!(ran.code == 1 && ran.stderr.contains("install.archive"), "{ran:#?}");
 }
 
-/// The server runs in the sandbox of a tool: a bundle that reads the user's files while its tools are listed gets nothing.
+/// The server runs in the sandbox of a tool: a bundle that reads the user's files while listing its tools gets nothing.
 #[test]
 fn a_server_is_contained_while_its_tools_are_listed() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! Processes that are killed at any moment: nothing keeps running, and no file is half-written.
+//! Processes that are killed at random times: no process survives, and no file is partially written.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -14,10 +14,10 @@ use crate::Sandbox;
 /// How often a host is killed.
 const ROUNDS: usize = 30;
 
-/// Calls that are under way at the same time.
+/// Concurrent calls.
 const CALLS: usize = 6;
 
-/// The latest moment at which a host is killed. Programs have started by then, and some calls have ended.
+/// The latest time at which a host is killed. Programs have started by then, and some calls have ended.
 const LATEST_MS: u64 = 700;
 
 /// How often a process that stores a secret is killed.
@@ -25,7 +25,7 @@ const STORES: u64 = 20;
 
 const KEY: &str = "sk-of-the-busy-tool-0123456789";
 
-/// Each call leaves a process behind that has lost its parent and its session, and answers after a while.
+/// Each call starts a process that leaves its parent and session, and answers after a while.
 const BUSY: &str = "
 import json, os, sys, time
 def leave_behind():
@@ -58,7 +58,7 @@ fn busy(marker: &str) -> Sandbox {
     sandbox
 }
 
-/// Starts a host with calls under way, kills it, and gives the ids of the calls that it had answered.
+/// Starts a host with running calls, kills it, and returns the ids of the answered calls.
 fn killed(sandbox: &Sandbox, numbers: &mut Numbers, more: &[&str]) -> Vec<String> {
     let arguments = ["mcp", "--local-only", "--tools", "tools", "--policy", POLICY];
     let mut client = Client::start(sandbox, &[&arguments, more].concat(), &json!({}));
@@ -69,7 +69,7 @@ fn killed(sandbox: &Sandbox, numbers: &mut Numbers, more: &[&str]) -> Vec<String
     let moment = Duration::from_millis(numbers.below(LATEST_MS));
     let killer = std::thread::spawn(move || {
         std::thread::sleep(moment);
-        // Not waited for before this thread has ended, so that the number is its own.
+        // Not reaped before this thread has ended, so that its pid is not reused.
         kill_process(host, Signal::KILL).expect("it runs");
     });
     let mut answered = Vec::new();
@@ -105,17 +105,17 @@ fn a_killed_host_leaves_no_process_and_a_whole_log() {
             "seed {seed}"
         );
     }
-    // Some calls were answered, and some were under way when the host was killed: otherwise nothing was shown.
+    // Some calls were answered, and some were running when the host was killed; otherwise the test proves nothing.
     let cut_off = audited.values().filter(|events| events.last().is_some_and(|event| event == "call_started")).count();
     assert!(!answered.is_empty() && cut_off > 0, "seed {seed}: {} answered, {cut_off} cut off", answered.len());
-    // The secret still opens.
+    // The secret can still be decrypted.
     let ran = sandbox.run(&["local", "call", "busy", "run", "--tools", "tools", "--policy", POLICY]).code(0);
     let result: Value = serde_json::from_str(&ran.stdout).expect("JSON");
     assert_eq!(result["length"], KEY.len());
     assert_gone(&marker, "after a call");
 }
 
-// Without a sandbox, programs are supervised all the same.
+// Without a sandbox, programs are still supervised.
 #[test]
 fn a_killed_host_without_a_sandbox_leaves_no_process() {
     let marker = marker();
@@ -147,7 +147,7 @@ fn a_cancelled_call_takes_all_its_processes_with_it() {
     let arguments = ["mcp", "--local-only", "--tools", "tools", "--policy", POLICY];
     let mut client = Client::start(&sandbox, &arguments, &json!({}));
     let call = client.begin("busy_run", &json!({ "ms": 60_000 }));
-    // The supervisor, the program, and what the program left behind.
+    // The supervisor, the program, and its orphaned child.
     until("the call runs", Duration::from_secs(30), || marked(&marker).len() >= 3);
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
     assert_gone(&marker, "the call was cancelled");
@@ -156,7 +156,7 @@ fn a_cancelled_call_takes_all_its_processes_with_it() {
     assert_eq!((&last["event"], &last["exit"]), (&json!("call_finished"), &json!("host.cancelled")), "{last}");
 }
 
-/// Answers with the number in the secret: the secret itself would be redacted.
+/// Answers with the number in the secret, because the secret itself would be redacted.
 const NUMBERED: &str = "
 import json, sys
 for line in sys.stdin:

@@ -1,4 +1,4 @@
-//! Tools that give their credential away by accident or on purpose: it is in no output, log or file of the host.
+//! Tools that leak their credential by accident or on purpose: no output, log or file of the host contains it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use super::support::{POLICY, allow_all, marked, marker, state, until};
 use super::{Client, python, with_tool};
 use crate::Sandbox;
 
-/// No word of it occurs elsewhere.
+/// No part of it occurs elsewhere.
 pub(super) const KEY: &str = "Zq7-vX2mK9-wT4bN8-pL6dR3";
 
 const BASE64: &str = "WnE3LXZYMm1LOS13VDRiTjgtcEw2ZFIz";
 
-/// The longest part of the credential that may be anywhere: what is shorter occurs by chance.
+/// The longest part of the credential that may occur: shorter ones occur by chance.
 const PART: usize = 6;
 
-/// Gives the credential away in the way that the arguments name.
+/// Leaks the credential in the way given by the arguments.
 const PROGRAM: &str = "
 import base64, json, os, sys, time
 def read(path):
@@ -106,7 +106,7 @@ fn leaky(marker: &str) -> Sandbox {
     sandbox
 }
 
-/// Asserts that no part of the credential is in some bytes, as it is, in hex or in base64.
+/// Asserts that bytes contain no part of the credential, unchanged, in hex or in base64.
 #[track_caller]
 pub(super) fn assert_no_key(bytes: &[u8], what: &str) {
     let contains = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
@@ -159,12 +159,12 @@ fn a_credential_is_in_no_output_and_no_file_of_the_host() {
         });
         assert_no_key(answered.to_string().as_bytes(), &format!("the MCP answer for {way}"));
         assert_no_key(notified.join("\n").as_bytes(), &format!("MCP notifications for {way}"));
-        // What is not secret arrives.
+        // Text that is not secret arrives.
         if way == "nested" {
             assert_eq!(answered["result"]["structuredContent"]["number"], 1, "{answered}");
         }
     }
-    // Arguments with a secret in them are redacted where they are written down.
+    // Arguments that contain a secret are redacted where they are stored.
     client.call("leaky_run", &json!({ "way": "argument", "text": format!("use {KEY}") }));
     let commands: [&[&str]; 5] = [
         &["local", "logs"],
@@ -179,7 +179,7 @@ fn a_credential_is_in_no_output_and_no_file_of_the_host() {
             assert_no_key(format!("{}{}", ran.stdout, ran.stderr).as_bytes(), &command.join(" "));
         }
     }
-    // The tool's own folder is its own business; all other files are the host's.
+    // The tool may write the credential to its own folder; all other files are the host's.
     let own = state(&sandbox).join("data/leaky");
     assert!(own.join(KEY).exists(), "the tool wrote what it wanted into its own folder");
     let of_the_host: Vec<_> = files(&sandbox.home()).into_iter().filter(|path| !path.starts_with(&own)).collect();
@@ -201,7 +201,7 @@ fn a_credential_is_in_no_command_line_and_no_environment() {
     let processes: Vec<_> = marked(&marker).into_keys().chain([client.id().cast_signed()]).collect();
     for process in processes {
         for file in ["cmdline", "environ"] {
-            // Of a process that keeps its memory to itself, the environment cannot be read at all.
+            // The environment of a process that is not dumpable cannot be read at all.
             match fs::read(format!("/proc/{process}/{file}")) {
                 Ok(bytes) => assert_no_key(&bytes, &format!("{file} of {process}")),
                 Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied, "{file} of {process}"),

@@ -1,4 +1,4 @@
-//! How a tool is contained, wherever it is shown, and isolation by bubblewrap.
+//! The containment of a tool, wherever it is shown, and isolation by bubblewrap.
 
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ fn every_list_says_how_a_tool_is_contained() {
     }
 }
 
-/// The same attacks as in a sandbox without namespaces, and what only namespaces do: other processes are not seen.
+/// The same attacks as in a sandbox without namespaces, and what only namespaces hide: other processes.
 #[test]
 fn programs_run_in_namespaces_where_that_is_asked_for() {
     let Some(folder) =
@@ -73,7 +73,7 @@ fn programs_run_in_namespaces_where_that_is_asked_for() {
         return toolcrib_testkit::skip("bubblewrap", "bwrap is not in PATH");
     };
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", folder.display());
-    // Without namespaces the size of a file whose path is known is not secret.
+    // Without namespaces, the size of a file with a known path is not secret.
     let source = answering(
         "[os.getpid() < 20, os.path.exists(os.path.dirname(call['args']['diary'])), os.path.exists(call['args']['diary'])]",
     );
@@ -109,11 +109,11 @@ fn programs_run_in_namespaces_where_that_is_asked_for() {
     );
 }
 
-/// A layer that is missing is not skipped.
+/// A missing layer is an error and is not skipped.
 #[test]
 fn isolation_without_bubblewrap_is_refused() {
     let sandbox = greeter();
-    // Programs that are needed, without bubblewrap.
+    // The required programs, without bubblewrap.
     let bin = sandbox.path().join("bin");
     std::fs::create_dir_all(&bin).expect("a folder");
     std::os::unix::fs::symlink("/usr/bin/python3", bin.join("python3")).expect("a link");

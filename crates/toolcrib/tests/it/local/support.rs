@@ -1,4 +1,4 @@
-//! Processes that carry a marker, rules for all calls, and what the audit log says.
+//! Helpers: processes with a marker, rules for all calls, and audit log queries.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use super::Client;
 use crate::Sandbox;
 
-/// How long processes may stay after their host was killed, and anything else that is only waited for.
+/// How long processes may survive their killed host, and the limit of other short waits.
 pub(super) const SOON: Duration = Duration::from_secs(5);
 
 /// The name of the file that [`allow_all`] writes.
 pub(super) const POLICY: &str = "policy.toml";
 
-/// Writes rules that allow every call of some tools, whatever their content.
+/// Writes rules that allow every call of some tools, for any content.
 pub(super) fn allow_all(sandbox: &Sandbox, tools: &[&str]) {
     let rules = tools.iter().map(|tool| format!("\n[[rule]]\ntool = \"{tool}\"\ndecision = \"allow\"\ncontent = \"any\"\n"));
     let path = sandbox.write(POLICY, format!("version = 1\n{}", rules.collect::<String>()));
@@ -31,17 +31,17 @@ pub(super) fn state(sandbox: &Sandbox) -> PathBuf {
     sandbox.home().join(".local/state/toolcrib/local")
 }
 
-/// A number that differs each time.
+/// A random number.
 pub(super) fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// A word for command lines that no other process has.
+/// A unique word for command lines.
 pub(super) fn marker() -> String {
     format!("marker-{:016x}", random())
 }
 
-/// Processes with the marker in their command line, with the command lines. A process that has ended and was not waited for has none.
+/// Processes with the marker in their command line, with the command lines. A zombie has none.
 pub(super) fn marked(marker: &str) -> BTreeMap<i32, String> {
     let processes = fs::read_dir("/proc").expect("a list of processes").flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -62,7 +62,7 @@ pub(super) fn until(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool
     }
 }
 
-/// Waits until no process has the marker. Those that stay are killed before the test fails.
+/// Waits until no process has the marker. Remaining ones are killed before the test fails.
 #[track_caller]
 pub(super) fn assert_gone(marker: &str, what: &str) {
     let began = Instant::now();
@@ -81,7 +81,7 @@ pub(super) fn assert_gone(marker: &str, what: &str) {
 pub(super) fn audited(sandbox: &Sandbox) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(state(sandbox).join("audit.jsonl")).expect("a log");
     let mut calls: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    // Only whole lines: a process that is killed may leave a part of one.
+    // Only complete lines: a killed process may leave a partial one.
     for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
         let line: Value = serde_json::from_str(line).expect("a line of JSON");
         if let Some(call) = line["call"].as_str() {
@@ -91,7 +91,7 @@ pub(super) fn audited(sandbox: &Sandbox) -> BTreeMap<String, Vec<String>> {
     calls
 }
 
-/// Numbers that look random, the same for the same seed.
+/// Pseudorandom numbers from a seed.
 pub(super) struct Numbers(u64);
 
 impl Numbers {
@@ -109,7 +109,7 @@ impl Numbers {
 }
 
 impl Client {
-    /// Sends a call of a tool without waiting, and gives its number.
+    /// Sends a call of a tool without waiting, and returns its request id.
     pub(super) fn begin(&mut self, tool: &str, arguments: &Value) -> u64 {
         self.last += 1;
         let params = json!({ "name": tool, "arguments": arguments });
@@ -117,14 +117,14 @@ impl Client {
         self.last
     }
 
-    /// The next message. `None` when the server has ended, also in the middle of a message.
+    /// The next message. `None` if the server has ended, even within a message.
     pub(super) fn next(&mut self) -> Option<Value> {
         let mut line = String::new();
         std::io::BufRead::read_line(&mut self.stdout, &mut line).ok()?;
         line.ends_with('\n').then(|| serde_json::from_str(&line).expect("JSON"))
     }
 
-    /// Calls a tool and gives the result.
+    /// Calls a tool and returns the result.
     pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let params = json!({ "name": tool, "arguments": arguments });
         self.ask("tools/call", &params, &mut |_| None)["result"].clone()
@@ -135,13 +135,13 @@ impl Client {
         (result["isError"] == true, result["content"][0]["text"].as_str().unwrap_or_default())
     }
 
-    /// Closes the pipe that the server reads from, and waits for its end.
+    /// Closes the server's stdin, and waits for its end.
     pub(super) fn leave(mut self) {
         self.stdin = None;
         until("the server ends with its client", Duration::from_secs(30), || self.child.try_wait().expect("a state").is_some());
     }
 
-    /// The number of the server's process.
+    /// The process id of the server.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }

@@ -1,7 +1,7 @@
-//! The walk-through of `docs/local-tools.md`: every command of it is typed at a terminal, in order, and has to show what the guide says.
+//! The walk-through of `docs/local-tools.md`: every command is typed at a terminal, in order, and must print what the guide shows.
 //!
-//! Commands begin with `$`. The lines below a command are what the terminal shows; `…` stands for any text, and on a line of its own for
-//! any lines. What follows a prompt is typed.
+//! Commands begin with `$`. The lines below a command are its output; `…` stands for any text, and alone on a line for any lines. Text
+//! after a prompt is typed.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -24,30 +24,30 @@ const CONFIG: &str = "mcp.json";
 /// Runs a command at a terminal.
 const TERMINAL: &str = include_str!("terminal.py");
 
-/// Most seconds of a command. All of them take less than three.
+/// Time limit of a command in seconds. All of them take less than three.
 const SECONDS: u32 = 60;
 
-/// How long a running server may take to see a change of another process.
+/// Time limit for a running server to see a change of another process.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Prompts, and whether what is typed is not shown.
+/// Prompts, and whether the input is hidden.
 const PROMPTS: [(&str, bool); 4] =
     [("[y/N] ", false), ("Enter a number: ", false), ("'c' to cancel: ", false), ("api_key: ", true)];
 
-/// A command, and what the guide shows below it.
+/// A command, and the output in the guide.
 struct Step {
     command: String,
     shown: Vec<String>,
 }
 
-/// A part of the walk-through: its heading, its commands, and the configuration that it has.
+/// A part of the walk-through: its heading, commands, and configuration.
 struct Part {
     heading: String,
     steps: Vec<Step>,
     config: Option<String>,
 }
 
-/// Reads the section of the guide. Blocks in other languages than `console` and `json` are not for readers to type.
+/// Parses the section of the guide. Only `console` and `json` blocks are used.
 fn parts(guide: &str) -> VecDeque<Part> {
     let section = guide.split_once(&format!("\n{SECTION}\n")).expect("the guide has a walk-through").1;
     let section = section.split("\n## ").next().unwrap_or_default();
@@ -79,7 +79,7 @@ fn steps(block: &str) -> Vec<Step> {
 }
 
 impl Step {
-    /// What a person types: the text behind each prompt. A secret is not in the guide.
+    /// The input of a user: the text after each prompt. A secret is not in the guide.
     fn typed(&self) -> Vec<Value> {
         let answers = self.shown.iter().filter_map(|line| {
             let found = PROMPTS.iter().find_map(|(prompt, is_unseen)| {
@@ -93,7 +93,7 @@ impl Step {
         answers.collect()
     }
 
-    /// Whether the terminal showed what the guide shows.
+    /// Whether the terminal printed the guide's output.
     fn is_shown(&self, output: &str) -> bool {
         let lines: Vec<_> = output.lines().map(str::trim_end).collect();
         all_lines_match(&self.shown, &lines)
@@ -122,12 +122,12 @@ fn line_matches(expected: &str, line: &str) -> bool {
     left.ends_with(last)
 }
 
-/// A person with an empty home, a copy of the examples, and the programs of the guide.
+/// A user with an empty home, a copy of the examples, and the programs of the guide.
 struct Person {
     sandbox: Sandbox,
     clients: PathBuf,
     parts: VecDeque<Part>,
-    /// Everything that was shown.
+    /// All terminal output.
     shown: String,
 }
 
@@ -154,7 +154,7 @@ impl Person {
         self.sandbox.path().with_file_name("bin")
     }
 
-    /// Puts a program into the person's `PATH`.
+    /// Adds a program to the user's `PATH`.
     fn program(&self, name: &str, script: &str) {
         let path = crate::write(&self.bin().join(name), format!("#!/bin/sh\n{script}\n").as_bytes());
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a mode");
@@ -177,7 +177,7 @@ impl Person {
         stdout
     }
 
-    /// Does what the next part of the guide says.
+    /// Runs the next part of the guide.
     #[track_caller]
     fn does(&mut self, heading: &str) {
         let part = self.parts.pop_front().expect("the guide goes on");
@@ -191,7 +191,7 @@ impl Person {
             }
             let began = Instant::now();
             let mut output = self.types(step);
-            // A server that runs sees what other commands changed within a second.
+            // A running server sees changes of other commands within a second.
             while step.command.ends_with("tools/list") && !step.is_shown(&output) && began.elapsed() < SOON {
                 output = self.types(step);
             }
@@ -200,8 +200,8 @@ impl Person {
         }
     }
 
-    /// A program of an SDK that is started from the guide's configuration: calls functions, and answers questions. Gives the tools that
-    /// are listed, and the results.
+    /// Runs a program of an SDK with the guide's configuration, which calls functions and answers prompts. Returns the listed tools and
+    /// the results.
     fn lets_sdk(&mut self, version: &str, answers: &str, calls: &[(&str, &str)]) -> (Vec<String>, Vec<Value>) {
         let mut command = self.command("node");
         command.arg(self.clients.join("client.mjs")).args([version, CONFIG]).env("ANSWER", answers);
@@ -224,7 +224,7 @@ impl Person {
         lines.collect()
     }
 
-    /// Asserts that the secret is in nothing that was shown and in no file of the person.
+    /// Asserts that neither the output nor a file of the user contains the secret.
     #[track_caller]
     fn has_no_key_in_sight(&self) {
         assert_no_key(self.shown.as_bytes(), "a terminal or a client");
@@ -301,7 +301,7 @@ fn a_person_does_what_the_guide_says() {
         assert!(results[0]["isError"] == false && results[0]["texts"].to_string().contains("celsius"), "{version}: {results:?}");
         assert!(results[0]["prompts"].to_string().contains("Credentials given to it: api_key"), "{version}: {results:?}");
     }
-    // A server that starts without the secret knows nothing of the tool.
+    // A server that starts without the secret does not list the tool.
     person.sandbox.run(&["secret", "unset", "weather", "api_key"]).code(0);
     for version in versions {
         assert_eq!(person.lets_sdk(version, "accept:allow once", &[]).0, ["shell_execute"], "{version}");

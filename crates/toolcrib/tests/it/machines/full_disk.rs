@@ -1,4 +1,4 @@
-//! A directory that follows and verifies, on a disk that becomes full: it lives and answers, and goes on when there is room.
+//! A directory that follows and verifies while its disk becomes full: it keeps running and serving, and continues when there is space.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ const FOLDER: &str = "TOOLCRIB_SMALL_DISK";
 /// Whether the database on the disk is PostgreSQL.
 const IS_POSTGRES: &str = "TOOLCRIB_SMALL_DISK_POSTGRES";
 
-/// For what follows from a disk that is full, or no longer is: pauses after errors grow to a minute.
+/// Time limit for effects of a full disk, and of its end: pauses after errors grow to a minute.
 const SOON: Duration = Duration::from_secs(180);
 
 /// Most tools that are registered before the full disk is noticed, on SQLite and on PostgreSQL.
 const MOST: [usize; 2] = [400, 80];
 
-/// Mounts a disk that only this process and its children see, and runs the test `child` on it. As somebody who is not root, since PostgreSQL
+/// Mounts a disk that only this process and its children see, and runs the test `child` on it, as a user other than root, since PostgreSQL
 /// refuses to run as root.
 const SMALL_DISK: &str = r#"
 mount -t tmpfs -o size="$3" tmpfs "$1" || exit 77
@@ -56,7 +56,7 @@ fn run_on_small_disk(size: &str, is_postgres: &str) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Fills the disk, and gives the file that does so.
+/// Fills the disk, and returns the file that does so.
 fn fill(folder: &Path) -> PathBuf {
     let path = folder.join("filler");
     let mut file = std::fs::File::create(&path).expect("a file");
@@ -95,18 +95,18 @@ fn child() {
     for round in 1..=2 {
         let before = listed();
         if server.is_some() {
-            // Workers have verdicts to write, whether or not the follower can write what is new.
+            // Workers have verdicts to write, whether or not the follower can write new events.
             stage.execute("UPDATE index_job SET due_at = 0 WHERE lease IS NULL");
         }
         let filler = fill(&folder);
         let refusals = || stage.log("directory").matches("store.disk").count();
         let (refused, known) = (refusals(), stage.log("directory").len());
-        // What room there is in the log of the database, or in the last pages of its tables, goes to the first ones.
+        // The first writes use the remaining space in the database's log, or in the last pages of its tables.
         stage.wait("the full disk is noticed", SOON, || {
             if stage.told.lock().expect("unpoisoned").len() < round * MOST[usize::from(server.is_some())] {
                 stage.register();
             }
-            // Followers and workers write other tables, each with room of its own on PostgreSQL.
+            // Followers and workers write different tables, each with free space of its own on PostgreSQL.
             let log = stage.log("directory").split_off(known);
             let has_said = |what: &str| log.lines().any(|line| line.contains("store.disk") && line.contains(what));
             match server {

@@ -1,4 +1,4 @@
-//! Deployments as processes: followers, workers and directories that share a database, and what is left when some of them are killed.
+//! Deployments as processes: followers, workers and directories that share a database, and the state after some of them are killed.
 
 mod full_disk;
 mod object_stores;
@@ -25,11 +25,11 @@ use toolcrib_store::database::Row;
 use self::stage::{Caller, Process, Stage, free_address, get};
 use toolcrib_testkit::databases::{Backend, Place};
 
-/// Tools that are registered before anybody looks.
+/// Tools that are registered before the first verification.
 const EARLY: u64 = 60;
-/// Tools in the end.
+/// Tools at the end.
 const ALL: u64 = 200;
-/// The lease of a follower, and the time that a loaded machine may take beside it.
+/// The lease of a follower, plus extra time for a loaded machine.
 const TAKE_OVER: Duration = Duration::from_secs(15 + 10);
 
 fn stage(backend: Backend) -> Option<Stage> {
@@ -38,8 +38,7 @@ fn stage(backend: Backend) -> Option<Stage> {
     Some(Stage::start(runtime, place))
 }
 
-/// Writes down who takes and ends leases, who writes listings, who takes events in, and who makes jobs of changes, each with its
-/// transaction.
+/// Logs which process takes and ends leases, writes listings, ingests events, and creates jobs for changes, each with its transaction.
 const WITNESSES: [&str; 11] = [
     "CREATE TABLE test_lease (turn BIGSERIAL, tool BYTEA NOT NULL, was BYTEA, now BYTEA, who TEXT NOT NULL, transaction BIGINT NOT NULL,
         at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp())",
@@ -75,7 +74,7 @@ const WITNESSES: [&str; 11] = [
     "CREATE TRIGGER test_taken_in AFTER INSERT ON index_event FOR EACH ROW EXECUTE FUNCTION test_write()",
 ];
 
-/// Events that keep coming: registrations, and changes and removals of tools that are there already.
+/// A stream of events: registrations, and changes and removals of existing tools.
 fn keep_registering(stage: &Stage, until: u64, pause: Duration, is_done: &AtomicBool) {
     for id in EARLY + 1..=until {
         stage.register();
@@ -90,13 +89,13 @@ fn keep_registering(stage: &Stage, until: u64, pause: Duration, is_done: &Atomic
     is_done.store(true, Ordering::SeqCst);
 }
 
-/// Nothing waits, nobody holds anything, and every event is in.
+/// No job is due or leased, and every event is ingested.
 fn is_settled(stage: &Stage) -> bool {
     let events = i64::try_from(stage.chain_events().len()).expect("small");
     let now = SystemClock.now();
     let busy = stage.runtime.block_on(stage.index.queue_state(now)).expect("a state");
     events == stage.number("SELECT COUNT(*) FROM index_event") && (busy.due, busy.leased) == (0, 0) && {
-        // A look that came while the chain was ahead of the index is made again after some seconds.
+        // A verification whose chain data was newer than the index is repeated after some seconds.
         stage.number(
             "SELECT COUNT(*) FROM index_tool t WHERE NOT EXISTS
             (SELECT 1 FROM index_listing l WHERE l.registry = t.registry AND l.tool = t.tool)",
@@ -106,7 +105,7 @@ fn is_settled(stage: &Stage) -> bool {
     }
 }
 
-/// The index says what the chain says, and has an opinion on everything.
+/// The index agrees with the chain, and has a verdict for every tool.
 fn check_index(stage: &Stage) {
     let index = stage.open_again();
     let events = stage.rows("SELECT block_number, log_index, tool FROM index_event ORDER BY block_number, log_index");
@@ -146,7 +145,7 @@ fn check_index(stage: &Stage) {
     assert_eq!(numbers, (1..=last).collect::<Vec<_>>(), "changes without a gap");
 }
 
-/// Follows `next` through pages of one directory, and gives every body.
+/// Follows `next` through the pages of one directory, and returns every body.
 fn pages(directory: SocketAddr, key: &str, path: &str) -> Vec<String> {
     let (mut bodies, mut next) = (Vec::new(), String::new());
     for _ in 0..20 {
@@ -162,7 +161,7 @@ fn pages(directory: SocketAddr, key: &str, path: &str) -> Vec<String> {
     panic!("{path} has no end");
 }
 
-/// The tools of all pages, each of them once.
+/// The tools of all pages, without duplicates.
 fn ids(pages: &[String], rows: &str) -> BTreeSet<u64> {
     let pages: Vec<Json> = pages.iter().map(|page| serde_json::from_str(page).expect("JSON")).collect();
     let all: Vec<u64> = pages
@@ -175,7 +174,7 @@ fn ids(pages: &[String], rows: &str) -> BTreeSet<u64> {
     ids
 }
 
-/// A key for more requests than the tests make, which come faster than those without a key may.
+/// A key for more requests than the tests make, which exceed the limit without a key.
 fn issue_key(stage: &Stage, index: &str) -> String {
     let arguments = ["directory", "keys", "issue", "--name", "test", "--reads", "100000000", "--json"];
     let issued = stage.sandbox.run_with_env(&arguments, &[("TOOLCRIB_INDEX", index)]);
@@ -183,7 +182,7 @@ fn issue_key(stage: &Stage, index: &str) -> String {
     issued["data"]["key"].as_str().expect("a key").to_owned()
 }
 
-/// Waits until directories show the last change, and compares what they say, byte by byte.
+/// Waits until directories show the last change, and compares their responses byte by byte.
 fn check_directories(stage: &Stage, directories: &[SocketAddr], key: &str) {
     let last = stage.runtime.block_on(stage.index.last_change()).expect("a number");
     for directory in directories {
@@ -198,7 +197,7 @@ fn check_directories(stage: &Stage, directories: &[SocketAddr], key: &str) {
     let mut said = directories.iter().map(|directory| {
         let list = pages(*directory, key, "/api/v2/tools?limit=50");
         let whole = pages(*directory, key, "/api/v2/tools?limit=50&include_unverified=true");
-        // Ranks follow from how a directory keeps its own words; what is found does not.
+        // Ranks depend on a directory's full-text index; the found tools do not.
         let found = pages(*directory, key, "/api/v2/tools/search?query=count%20words&limit=50");
         let good = told.iter().zip(1..).filter(|(told, _)| told.is_good).map(|(_, id): (_, u64)| id).collect::<BTreeSet<_>>();
         assert!(ids(&list, "tools") == good && ids(&found, "results") == good);
@@ -226,7 +225,7 @@ fn check_directories(stage: &Stage, directories: &[SocketAddr], key: &str) {
     }
 }
 
-/// What the witnesses saw: each job done once for each lease, by whoever held it; and nobody wrote after his death.
+/// Checks the recorded events: each job was done once per lease, by its holder, and no process wrote after its end.
 fn check_leases(stage: &Stage, dead: &[&str]) {
     struct Lease {
         holder: String,
@@ -252,7 +251,7 @@ fn check_leases(stage: &Stage, dead: &[&str]) {
     for ((tool, _), lease) in &leases {
         let (ender, transaction, is_taken_over) = lease.end.as_ref().expect("no lease is left over");
         if ender != &lease.holder {
-            // Only an event on the chain, whoever takes it in, or death takes a lease away.
+            // A lease only ends early because of an event on the chain, ingested by any process, or the end of its holder.
             let is_of_the_dead = *is_taken_over && dead.contains(&lease.holder.as_str());
             let is_changed = !is_taken_over && intakes.contains(transaction);
             assert!(is_of_the_dead || is_changed, "{tool}: {} lost its lease to {ender}", lease.holder);
@@ -280,7 +279,7 @@ fn check_leases(stage: &Stage, dead: &[&str]) {
     );
 }
 
-/// How many jobs a worker holds.
+/// How many jobs a worker has leased.
 fn held(stage: &Stage, worker: &str) -> usize {
     let held = stage.rows("SELECT l.who FROM index_job j JOIN test_lease l ON l.tool = j.tool AND l.now = j.lease");
     held.iter().filter(|row| row.scalar::<&str>().expect("a name") == worker).count()
@@ -313,7 +312,8 @@ fn two_followers_four_workers_and_two_directories_share_one_postgres() {
     thread::scope(|scope| {
         scope.spawn(|| keep_registering(&stage, ALL, Duration::from_millis(100), &is_done));
 
-        // A worker dies while it holds jobs. It is stopped first: on a fast machine it has finished them before a signal reaches it.
+        // A worker is killed while it has leased jobs. It is stopped first: on a fast machine it would finish them before a signal
+        // arrives.
         stage.wait("a worker holds jobs", Duration::from_secs(120), || {
             if stage.number("SELECT COUNT(DISTINCT who) FROM test_listing") < 4 {
                 return false;
@@ -325,7 +325,7 @@ fn two_followers_four_workers_and_two_directories_share_one_postgres() {
             let Some(who) = recent.first().map(|row| row.scalar::<&str>().expect("a name").to_owned()) else { return false };
             let worker = workers.iter_mut().find(|worker| worker.name == who).expect("one of ours");
             worker.freeze(true);
-            // What it had sent to the database is done there.
+            // The database completes the statements that it got.
             thread::sleep(Duration::from_millis(100));
             if held(&stage, &who) < 2 {
                 worker.freeze(false);
@@ -333,18 +333,18 @@ fn two_followers_four_workers_and_two_directories_share_one_postgres() {
             }
             worker.kill();
             dead.push(worker.name);
-            // Two minutes go by for what it holds: its leases, and its turns at origins. At once, since a change of a tool, such as
-            // its registration becoming final, ends a lease as well.
+            // Ages its leases and its slots at origins by two minutes. All at once, since a change of a tool, such as its registration
+            // becoming final, also ends a lease.
             age(&stage, worker.name);
             true
         });
-        // The follower that leads dies.
+        // The leading follower is killed.
         let leader = stage.rows("SELECT who FROM test_event ORDER BY turn DESC LIMIT 1");
         let leader = leader.first().expect("events were taken in").scalar::<&str>().expect("a name").to_owned();
         followers.iter_mut().find(|follower| follower.name == leader).expect("one of ours").kill();
         let killed_at = Instant::now();
         dead.push(if leader == "follower1" { "follower1" } else { "follower2" });
-        // A directory dies, and comes back.
+        // A directory is killed and restarted.
         directories[0].kill();
         thread::sleep(Duration::from_secs(1));
         directories[0] = directory("directory1", addresses[0]);
@@ -354,7 +354,7 @@ fn two_followers_four_workers_and_two_directories_share_one_postgres() {
             last.first().is_some_and(|row| row.scalar::<&str>().expect("a name") != leader)
         });
         let _ = writeln!(std::io::stderr(), "the standby leads after {:?} ({taken_over:?})", killed_at.elapsed());
-        // The other directory dies while the new leader is catching up.
+        // The other directory is killed while the new leader is catching up.
         directories[1].kill();
         thread::sleep(Duration::from_millis(300));
         directories[1] = directory("directory2", addresses[1]);
@@ -387,7 +387,7 @@ fn two_followers_four_workers_and_two_directories_share_one_postgres() {
     }
 }
 
-/// Lets two minutes go by for what a worker holds.
+/// Ages the leases of a worker by two minutes.
 fn age(stage: &Stage, worker: &str) {
     use toolcrib_store::database::Value;
 
@@ -400,7 +400,7 @@ fn age(stage: &Stage, worker: &str) {
     }
 }
 
-/// One machine with several processes on one file: a leader that is killed beside one that waits.
+/// One machine with several processes on one file: the leader is killed, and a standby takes over.
 #[test]
 fn processes_share_one_sqlite_file_and_the_one_that_waits_takes_over() {
     let Some(stage) = stage(Backend::SqliteFile) else { return };
@@ -423,7 +423,7 @@ fn processes_share_one_sqlite_file_and_the_one_that_waits_takes_over() {
     assert!(known < i64::try_from(stage.chain_events().len()).expect("small"), "there is something left to do");
     stage.wait("the second leads", TAKE_OVER, || stage.number("SELECT COUNT(*) FROM index_event") > known);
     let _ = writeln!(std::io::stderr(), "SQLite: the standby leads after {:?}", killed_at.elapsed());
-    // Two minutes go by for what the dead one was looking at.
+    // Ages the leases of the killed process by two minutes.
     stage.execute("UPDATE index_job SET leased_until = leased_until - 120 WHERE leased_until IS NOT NULL");
     stage.execute("UPDATE index_origin SET next_at = next_at - 120 WHERE holder IS NOT NULL");
     stage.wait("everything is done", Duration::from_secs(180), || is_settled(&stage));

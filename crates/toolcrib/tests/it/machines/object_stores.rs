@@ -12,7 +12,7 @@ use super::{ids, issue_key, pages};
 use toolcrib_testkit::databases::{Place, Server};
 use toolcrib_testkit::objects::{BUCKET, Service};
 
-/// For what follows from processes that notice each other. Snapshots are looked at every 15 seconds.
+/// Time limit for processes to notice each other's changes. Snapshots are checked every 15 seconds.
 const SOON: Duration = Duration::from_secs(120);
 
 const SECRET: &str = "aSecretOfTheObjectStore";
@@ -31,7 +31,7 @@ impl Store {
         }
     }
 
-    /// Ends the service, or puts a file in the place of the folder.
+    /// Stops the service, or replaces the folder by a file.
     fn end(self) {
         if let Self::Folder(folder) = self {
             std::fs::rename(&folder, folder.with_extension("away")).expect("renamed");
@@ -78,7 +78,7 @@ fn deploy(objects: Store) {
     let good: BTreeSet<u64> = (1..=9).filter(|id| !matches!(id, 3 | 7)).collect();
     stage.wait("what is verified is listed", SOON, || listed(all[0]) == good);
 
-    // The second node begins with a snapshot that has all of it.
+    // The second node starts from a snapshot that contains everything.
     let last = stage.runtime.block_on(stage.index.last_change()).expect("a number");
     stage.wait("a snapshot is published", SOON, || {
         let log = stage.log("index");
@@ -105,7 +105,7 @@ fn deploy(objects: Store) {
         });
     }
 
-    // Evidence, which is in objects alone, through both nodes; the last tool's is left for later.
+    // Evidence is only in objects; both nodes serve it. The last tool's is left for later.
     let shown = stage.sandbox.run_with_env(&["index", "objects", "--json"], &[("TOOLCRIB_INDEX", &stage.setting)]).code(0);
     let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("JSON");
     assert_eq!(shown["data"]["in_database"], 0, "{shown}");
@@ -118,7 +118,7 @@ fn deploy(objects: Store) {
         assert!(said[0].1.contains("gathered_at") && said[0] == said[1], "{id}: {} {}", said[1].0, said[1].1);
     }
 
-    // Without the object store everything but evidence is as before.
+    // Without the object store, everything but evidence still works.
     objects.end();
     for node in all {
         let (status, body) = get(node, &key, &evidence(9)).expect("an answer");

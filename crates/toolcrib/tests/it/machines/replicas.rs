@@ -1,5 +1,5 @@
-//! Two web nodes that read from two streaming replicas, an index process and a purger on the primary, and what is served and said when
-//! the servers of the database are paused, killed and promoted.
+//! Two web nodes that read from two streaming replicas, an index process and a purger on the primary: responses and logs when the database
+//! servers are paused, killed and promoted.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -16,10 +16,10 @@ use super::stage::{Caller, Stage, free_address, get};
 use super::{ids, issue_key, pages};
 use toolcrib_testkit::databases::{Place, Server};
 
-/// Seconds that a replica may be behind here.
+/// Largest replica lag in this test, in seconds.
 const LAG: &str = "3";
 
-/// For what follows from servers and processes that notice each other.
+/// Time limit for servers and processes to notice each other's changes.
 const SOON: Duration = Duration::from_secs(60);
 
 const SECRET: &str = "purge-token-5f1c";
@@ -41,7 +41,7 @@ pub(super) fn ready(address: SocketAddr) -> Json {
     serde_json::from_str(&body).expect("JSON")
 }
 
-/// Why each replica is not used; an empty text for one that is.
+/// Why each replica is not used; an empty text for one that is used.
 pub(super) fn codes(ready: &Json) -> Vec<String> {
     let replicas = ready["replicas"].as_array().expect("replicas");
     let code = |replica: &Json| match replica["usable"].as_bool() {
@@ -51,7 +51,7 @@ pub(super) fn codes(ready: &Json) -> Vec<String> {
     replicas.iter().map(code).collect()
 }
 
-/// How many answers a node took from a replica.
+/// How many responses a node read from a replica.
 pub(super) fn reads(node: SocketAddr, key: &str, database: usize) -> u64 {
     let (_, page) = get(node, key, "/metrics").expect("an answer");
     let name = format!("toolcrib_directory_database_reads_total{{replica=\"{database}\"}} ");
@@ -65,13 +65,13 @@ struct Nodes<'s> {
 }
 
 impl Nodes<'_> {
-    /// Waits until both nodes say the same of each replica.
+    /// Waits until both nodes report this state of each replica.
     #[track_caller]
     fn wait_for(&self, what: &str, expected: [&str; 2]) -> Duration {
         self.stage.wait(what, SOON, || self.all.iter().all(|node| codes(&ready(*node)) == expected))
     }
 
-    /// Waits until both nodes list so many tools.
+    /// Waits until both nodes list this number of tools.
     #[track_caller]
     fn wait_for_tools(&self, what: &str, count: usize) -> Duration {
         self.stage.wait(what, SOON, || self.all.iter().all(|node| self.listed(*node).len() == count))
@@ -86,10 +86,10 @@ impl Nodes<'_> {
     }
 }
 
-/// The head and the body of each request that a cache was sent.
+/// Head and body of each request to a cache.
 type Told = Arc<Mutex<Vec<(String, String)>>>;
 
-/// A cache's interface for purges.
+/// A cache's purge API.
 fn cache() -> (SocketAddr, Told) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (address, told) = (listener.local_addr().expect("an address"), Told::default());
@@ -144,7 +144,7 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     nodes.wait_for_tools("what is verified is listed", stage.good());
     let caller = Caller::start(all.to_vec(), nodes.key.clone());
 
-    // All of them well: replicas answer.
+    // All servers work: replicas are read.
     for node in all {
         let before: u64 = (1..=2).map(|replica| nodes.reads(node, replica)).sum();
         for limit in 1..=10 {
@@ -154,7 +154,7 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
         assert!(after >= before + 8, "{node}: {before}, then {after}");
     }
 
-    // One stands still: the other is read, and new tools are shown.
+    // One is paused: the other is read, and new tools are shown.
     stage.runtime.block_on(first.admin("SELECT pg_wal_replay_pause()"));
     nodes.wait_for("the first is behind", ["replica.behind", ""]);
     for _ in 0..3 {
@@ -173,7 +173,7 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     });
     nodes.wait_for("both have caught up", ["", ""]);
 
-    // A cache is told of a change, and the token goes nowhere else.
+    // The cache is notified of a change, and the token is sent to no other server.
     let (purges, told) = cache();
     let url = format!("http://{purges}/purge");
     let arguments = ["index", "purge", "--url", &url, "--header-env", "X-Token=CDN_TOKEN", "--settle", "1", "--json", "-v"];
@@ -208,7 +208,7 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     first.restart();
     nodes.wait_for("the first is back", ["", ""]);
 
-    // One is promoted: never read again.
+    // One is promoted: it is never read again.
     stage.runtime.block_on(first.admin("SELECT pg_promote()"));
     nodes.wait_for("the first is promoted", ["replica.promoted", ""]);
     stage.register();
@@ -216,7 +216,7 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     let (seen, _) = caller.end();
     assert_eq!(seen, (1..=seen.len() as i64).collect::<Vec<_>>(), "the feed has no gap, whichever database told it");
 
-    // The primary is killed: the second answers, writes are refused, and after a while answers say how old they may be.
+    // The primary is killed: the second replica is read, writes are refused, and after a while responses state their age.
     let before = nodes.listed(all[0]);
     primary.kill();
     for node in all {
@@ -240,7 +240,7 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     nodes.wait_for("the second follows it again", ["replica.promoted", ""]);
     stage.register();
     nodes.wait_for_tools("everything goes on", stage.good());
-    // Logs name what happened, with the code.
+    // Logs contain the events, with their codes.
     for name in ["web1", "web2"] {
         let log = stage.log(name);
         for code in ["replica.behind", "replica.unreachable", "replica.promoted"] {
@@ -250,7 +250,7 @@ fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     }
 }
 
-/// Waits while the database that a failure would be described by is away.
+/// Like `Stage::wait`, for when the database is down that a failure message would query.
 fn stage_wait(what: &str, mut is_there: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_there() {

@@ -1,4 +1,4 @@
-//! A chain, a server of tools, and the processes of a deployment: the real program, started as its documentation says.
+//! A chain, a server of tools, and the processes of a deployment: the real program, started as documented.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -29,10 +29,10 @@ use crate::Sandbox;
 use toolcrib_testkit::databases::Place;
 use toolcrib_testkit::servers::{Authority, Request, Script, Server, Step, answer, ok};
 
-/// How long the server of tools takes for an answer, so that a worker that is killed holds something.
+/// Response time of the tool server, so that a killed worker has leased jobs.
 const SERVER_TIME: Duration = Duration::from_millis(800);
 
-/// What the chain was told, and so what an index has to say in the end.
+/// The state of the chain, which the index must match in the end.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
     pub(super) uri: String,
@@ -48,7 +48,7 @@ pub(super) struct Stage {
     pub(super) runtime: Runtime,
     pub(super) devchain: Devchain,
     pub(super) registry: Registry,
-    /// As other processes are told.
+    /// The database URL for other processes.
     pub(super) setting: String,
     pub(super) index: Index,
     pub(super) told: Mutex<Vec<Told>>,
@@ -58,7 +58,7 @@ pub(super) struct Stage {
     _place: Place,
 }
 
-/// The host of a tool: each has an origin of its own, since an origin is asked one thing at a time.
+/// The host of a tool. Each has a separate origin, since an origin gets one request at a time.
 fn host(id: u64) -> String {
     format!("t{id}.tool.localhost")
 }
@@ -126,7 +126,7 @@ impl Stage {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers the next tool. Of ten one has no manifest, and one another hash than its manifest.
+    /// Registers the next tool. Of ten, one has no manifest, and one a wrong hash.
     pub(super) fn register(&self) {
         let id = self.told().len() as u64 + 1;
         let version = if id % 10 == 7 { "missing" } else { "one" };
@@ -136,7 +136,7 @@ impl Stage {
         self.told().push(Told { uri, hash, is_good: !matches!(id % 10, 3 | 7), is_removed: false, events: 1 });
     }
 
-    /// Gives a tool another manifest, which is a good one.
+    /// Gives a tool a new, valid manifest.
     pub(super) fn update(&self, id: u64) {
         let uri = format!("https://{}:{}/.well-known/ai-tool/two.json", host(id), self.port);
         let hash = hash_of(&manifest(&host(id), self.port, "two"));
@@ -152,7 +152,7 @@ impl Stage {
         (told.is_removed, told.is_good, told.events) = (true, false, told.events + 1);
     }
 
-    /// Every event of the registry as the chain has it: block, place in the block, and tool.
+    /// Every event of the registry on the chain: block, log index, and tool.
     pub(super) fn chain_events(&self) -> Vec<(i64, i64, U256)> {
         let filter = json!([{ "fromBlock": "0x0", "toBlock": "latest", "address": self.registry.address() }]);
         let logs = self.devchain.request("eth_getLogs", filter).expect("logs");
@@ -161,7 +161,7 @@ impl Stage {
         logs.map(|log| (number(&log["blockNumber"]).to(), number(&log["logIndex"]).to(), number(&log["topics"][1]))).collect()
     }
 
-    /// Asks the database for one number.
+    /// Queries one number from the database.
     pub(super) fn number(&self, sql: &'static str) -> i64 {
         let row = self.runtime.block_on(self.index.database().fetch_optional(sql, &[])).expect("read").expect("a row");
         row.scalar::<i64>().expect("a number")
@@ -175,7 +175,7 @@ impl Stage {
         self.runtime.block_on(self.index.database().fetch(sql, &[])).expect("rows")
     }
 
-    /// Starts a process under a name, which PostgreSQL is told. It is ready when this returns.
+    /// Starts a process under a name, which is also its PostgreSQL application name. It is ready when this returns.
     pub(super) fn process(&self, name: &'static str, arguments: &[&str]) -> Process {
         self.process_with(name, arguments, &[])
     }
@@ -197,22 +197,22 @@ impl Stage {
         let said = || fs::read_to_string(self.sandbox.path().join(format!("{name}.log"))).unwrap_or_default();
         let event: Json = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{name}: {error}: {line} {}", said()));
         assert_eq!(event["event"], "ready", "{name}: {event} {}", said());
-        // Its output is read to the end, so that it never waits for us.
+        // Its output is drained, so that it never blocks.
         thread::spawn(move || io::copy(&mut out, &mut io::sink()));
         Process { name, child }
     }
 
-    /// What a process has logged.
+    /// The log of a process.
     pub(super) fn log(&self, name: &str) -> String {
         fs::read_to_string(self.sandbox.path().join(format!("{name}.log"))).expect("a log")
     }
 
-    /// How many tools are to be listed as verified.
+    /// How many tools must be listed as verified.
     pub(super) fn good(&self) -> usize {
         self.told().iter().filter(|told| told.is_good).count()
     }
 
-    /// Waits for something, which must come in time.
+    /// Waits for a condition, with a time limit.
     #[track_caller]
     pub(super) fn wait(&self, what: &str, most: Duration, mut is_there: impl FnMut() -> bool) -> Duration {
         let begun = Instant::now();
@@ -223,7 +223,7 @@ impl Stage {
         begun.elapsed()
     }
 
-    /// Where everything stands, for whoever reads a failure.
+    /// A summary of the state for failure messages.
     fn state(&self) -> String {
         let listings = self.number("SELECT COUNT(*) FROM index_listing");
         let events = self.number("SELECT COUNT(*) FROM index_event");
@@ -239,7 +239,7 @@ impl Stage {
         text
     }
 
-    /// Opens the database once more, as a process that was not there before.
+    /// Opens the database again, like a new process.
     pub(super) fn location(&self) -> Location {
         Location::parse(&self.setting).expect("a location")
     }
@@ -257,14 +257,14 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Ends it as a power cut does.
+    /// Kills it, like a power failure.
     pub(super) fn kill(&mut self) {
         assert!(self.is_running(), "{} ended by itself", self.name);
         self.child.kill().expect("killed");
         self.child.wait().expect("gone");
     }
 
-    /// Stops it, or lets it go on. What it holds meanwhile, it keeps.
+    /// Stops or continues it. It keeps its leases meanwhile.
     pub(super) fn freeze(&self, is_frozen: bool) {
         use rustix::process::{Pid, Signal, kill_process};
 
@@ -276,7 +276,7 @@ impl Process {
         self.child.try_wait().expect("a child").is_none()
     }
 
-    /// Ends it as a service manager does, and gives the exit code.
+    /// Terminates it as a service manager does, and returns the exit code.
     pub(super) fn terminate(mut self) -> Option<i32> {
         let pid = self.child.id().to_string();
         assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
@@ -291,12 +291,12 @@ impl Drop for Process {
     }
 }
 
-/// A port that nobody has now: a directory that is started again must be found where it was.
+/// A port that is free now: a restarted directory must have the same address.
 pub(super) fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
 }
 
-/// Asks a directory, as any client would, and gives the status and the body.
+/// Requests a path from a directory, and returns the status and the body.
 pub(crate) fn get(address: SocketAddr, key: &str, path: &str) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
@@ -308,15 +308,15 @@ pub(crate) fn get(address: SocketAddr, key: &str, path: &str) -> io::Result<(u16
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(unfinished)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or_else(unfinished)?;
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).and_then(|length| length.parse().ok());
-    // Whoever is killed in the middle of an answer has not given it.
+    // A process that was killed within a response sends an incomplete one.
     if length != Some(body.len()) {
         return Err(unfinished());
     }
     Ok((status, body.to_owned()))
 }
 
-/// A caller behind a balancer: it asks one directory after the other, goes to the next when one is not there, and reads the change feed
-/// meanwhile. It gives the numbers of all changes that it saw, and how often somebody was not there.
+/// A client behind a load balancer: it queries one directory after the other, tries the next if one is down, and reads the change feed
+/// meanwhile. It returns the numbers of all changes that it saw, and how often a directory was down.
 pub(super) struct Caller {
     thread: thread::JoinHandle<(Vec<i64>, usize)>,
     stop: Arc<std::sync::atomic::AtomicBool>,
@@ -354,7 +354,7 @@ impl Caller {
         Self { thread, stop }
     }
 
-    /// Ends it when it has seen everything.
+    /// Ends it after it has seen every change.
     pub(super) fn end(self) -> (Vec<i64>, usize) {
         self.stop.store(true, std::sync::atomic::Ordering::SeqCst);
         self.thread.join().expect("the caller was never left alone")

@@ -1,4 +1,4 @@
-//! Two versions of the program on one database: what the later one writes does not stop the earlier one, and the other way round.
+//! Two versions of the program on one database: what either version writes does not break the other.
 //!
 //! The later version is this test: it adds columns with defaults, as migrations may, and writes words, fields and rows that the program
 //! does not know.
@@ -18,10 +18,10 @@ use super::stage::{Stage, free_address, get};
 use super::{is_settled, issue_key, stage};
 use toolcrib_testkit::databases::Backend;
 
-/// Tools at the start: two of them are not good.
+/// Tools at the start: two of them do not verify.
 const TOOLS: u64 = 10;
 
-/// What migrations of a later version may do.
+/// Changes that migrations of a later version may make.
 const LATER: [&str; 5] = [
     "ALTER TABLE index_tool ADD COLUMN later TEXT NOT NULL DEFAULT 'x'",
     "ALTER TABLE index_listing ADD COLUMN later TEXT NOT NULL DEFAULT 'x'",
@@ -35,7 +35,7 @@ fn key(id: u64) -> ToolKey {
 }
 
 impl Stage {
-    /// The listing of a tool as it is written.
+    /// The stored listing of a tool.
     fn document(&self, id: u64) -> Json {
         let id = key(id).id_bytes();
         let sql = "SELECT document FROM index_listing WHERE registry = 1 AND tool = $1";
@@ -43,7 +43,7 @@ impl Stage {
         serde_json::from_str(row.expect("read").expect("a listing").scalar::<&str>().expect("a text")).expect("JSON")
     }
 
-    /// Writes for a tool with a statement that takes its id and a text, and tells the feed.
+    /// Runs a statement with a tool's id and a text, and adds a change to the feed.
     fn write(&self, id: u64, sql: &'static str, text: &str) {
         self.runtime.block_on(async {
             let mut transaction = self.index.database().begin().await.expect("a transaction");
@@ -61,7 +61,7 @@ const JOB: &str = "UPDATE index_job SET reason = $2, priority = 9, due_at = 1 WH
 const VERDICT: &str = "INSERT INTO index_verdict (registry, tool, number, at, verdict, conformant, hash)
     SELECT registry, tool, 900, 5, $2, FALSE, hash FROM index_tool WHERE registry = 1 AND tool = $1";
 
-/// Waits until directories show everything, and gives the tools that they list and find.
+/// Waits until directories show everything, and returns the tools that they list and find.
 fn shown(stage: &Stage, directories: &[SocketAddr], api_key: &str) -> Vec<Vec<u64>> {
     let last = stage.runtime.block_on(stage.index.last_change()).expect("a number");
     let mut all = Vec::new();
@@ -103,7 +103,7 @@ fn versions_share_a_database() {
         let good = vec![1, 2, 4, 5, 6, 8, 9, 10];
         assert_eq!(shown(&stage, &addresses[..1], &api_key), [good.clone(), good.clone()]);
 
-        // The later version migrates, and writes what this one does not know, while this one runs.
+        // The later version migrates and writes unknown data while this version runs.
         for sql in LATER {
             stage.execute(sql);
         }
@@ -115,16 +115,16 @@ fn versions_share_a_database() {
         stage.write(1, ACCESS, "allowlist");
         stage.write(2, VERDICT, "disputed");
         stage.write(5, JOB, "tomorrow");
-        // One that is simply damaged.
+        // A damaged document.
         stage.write(4, DOCUMENT, "{\"half");
-        // And one as the version before wrote it: without what came later.
+        // A document of the previous version, without later fields.
         let mut document = stage.document(6);
         for field in ["findings", "same_uri", "same_endpoint", "health", "dev", "claims"] {
             document.as_object_mut().expect("an object").remove(field).unwrap_or_else(|| panic!("{field} is a field"));
         }
         stage.write(6, DOCUMENT, &document.to_string());
 
-        // A process that was running, and one that starts now: all but the damaged one are there.
+        // A running process and a new one: all documents but the damaged one are served.
         let second = directory("directory2", addresses[1]);
         let rest = vec![1, 2, 5, 6, 8, 9, 10];
         assert_eq!(shown(&stage, &addresses, &api_key), vec![rest; 4]);
@@ -142,8 +142,8 @@ fn versions_share_a_database() {
             assert_eq!(stage.sandbox.read(name).matches("unreadable row skipped").count(), 1, "{name}: it is named once");
         }
 
-        // This version goes on writing beside it: what changes on the chain is followed, verified and listed, and the rows that it writes
-        // have the defaults of the later version. The damaged one is repaired by being verified again.
+        // This version continues to write: changes on the chain are followed, verified and listed, and its new rows have the defaults of
+        // the later version. The damaged document is repaired by a new verification.
         stage.register();
         for id in [1, 2, 4] {
             stage.update(id);

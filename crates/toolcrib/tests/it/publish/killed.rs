@@ -1,8 +1,8 @@
-//! `publish` dies by SIGKILL at every step, and is given again: one registration, the right hash.
+//! `publish` is killed with SIGKILL at every step, and repeated: there is one registration with the right hash.
 //!
-//! Between the program and its node stands a proxy that stops at the n-th question, once before the node hears it and once
-//! after, so that its answer is lost. The process is killed there. With n counted up until a run gets through, every state
-//! that a crash can leave on the chain and in the journal is met.
+//! A proxy between the program and its node stops at the n-th request, once before the node gets it and once after, so that the response
+//! is lost. The process is killed there. By increasing n until a run completes, every state that a crash can leave on the chain and in the
+//! journal is tested.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,22 +14,22 @@ use std::time::{Duration, Instant};
 
 use super::world::{Place, strs};
 
-/// More questions than any run asks: a loop that gets here does not end.
+/// More requests than any run makes; beyond this, the loop is endless.
 const MAX_QUESTIONS: usize = 200;
 
-/// Longest that one run may take on a busy machine.
+/// Time limit of one run on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Which moment a process dies in.
+/// When a process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
-    /// The node has not heard the question.
+    /// Before the node gets the request.
     Before,
-    /// The node has answered, and nobody hears it.
+    /// After the node's response, which the process does not get.
     After,
 }
 
-/// Stands before a node and goes silent at one question.
+/// A proxy in front of a node that blocks at one request.
 struct Proxy {
     url: String,
     silent: Arc<AtomicBool>,
@@ -53,7 +53,7 @@ impl Proxy {
     }
 }
 
-/// Carries questions and answers until one side goes, or the moment has come.
+/// Forwards requests and responses until one side disconnects, or the moment has come.
 fn relay(client: TcpStream, node: &str, stop: usize, moment: Moment, silent: &AtomicBool, asked: &AtomicUsize) -> io::Result<()> {
     let upstream = TcpStream::connect(node)?;
     let (mut from_client, mut from_node) = (BufReader::new(client.try_clone()?), BufReader::new(upstream.try_clone()?));
@@ -77,13 +77,13 @@ fn relay(client: TcpStream, node: &str, stop: usize, moment: Moment, silent: &At
     }
 }
 
-/// Waits until the other side has gone, which ends the connection.
+/// Waits until the other side disconnects.
 fn hold(stream: &mut impl Read) -> io::Result<()> {
     while stream.read(&mut [0; 1024])? > 0 {}
     Err(io::ErrorKind::ConnectionAborted.into())
 }
 
-/// One HTTP message with a length.
+/// Reads one HTTP message with a content length.
 fn message(stream: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut length = 0;
@@ -111,7 +111,7 @@ fn spawn(place: &Place, slug: &str, more: &[&str], node: &str) -> Child {
     place.world.sandbox.command(&strs(&arguments)).spawn().expect("the program starts")
 }
 
-/// Kills the process when `is_time`; gives whether it ended by itself before.
+/// Kills the process when `is_time`; returns whether it exited before.
 fn kill_when(mut victim: Child, is_time: impl Fn() -> bool) -> bool {
     let began = Instant::now();
     loop {
@@ -129,7 +129,7 @@ fn kill_when(mut victim: Child, is_time: impl Fn() -> bool) -> bool {
     }
 }
 
-/// Whether a transaction stands in the journal, and there was time to send it.
+/// Whether a transaction is in the journal, and there was time to send it.
 fn is_sent(place: &Place) -> bool {
     let journal = place.world.sandbox.home().join(".local/state/toolcrib/journal");
     let entries = std::fs::read_dir(journal).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -141,7 +141,7 @@ fn is_sent(place: &Place) -> bool {
     is_signed
 }
 
-/// Makes blocks until a run that must succeed ends, and gives what it noted.
+/// Mines blocks until a run that must succeed ends, and returns its notes.
 fn finish_mining(place: &Place, mut run: Child) -> String {
     let began = Instant::now();
     while run.try_wait().expect("a process").is_none() {
@@ -155,7 +155,7 @@ fn finish_mining(place: &Place, mut run: Child) -> String {
     noted.into_owned()
 }
 
-/// Dies at every question of a run that registers with a gate: two transactions.
+/// Killed at every request of a run that registers with a gate: two transactions.
 #[test]
 fn killed_at_every_question_while_registering() {
     for moment in [Moment::Before, Moment::After] {
@@ -163,14 +163,14 @@ fn killed_at_every_question_while_registering() {
         let mut resumed = 0;
         for stop in 1..=MAX_QUESTIONS {
             let slug = format!("tide-{stop}");
-            // The tools of the rounds before are not asked about again, or a run would grow with every round.
+            // Tools of earlier rounds are not read again; otherwise a run would grow with every round.
             let from = place.world.head().to_string();
             let gate = ["--nft-gate", "0x0241662C9c78b03677892e6272EEDd36B9e94107", "--from-block", &from];
             place.write_and_serve(&slug, "one");
             let proxy = Proxy::new(&place.world.url, stop, moment);
             let done = kill_when(spawn(&place, &slug, &gate, &proxy.url), || proxy.silent.load(Ordering::SeqCst));
             if stop % 2 == 0 && !done {
-                // Another file is no reason for another registration.
+                // A changed file does not cause another registration.
                 place.write_and_serve(&slug, "two");
             }
             let again = place.publish(&slug, &gate).code(0);
@@ -189,7 +189,7 @@ fn killed_at_every_question_while_registering() {
     }
 }
 
-/// Dies at every question of a run that updates, and the file changes once more before it is given again.
+/// Killed at every request of a run that updates; the file changes once more before the command is repeated.
 #[test]
 fn killed_at_every_question_while_updating() {
     for moment in [Moment::Before, Moment::After] {
@@ -215,7 +215,7 @@ fn killed_at_every_question_while_updating() {
     }
 }
 
-/// Dies while its registration waits for a block. The file changes, and the block comes before or after the second run.
+/// Killed while its registration waits for a block. The file changes, and the block is mined before or after the second run.
 #[test]
 fn killed_while_a_transaction_waits() {
     for mined_before in [true, false] {
@@ -226,7 +226,7 @@ fn killed_while_a_transaction_waits() {
         if mined_before {
             place.world.mine();
         }
-        // Another file is no reason for another registration.
+        // A changed file does not cause another registration.
         place.write_and_serve("tide-table", "two");
         let noted = finish_mining(&place, spawn(&place, "tide-table", &[], &place.world.url));
         assert!(noted.contains("continuing unfinished work") && noted.contains("change the manifest"), "{noted}");
@@ -234,7 +234,7 @@ fn killed_while_a_transaction_waits() {
     }
 }
 
-/// `register` dies, and `publish` takes over.
+/// `register` is killed, and `publish` continues.
 #[test]
 fn what_another_command_began_is_finished() {
     let place = Place::with(&["--block-time", "86400"]);
@@ -249,7 +249,7 @@ fn what_another_command_began_is_finished() {
     place.check_onchain("tide-table", 1, 1);
 }
 
-/// Dies while the server is looked at: before anything is signed, and when all that is left is to verify.
+/// Killed while the server is requested: before anything is signed, and when only the verification is left.
 #[test]
 fn killed_while_the_server_is_asked() {
     for request in [1, 2] {
@@ -267,7 +267,7 @@ fn killed_while_the_server_is_asked() {
     }
 }
 
-/// Two at once: one does the work, the other is told so.
+/// Two at once: one does the work, the other reports that.
 #[test]
 fn two_at_once_register_once() {
     let place = Place::new();

@@ -1,5 +1,4 @@
-//! `publish`, and the look at what is served that `register` and `update` take: the real program, a chain of its own, and a
-//! TLS server on loopback.
+//! `publish`, and the check of the served manifest in `register` and `update`: the real program, a chain, and a TLS server on loopback.
 
 mod killed;
 pub(crate) mod world;
@@ -32,12 +31,12 @@ fn a_file_becomes_a_tool_that_verifies() {
     assert!(ran.stdout.contains("development environment"), "{}", ran.stdout);
     place.check_onchain("tide-table", 1, 1);
 
-    // Given again, there is nothing to do, and it is verified all the same.
+    // Repeated, there is nothing to do, and the tool is verified all the same.
     let again = place.publish("tide-table", &[]).code(0);
     assert!(again.stderr.contains("already committed") && !again.stderr.contains("sent"), "{again:#?}");
     assert!(again.stdout.trim_end().lines().last().unwrap().starts_with("verified ("), "{}", again.stdout);
 
-    // A new version is an update, also where nothing is remembered.
+    // A new version is an update, also without local state.
     place.write_and_serve("tide-table", "two");
     let changed = place.publish("tide-table", &[]).code(0);
     assert!(changed.stderr.contains("change the manifest"), "{}", changed.stderr);
@@ -48,11 +47,11 @@ fn a_file_becomes_a_tool_that_verifies() {
     assert_eq!((code, &data["done"], &data["id"]), (0, &Value::from("updated"), &Value::from("1")), "{envelope:#}");
     assert_eq!(data["report"]["verdict"], "verified");
     place.check_onchain("tide-table", 1, 1);
-    // The log knows it too.
+    // The registry's log contains it too.
     let (_, envelope) = place.publish_json("tide-table", &["--state-dir", "third", "--from-block", "0"]);
     assert_eq!((&envelope["data"]["done"], &envelope["data"]["id"]), (&Value::from("nothing"), &Value::from("1")));
 
-    // A tool that was removed never comes back, whatever is remembered.
+    // A removed tool is never registered again, whatever the local state says.
     place.world.sign(&["deregister", "1"], "0").code(0);
     place.publish("tide-table", &[]).code(0);
     place.check_onchain("tide-table", 2, 2);
@@ -83,7 +82,7 @@ fn nothing_is_signed_that_would_not_verify() {
     assert!(ran.stderr.contains("url.origin_host"), "{}", ran.stderr);
     let ran = place.run(&["publish", "tide-table.json", "--metadata", &place.uri("tide-table"), "--dev-account", "1", "--yes"]);
     assert!(ran.code(1).stderr.contains("author.creator_not_signer"));
-    // A file that breaks a rule is refused before anybody is asked.
+    // An invalid file is refused before any request.
     place.world.sandbox.write("bad.json", r#"{"name": "x"}"#);
     let ran = place.run(&["publish", "bad.json", "--metadata", &place.uri("bad"), "--dev-account", "0", "--yes"]).code(1);
     assert!(ran.stderr.contains("error["), "{}", ran.stderr);
@@ -126,7 +125,7 @@ fn a_url_that_stands_there_twice_is_asked_about() {
     place.write_and_serve("tide-table", "two");
     place.publish("tide-table", &["--tool", "2"]).code(0);
     place.check_onchain("tide-table", 2, 2);
-    // From here on it is known which one is meant.
+    // From here on, the state identifies the tool.
     place.publish("tide-table", &[]).code(0);
     let stranger = place.sign_as(&["register", "--metadata", &uri, "--manifest", "tide-table.json", "--skip-fetch"], "1").code(1);
     assert!(stranger.stderr.contains("author.creator_not_signer"));
@@ -139,8 +138,8 @@ fn a_gate_is_set_once_and_never_changed_in_passing() {
     let place = Place::new();
     let collection = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
     place.write_and_serve("tide-table", "one");
-    // A gate that is too large is refused at once. One that the chain refuses leaves a closed tool; corrected, the same command
-    // finishes it.
+    // A gate that is too large is refused at once. If the chain refuses it, the tool stays closed; corrected, the same command finishes
+    // it.
     let many: Vec<_> = (1..=9).map(|n| format!("0x{n:040x}")).collect();
     let many: Vec<_> = many.iter().flat_map(|collection| ["--nft-gate", collection]).collect();
     let refused = place.publish("tide-table", &many).code(2);
@@ -163,7 +162,7 @@ fn a_gate_is_set_once_and_never_changed_in_passing() {
     assert!(same.stderr.contains("already committed"), "{}", same.stderr);
 }
 
-/// Registered behind a gate by a machine that is no more, before the gate was told: another one finishes it.
+/// Registered with a gate from a lost machine, before the gate was configured: another machine finishes it.
 #[test]
 fn a_gate_that_was_never_told_is_told() {
     let place = Place::new();
@@ -182,7 +181,7 @@ fn a_gate_that_was_never_told_is_told() {
     for (index, gate) in gates.into_iter().enumerate() {
         let (slug, id) = (format!("tide-{index}"), index + 1);
         place.write_and_serve(&slug, "one");
-        // What the first machine did: only the first of the two calls.
+        // The first machine only sent the first of the two calls.
         let (_, planned) = place.publish_json(&slug, &[gate, &["--calldata"]].concat());
         let predicate =
             planned["data"]["calls"][0]["what"].as_str().and_then(|what| what.rsplit(' ').next()).expect("a predicate");
@@ -203,7 +202,7 @@ fn registering_and_updating_look_first_too() {
     place.write("tide-table", "one");
     let nothing = place.sign(&["register", "--metadata", &uri, "--manifest", "tide-table.json"]).code(1);
     assert!(nothing.stderr.contains("author.not_served"), "{}", nothing.stderr);
-    // Without a file, what is served is what is committed.
+    // Without a file, the served manifest is committed.
     place.write_and_serve("tide-table", "one");
     let ran = place.sign(&["register", "--metadata", &uri]).code(0);
     assert!(ran.stderr.contains("served: \"Tide table\", hash 0x"), "{}", ran.stderr);
@@ -219,7 +218,7 @@ fn registering_and_updating_look_first_too() {
     let (code, envelope) = place.json(&["update", "1", "--metadata", &place.uri("nowhere")]);
     assert_eq!((code, &envelope["data"]["findings"][0]["code"]), (1, &Value::from("author.not_served")), "{envelope:#}");
 
-    // Somebody else's manifest, and a URL that is none.
+    // A manifest of another creator, and an invalid URL.
     place.serve("theirs", place.manifest("theirs", "one").replace(&CREATOR.to_lowercase(), STRANGER));
     let theirs = place.sign(&["register", "--metadata", &place.uri("theirs")]).code(1);
     assert!(theirs.stderr.contains("author.creator_not_signer"), "{}", theirs.stderr);
@@ -230,7 +229,7 @@ fn registering_and_updating_look_first_too() {
     place.check_count(1);
 }
 
-/// Without a network there is no answer, and nothing that could be taken for one is left behind.
+/// Without a network the answer is "could not tell", and no state says otherwise.
 #[test]
 fn without_a_network_there_is_no_answer() {
     let mut place = Place::new();
@@ -246,7 +245,7 @@ fn without_a_network_there_is_no_answer() {
     let verify = place.run(&["verify", "1", "--network", "local"]).code(2);
     assert!(verify.stdout.contains("could not tell"), "{}", verify.stdout);
 
-    // The node is gone.
+    // The node is down.
     let mut place = Place::new();
     place.write_and_serve("tide-table", "one");
     place.world.end();
@@ -255,7 +254,7 @@ fn without_a_network_there_is_no_answer() {
     place.check_nothing_says_verified();
 }
 
-/// Name servers that do not answer leave everything open, and take nothing for granted that was verified before.
+/// If name servers do not respond, the answer is "could not tell", also for a tool that was verified before.
 #[test]
 fn without_name_servers_there_is_no_answer() {
     let world = toolcrib_testkit::servers::World::new();

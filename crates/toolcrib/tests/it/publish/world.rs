@@ -1,4 +1,4 @@
-//! A chain, a home, and a server that serves manifests under a name of the development world.
+//! A chain, a home folder, and a server for manifests under a name of the development environment.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,7 +17,7 @@ use toolcrib_testkit::servers::{Authority, Script, Server, Step, answer, ok};
 
 pub(crate) const HOST: &str = "harbour.tool.localhost";
 
-/// Everything that publishing needs.
+/// The environment of a publishing test.
 pub(crate) struct Place {
     pub(crate) world: World,
     pub(crate) server: Serving,
@@ -27,7 +27,7 @@ pub(crate) struct Place {
 /// What the server does.
 pub(crate) struct Serving {
     files: Arc<Mutex<HashMap<String, Vec<u8>>>>,
-    /// The request that gets no answer, counted from 1; 0 for none.
+    /// The request that gets no response, counted from 1; 0 for none.
     pub(crate) hold: Arc<AtomicUsize>,
     /// Whether a request is held.
     pub(crate) held: Arc<AtomicBool>,
@@ -39,7 +39,7 @@ impl Place {
         Self::with(&[])
     }
 
-    /// With more arguments for the chain.
+    /// Passes more arguments to the chain.
     pub(crate) fn with(more: &[&str]) -> Self {
         let world = World::with(more);
         let authority = Authority::new("development authority");
@@ -69,7 +69,7 @@ impl Place {
         Self { world, server: Serving { files, hold, held, running: Some((server, runtime)) }, port }
     }
 
-    /// Nobody listens any more.
+    /// Closes the listener.
     pub(crate) fn close(&mut self) {
         if let Some((server, runtime)) = self.server.running.take() {
             drop(server);
@@ -77,12 +77,12 @@ impl Place {
         }
     }
 
-    /// Where a tool is served.
+    /// The metadata URI of a tool.
     pub(crate) fn uri(&self, slug: &str) -> String {
         format!("https://{HOST}:{}/.well-known/ai-tool/{slug}.json", self.port)
     }
 
-    /// A manifest of the creator's.
+    /// A manifest of the creator.
     pub(crate) fn manifest(&self, slug: &str, version: &str) -> String {
         let mut manifest: Value = serde_json::from_str(&example("tool-free.json")).expect("an example");
         manifest["endpoint"] = format!("https://{HOST}:{}/{slug}", self.port).into();
@@ -105,7 +105,7 @@ impl Place {
         self.serve(slug, self.manifest(slug, version));
     }
 
-    /// The arguments of `publish`, but for the node.
+    /// The arguments of `publish`, except the node.
     pub(crate) fn arguments(&self, slug: &str, more: &[&str]) -> Vec<String> {
         let (file, uri) = (format!("{slug}.json"), self.uri(slug));
         let all =
@@ -141,7 +141,7 @@ impl Place {
         self.world.sandbox.run_json(&[arguments, &more].concat())
     }
 
-    /// The tool has the URL and the hash of its file, and there are so many tools.
+    /// Checks that the tool has the URL and the hash of its file, and the number of tools.
     #[track_caller]
     pub(crate) fn check_onchain(&self, slug: &str, id: usize, count: usize) {
         let shown = self.world.run(&["inspect", &id.to_string()]).code(0).stdout;
@@ -161,7 +161,7 @@ impl Place {
         assert!(next.contains("not registered"), "more than {count}: {next}");
     }
 
-    /// No file of the user's tells a later run that a tool is verified.
+    /// Checks that no file of the user says that a tool is verified.
     pub(crate) fn check_nothing_says_verified(&self) {
         fn look(folder: &Path) {
             for entry in fs::read_dir(folder).expect("a folder").flatten() {
@@ -191,8 +191,7 @@ pub(crate) fn strs(arguments: &[String]) -> Vec<&str> {
     arguments.iter().map(String::as_str).collect()
 }
 
-/// A certificate as text.
-/// A certificate as text.
+/// Encodes a certificate as PEM.
 pub(crate) fn pem(der: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

@@ -15,7 +15,7 @@ use crate::Sandbox;
 use crate::local::{answering, python};
 use crate::onchain::{CREATOR, World};
 
-/// Where the gate has the function `run` of the tool `greeter`.
+/// The path of the function `run` of the tool `greeter` at the gate.
 const PATH: &str = "tools/greeter/run";
 
 fn greeter(script: &str, more: Value) -> Sandbox {
@@ -24,7 +24,7 @@ fn greeter(script: &str, more: Value) -> Sandbox {
     sandbox
 }
 
-/// Puts the tool into the folder `tools`.
+/// Writes the tool into the folder `tools`.
 fn install(sandbox: &Sandbox, script: &str, more: Value) {
     let parameters = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
     let mut manifest = python("greeter", more);
@@ -42,7 +42,7 @@ fn publish(sandbox: &Sandbox, more: &[&str], variables: &[(&str, &str)]) -> Gate
     Gate::spawn(sandbox, sandbox.command(&arguments(more)), variables)
 }
 
-/// The code of a refusal.
+/// The error code of a refusal.
 #[track_caller]
 fn refused(sandbox: &Sandbox, more: &[&str]) -> String {
     let (code, envelope) = sandbox.run_json(&arguments(more));
@@ -66,7 +66,7 @@ fn a_published_function_answers_over_the_gate() {
     for wrong in [json!({"name": 7}), json!({}), json!([])] {
         assert_eq!(gate.call(PATH, &wrong).verdict(), (400, "gate.input_invalid".to_owned()), "{wrong}");
     }
-    // The manifest is served as it was written.
+    // The manifest is served unchanged.
     let manifest = gate.get("/.well-known/ai-tool/greeter-run.json");
     assert_eq!(manifest.body, sandbox.read(".well-known/ai-tool/greeter-run.json").as_bytes());
     let manifest = manifest.json();
@@ -75,7 +75,7 @@ fn a_published_function_answers_over_the_gate() {
     let next = format!("next: toolcrib register --metadata {ORIGIN}/.well-known/ai-tool/greeter-run.json --manifest");
     assert!(gate.log().contains(&next), "{}", gate.log());
     assert_eq!(gate.stop(), Some(0));
-    // One call reached the tool, and the log says who asked for it and how it was contained.
+    // One call reached the tool, and the log contains its caller and containment.
     let started = logged(&sandbox, "call_started");
     let [call] = started.as_slice() else { panic!("{started:?}") };
     assert_eq!((&call["client"], &call["function"]), (&json!("gate"), &json!("run")));
@@ -111,7 +111,7 @@ fn a_tool_that_changes_is_not_served_until_it_is_published_again() {
     assert_eq!(gate.call(PATH, &input).verdict(), (503, "gate.unavailable".to_owned()));
     let lines = gate.log().lines().filter(|line| line.contains("published tool changed, not served")).count();
     assert_eq!(lines, 1, "one line, however often it is called: {}", gate.log());
-    // Until the change was noticed, the copy that was published ran.
+    // Until the change was detected, the published copy ran.
     let contents: BTreeSet<_> = logged(&sandbox, "call_started").iter().map(|line| line["content"].to_string()).collect();
     assert_eq!(contents.len(), 1, "the changed tool ran");
     drop(gate);
@@ -136,7 +136,7 @@ fn credentials_missing_sandboxes_and_deny_rules_keep_a_function_from_being_publi
     assert_eq!(refused(&sandbox, &["--yes", "--no-sandbox", "--allow-credentials"]), "host.publish_unsandboxed");
     let gate = publish(&sandbox, &["--yes", "--no-sandbox", "--allow-unsandboxed"], &[]);
     assert_eq!(gate.call(PATH, &json!({"name": "Ann"})).json(), json!("hello"), "{}", gate.log());
-    // A rule that is made while it is served counts from the next call on.
+    // A new rule applies from the next call on.
     sandbox.run(&["permit", "set", "greeter", "deny", "--tools", "tools"]).code(0);
     assert_eq!(gate.call(PATH, &json!({"name": "Ann"})).status, 503);
     drop(gate);
@@ -150,7 +150,7 @@ fn credentials_missing_sandboxes_and_deny_rules_keep_a_function_from_being_publi
 #[test]
 fn a_priced_function_is_never_served_for_nothing() {
     let sandbox = greeter("'hello'", json!({}));
-    // Nothing settles payments.
+    // No settler is configured.
     let ran = sandbox.run(&arguments(&["--yes", "--price", "0.01", "--network", "base"])).code(2);
     assert!(ran.stderr.contains("error["), "{}", ran.stderr);
     let manifest: Value = serde_json::from_str(&sandbox.read(".well-known/ai-tool/greeter-run.json")).expect("JSON");

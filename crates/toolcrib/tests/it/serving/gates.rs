@@ -1,4 +1,4 @@
-//! Who is let in, as the command line and the manifest say it, and what a dry run says about it.
+//! Access gates from the command line and the manifest, and what a dry run says about them.
 
 use serde_json::{Value, json};
 use toolcrib_chain::deploy;
@@ -99,7 +99,7 @@ fn servers_that_are_replicas_share_a_store_or_do_not_start() {
     let upstream = format!("http://{}/echo", behind.address);
     let file = format!("sqlite:{}", sandbox.path().join("gate.db").display());
     let base = ["tool.json", "--upstream", &upstream];
-    // The port is taken, so that a server that is not refused ends all the same.
+    // The port is in use, so that a server that is not refused exits all the same.
     let taken = behind.address.to_string();
     let refused = |more: &[&str], variables: &[(&str, &str)], named: &str| {
         let all = [&["serve", "--listen", &taken, "--replicas", "2"], &base[..], more].concat();
@@ -119,7 +119,7 @@ fn servers_that_are_replicas_share_a_store_or_do_not_start() {
     let ran = sandbox.run(&[&["serve", "--replicas", "0"], &base[..]].concat()).code(2);
     assert!(ran.stderr.contains("--replicas"), "{}", ran.stderr);
 
-    // One server may keep a store of its own, and says that others must not.
+    // One server may use a local store, and warns that replicas must not.
     let told = |gate: &Gate| {
         let is_store = |line: &&str| line.starts_with("replay store: ");
         until("the store is named", || gate.log().ends_with('\n') && gate.log().lines().any(|line| is_store(&line)));
@@ -214,7 +214,7 @@ fn the_upstream_learns_who_proved_to_call() {
     let again = gate.call_with("tool", &[("X-PAYMENT", &payment)], &json!({ "a": 1 }));
     assert_eq!(again.verdict(), (409, "payment.replayed".to_owned()));
 
-    // A dry run looks at a payment and uses nothing up.
+    // A dry run checks a payment and does not use it up.
     let at = ["--tool", "1", "--network", "local", "--rpc-url", &world.url];
     sandbox.write("payment", signed(&challenge, 1, 8));
     for _ in 0..2 {

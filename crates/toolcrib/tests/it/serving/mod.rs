@@ -1,4 +1,4 @@
-//! `serve` and `dry-run-gate`: real processes behind a real gate, reached through sockets.
+//! `serve` and `dry-run-gate`: real processes behind a real gate, over sockets.
 
 mod function;
 mod gates;
@@ -26,7 +26,7 @@ use crate::onchain::CREATOR;
 
 pub(super) const ORIGIN: &str = "https://tools.harbour-office.org";
 
-/// A manifest without schemas, so that any JSON goes in and out.
+/// A manifest without schemas, so that any JSON is valid as input and output.
 pub(super) fn manifest(slug: &str) -> Value {
     json!({
         "type": "https://ercs.ethereum.org/ERCS/erc-8257#tool-manifest-v1",
@@ -73,7 +73,7 @@ impl Gate {
         Self { child, address: address.unwrap_or_else(|| panic!("{line}{said}")), log }
     }
 
-    /// What it said on stderr so far.
+    /// Its stderr so far.
     pub(super) fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("a log")
     }
@@ -97,7 +97,7 @@ impl Gate {
         send(self.address, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
     }
 
-    /// Asks it to stop, and gives its exit code.
+    /// Terminates it, and returns its exit code.
     #[cfg(unix)]
     pub(super) fn stop(mut self) -> Option<i32> {
         let process = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).expect("a number")).expect("a process");
@@ -113,7 +113,7 @@ impl Drop for Gate {
     }
 }
 
-/// An answer as it came.
+/// A raw response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -175,7 +175,7 @@ pub(super) fn signed(challenge: &Challenge, account: usize, nonce: u8) -> String
     payment.to_header().expect("a header")
 }
 
-/// Waits until something holds, and panics if it never does.
+/// Waits until a condition holds, and panics after a time limit.
 #[track_caller]
 pub(super) fn until(what: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();

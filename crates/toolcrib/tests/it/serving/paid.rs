@@ -1,4 +1,4 @@
-//! Money: a priced tool behind the sidecar, settled on a real chain; and TLS, with which such a tool verifies.
+//! Payments: a priced tool behind the gate, settled on a real chain; and TLS, with which such a tool verifies.
 
 use std::net::TcpListener;
 
@@ -13,7 +13,7 @@ use super::{Answer, Gate, manifest, send, signed, until};
 use crate::onchain::World;
 use toolcrib_testkit::servers::Authority;
 
-/// Gives an account test money, which anybody can make.
+/// Mints test money, which any account may do.
 pub(crate) fn mint(world: &World, to: Address, amount: u64) {
     let token = asset::usdc(31_337).expect("listed").address;
     let selector = alloy_primitives::hex::encode(&keccak256("mint(address,uint256)")[..4]);
@@ -22,7 +22,7 @@ pub(crate) fn mint(world: &World, to: Address, amount: u64) {
     world.ask("eth_sendTransaction", &json!({ "from": from, "to": token, "data": data, "gas": "0x100000" }).to_string());
 }
 
-/// What an account has of the test money.
+/// The test money of an account.
 pub(super) fn balance(world: &World, of: &str) -> U256 {
     let token = asset::usdc(31_337).expect("listed").address;
     let data = format!("0x70a08231{:0>64}", of.trim_start_matches("0x").to_lowercase());
@@ -53,14 +53,14 @@ fn a_priced_tool_is_served_to_those_who_pay_and_to_nobody_else() {
     assert!(answer.header("payment-response").is_some(), "{}", answer.head);
     assert_eq!(balance(&world, STRANGER), U256::from(10_000));
     assert_eq!(pay(&gate, 2).status, 200);
-    // Five thousand are left, which is not enough.
+    // Five thousand are left, which is too little.
     let answer = pay(&gate, 3);
     assert_eq!(answer.status, 402, "{}", gate.log());
     assert_eq!(balance(&world, STRANGER), U256::from(20_000));
     assert_eq!(behind.requests.lock().expect("unpoisoned").len(), 2, "a payment that cannot settle costs the upstream nothing");
     drop(gate);
 
-    // A tool that fails is not paid.
+    // A failing tool is not paid.
     mint(&world, payer, 10_000);
     for path in ["fails", "refuses", "page", "huge", "closes"] {
         let gate = Gate::start(&world.sandbox, &[&["tool.json", "--upstream", &url(path)], &settle[..]].concat());
@@ -76,7 +76,7 @@ fn a_facilitator_that_is_down_moves_nothing_and_is_told_at_the_start() {
     world.sandbox.write("tool.json", priced("tool").to_string());
     let upstream = format!("http://{}/echo", behind.address);
     let arguments = ["tool.json", "--upstream", &upstream, "--facilitator", "http://127.0.0.1:1/", "--store", "memory"];
-    // Without a node an invented transaction would be served, so that has to be asked for.
+    // Without a node, a forged transaction would be accepted, so that needs an explicit option.
     let ran = world.sandbox.run(&[&["serve"], &arguments[..]].concat());
     assert!(
         ran.code == 2 && ran.stderr.contains("settlement.no_node") && ran.stderr.contains("--trust-facilitator"),
@@ -96,14 +96,14 @@ fn a_facilitator_that_is_down_moves_nothing_and_is_told_at_the_start() {
     let gate = Gate::start(&world.sandbox, &[&checked[..], &["--sole-recipient"]].concat());
     assert!(gate.log().contains("note: only this server uses these recipients (--sole-recipient)"), "{}", gate.log());
     drop(gate);
-    // Without a node it would do nothing.
+    // Without a node, the option would have no effect.
     let ran = world.sandbox.run(&[&["serve"], &arguments[..], &["--sole-recipient"]].concat());
     assert!(ran.code == 2 && ran.stderr.contains("settlement.no_node") && ran.stderr.contains("--rpc-url"), "{}", ran.stderr);
     let ran = world.sandbox.run(&[&["serve"], &arguments[..], &["--facilitator-auth-env", "X-Api-Key=NO_SUCH_KEY"]].concat());
     assert!(ran.code == 2 && ran.stderr.contains("environment variable NO_SUCH_KEY is not set"), "{}", ran.stderr);
 }
 
-/// What the page of counters says.
+/// A value of the metrics page.
 fn counter(gate: &Gate, name: &str) -> u64 {
     until("the address of the counters", || gate.log().contains("/metrics\n"));
     let log = gate.log();
@@ -133,7 +133,7 @@ fn the_limits_of_what_is_kept_are_settings_and_shown() {
     let payer = dev_signers()[2].address();
     mint(&world, payer, 100_000);
     for (nth, store) in [(0, "memory"), (1, "other.db")] {
-        // Two payments, and results of which the second one here is too large: it is not charged.
+        // Two payments, and results, the second of which is too large here: it is not charged.
         let gate = start(store, &["--kept-results", "50000", "--largest-result", "20", "--kept-payments", "2"]);
         assert_eq!(shown(&gate), [50_000, 20, 2], "{store}");
         assert_eq!(pay(&gate, 10 * nth + 1).status, 200, "{}", gate.log());

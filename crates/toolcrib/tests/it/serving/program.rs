@@ -1,4 +1,4 @@
-//! A program behind the gate that does everything that programs do.
+//! A program behind the gate with all kinds of behaviour.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{Answer, Gate, manifest, until};
 use crate::Sandbox;
 
-/// A gate before a shell script; the script is an argument of `sh`, so the shell is the tool's and not ours.
+/// Starts a gate in front of a shell script; the script is an argument of `sh`, so the tool runs the shell, not the gate.
 fn serve(sandbox: &Sandbox, script: &str, more: &[&str], variables: &[(&str, &str)]) -> Gate {
     sandbox.write("tool.json", manifest("tool").to_string());
     let script = sandbox.write("tool.sh", script).display().to_string();
@@ -47,7 +47,7 @@ fn what_a_program_does_becomes() {
     thread::scope(|scope| {
         scope.spawn(|| check("cat", &json!({ "a": [1, "é"] }), |answer, _| assert_eq!(answer.json(), json!({ "a": [1, "é"] }))));
         scope.spawn(|| check("cat", &large, |answer, _| assert_eq!(answer.json(), large)));
-        // One that reads nothing of an input larger than a pipe.
+        // One that does not read an input larger than a pipe.
         scope.spawn(|| check("echo 7", &large, |answer, _| assert_eq!(answer.json(), json!(7))));
         scope.spawn(|| fails("echo not json: secret", &json!(1), 500, "gate.failed"));
         scope.spawn(|| fails("printf '1 2'", &json!(1), 500, "gate.failed"));
@@ -56,7 +56,7 @@ fn what_a_program_does_becomes() {
         scope.spawn(|| fails("echo 1; kill -9 $$", &json!(1), 500, "gate.failed"));
         scope.spawn(|| fails("yes 1", &json!(1), 500, "gate.failed"));
         scope.spawn(|| fails("sleep 60", &json!(1), 504, "gate.timed_out"));
-        // The program is done, but what it left behind holds its stdout.
+        // The program has exited, but its child process keeps its stdout open.
         scope.spawn(|| fails("sleep 60 & echo 1", &json!(1), 504, "gate.timed_out"));
     });
 }
@@ -95,7 +95,7 @@ fn what_a_program_leaves_behind_ends_with_the_call() {
     until("it is gone", || is_gone(left.trim()));
 }
 
-/// Gone, or dead and waiting to be collected by whoever inherited it.
+/// Exited, or a zombie.
 fn is_gone(pid: &str) -> bool {
     let status = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
     status.is_ok_and(|stat| stat.contains(") Z ")) || !Path::new("/proc").join(pid).exists()
@@ -129,7 +129,7 @@ fn a_program_gets_the_variables_that_are_listed() {
     let script = "env | cut -d= -f1 | sort | tr '\\n' ' ' >names; echo 1";
     let gate = serve(&sandbox, script, &["--pass-env", "API_KEY", "--pass-env", "UNSET"], &variables);
     assert_eq!(gate.call("tool", &json!(1)).json(), json!(1));
-    // PWD, OLDPWD, SHLVL and _ are made by the shell itself.
+    // The shell itself sets PWD, OLDPWD, SHLVL and _.
     let names = sandbox.read("names");
     let names: Vec<_> = names.split_whitespace().filter(|name| !["PWD", "OLDPWD", "SHLVL", "_"].contains(name)).collect();
     assert_eq!(names, ["API_KEY", "HOME", "LANG", "PATH"]);
@@ -141,7 +141,7 @@ fn a_program_gets_the_variables_that_are_listed() {
     }
 }
 
-/// As the same user, and also as root, who may look into every process.
+/// As the same user, and also as root, who may read every process.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_program_finds_no_secret_of_the_gate() {
@@ -162,7 +162,7 @@ fn a_program_finds_no_secret_of_the_gate() {
     sandbox.write("key", "s3cret");
     sandbox.write("tool.json", manifest("tool").to_string());
     let script = sandbox.write("tool.sh", script).display().to_string();
-    // As an operator does with --key-fd 7: a descriptor that is open when the gate starts.
+    // With --key-fd 7, as an operator does: a descriptor that is open when the gate starts.
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "exec \"$0\" \"$@\" 7<key", env!("CARGO_BIN_EXE_toolcrib"), "serve", "--listen", "127.0.0.1:0"]);
     command.args(["tool.json", "--command", "sh", "--arg", &script, "--time", "2"]);
@@ -180,7 +180,7 @@ fn a_program_finds_no_secret_of_the_gate() {
     assert_eq!(core.split_whitespace().filter(|word| *word == "0").count(), 2, "{core}");
 }
 
-/// It has a session of its own, and its parent is gone.
+/// It has its own session, and its parent has exited.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_leaves_its_group_ends_with_the_call() {
@@ -196,11 +196,11 @@ fn what_leaves_its_group_ends_with_the_call() {
         until("every process is gone", || text.split_whitespace().all(is_gone));
         std::fs::remove_file(sandbox.path().join("pids")).expect("removed");
     }
-    // What is under way is left alone.
+    // Other running calls are not affected.
     assert_eq!(gate.call("tool", &json!(1)).json(), json!(1));
 }
 
-/// A process of one call, whose parent is gone, while other calls come and go.
+/// An orphaned process of one call, while other calls start and end.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_end_of_a_call_leaves_what_another_has_started() {
@@ -225,7 +225,7 @@ fn the_end_of_a_call_leaves_what_another_has_started() {
     until("the helper is gone", || is_gone(helper.trim()));
 }
 
-/// More idle connections than most systems let a process have descriptors, without being asked.
+/// More idle connections than the default descriptor limit of most systems.
 #[cfg(target_os = "linux")]
 #[test]
 fn idle_connections_leave_room_for_others() {
@@ -248,7 +248,7 @@ fn idle_connections_leave_room_for_others() {
     let idle: Vec<_> = (0..300).map(|_| std::net::TcpStream::connect(gate.address).expect("connected")).collect();
     let began = Instant::now();
     assert_eq!(gate.call("tool", &json!(1)).json(), json!(1));
-    // Idle connections end after half a minute, which is not what was waited for.
+    // Idle connections are closed after half a minute, which the test did not wait for.
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     drop(idle);
     let limit: u64 = sandbox.read("limit").trim().parse().expect("a number");

@@ -1,4 +1,4 @@
-//! A server behind the gate that does everything that servers do.
+//! A server behind the gate with all kinds of behaviour.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{Gate, manifest};
 use crate::Sandbox;
 
-/// A server on loopback that answers as the path says, and remembers what it was sent. It ends with the process of the tests.
+/// A loopback server that responds as the path says, and records requests. It ends with the test process.
 pub(super) struct Behind {
     pub(super) address: SocketAddr,
     pub(super) requests: Arc<Mutex<Vec<String>>>,
@@ -85,12 +85,12 @@ fn answer(mut stream: TcpStream, seen: &Mutex<Vec<String>>) {
                 thread::sleep(Duration::from_millis(200));
             }
         }
-        // Closes without a word.
+        // Closes without a response.
         _ => {}
     }
 }
 
-/// A server that keeps connections, answers the first call on each, and reads the second without a word.
+/// A server that keeps connections open, responds to the first call on each, and ignores the second.
 fn forgetful() -> (SocketAddr, Arc<Mutex<Vec<usize>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -104,7 +104,7 @@ fn forgetful() -> (SocketAddr, Arc<Mutex<Vec<usize>>>) {
             thread::spawn(move || {
                 let mut buffer = [0; 16_384];
                 for call in 1..=2 {
-                    // A call comes in one piece.
+                    // A call arrives in one piece.
                     let Ok(1..) = stream.read(&mut buffer) else { return };
                     seen.lock().expect("unpoisoned")[at] = call;
                     if call == 1 {

@@ -21,7 +21,7 @@ use crate::{Sandbox, init_code};
 
 const OWNER: usize = 2;
 
-/// A factory, and a wallet of it that is not deployed.
+/// A factory, and an undeployed wallet of it.
 struct Wallet {
     factory: Address,
     account: Address,
@@ -131,7 +131,7 @@ fn contract_wallets_are_let_in_and_pay_where_a_node_is_named() {
     assert!(!wallet.is_deployed(&world), "nobody deploys for a free call");
     drop(gate);
 
-    // The predicate's own chain, whatever stock clients know best.
+    // The predicate's own chain, whatever common clients default to.
     let uri = format!("{ORIGIN}/.well-known/ai-tool/tool.json");
     world.sign(&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", &uri], "0");
     let tool = ["--tool", "1", "--network", "local", "--contract-accounts"];

@@ -1,7 +1,7 @@
-//! Strict schemas of Anthropic: closed objects, few keywords; the rest is moved into the description.
+//! Strict schemas of Anthropic: closed objects and few keywords; the rest is moved into the description.
 //!
-//! The result is what the vendor's `transformJSONSchema` gives, which a test with that package asserts, for the schemas that it does not
-//! change the meaning of. All others are refused.
+//! The result equals that of the vendor's `transformJSONSchema`, which a test with that package asserts, for schemas whose meaning it
+//! keeps. All others are refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use serde_json::{Map, Value as Json};
 use super::super::reverse::resolve;
 use super::{ANNOTATIONS, MAX_DEPTH, describe, is_object, is_open, place, types};
 
-/// Formats that strict mode knows. Others are moved into the description.
+/// Formats that strict mode supports. Others are moved into the description.
 const FORMATS: [&str; 10] = ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"];
 
-/// Keywords that hold schemas and that would be moved into the description as text. Losing them would let a model choose arguments that
-/// they forbid, or keep it from arguments that only they allow.
+/// Keywords with subschemas that would be moved into the description as text. Without them a model could choose arguments that they
+/// forbid, or not choose arguments that only they allow.
 const UNSUPPORTED: [&str; 21] = [
     "$anchor",
     "$dynamicAnchor",
@@ -39,7 +39,7 @@ const UNSUPPORTED: [&str; 21] = [
     "$vocabulary",
 ];
 
-/// What all strict tools of one request have together.
+/// The limits that all strict tools of one request share.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::local::export) struct Budget {
     pub(in crate::local::export) tools: usize,
@@ -47,7 +47,7 @@ pub(in crate::local::export) struct Budget {
     pub(in crate::local::export) unions: usize,
 }
 
-/// The strict form of a schema, or why it has none. Counts what it has if it has one.
+/// Returns the strict form of a schema and counts it, or the reason why there is none.
 pub(in crate::local::export) fn transform(schema: &Json, budget: &mut Budget) -> Result<Json, String> {
     let mut work = Work { root: schema, budget: Budget { tools: 1, ..Budget::default() } };
     let strict = work.schema(schema, &mut Vec::new())?;
@@ -110,7 +110,7 @@ impl Work<'_> {
             Some("string") => {
                 if let Some(format) = left.shift_remove("format") {
                     let known = format.as_str().is_some_and(|format| FORMATS.contains(&format));
-                    // What is not known moves to the end of the list, as in the vendor's code.
+                    // Unknown formats move to the end of the list, as in the vendor's code.
                     if known { &mut out } else { &mut left }.insert("format".to_owned(), format);
                 }
             }
@@ -239,10 +239,10 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Strict mode knows no schemas that contain themselves.
+    /// Strict mode does not support recursive schemas.
     fn refuse_recursion(&self) -> Result<(), String> {
         let Some(definitions) = self.root.get("$defs").and_then(Json::as_object) else { return Ok(()) };
-        // Removes definitions that refer to none of those that are left, until nothing changes: what stays refers to itself.
+        // Repeatedly removes definitions without references to remaining ones; those that stay are recursive.
         let mut left: BTreeMap<&str, BTreeSet<String>> =
             definitions.iter().map(|(name, schema)| (name.as_str(), definitions_in(schema))).collect();
         loop {
@@ -258,7 +258,7 @@ impl Work<'_> {
     }
 }
 
-/// The definitions that a schema refers to, at any depth that was transformed before.
+/// The definitions that a transformed schema refers to, at any depth.
 fn definitions_in(schema: &Json) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut left = vec![schema];

@@ -1,10 +1,10 @@
 //! Strict schemas of model APIs.
 //!
-//! In strict mode a model can only produce arguments that fit the schema, and the vendors know a part of JSON Schema only. A schema is
-//! transformed when every value that the result takes is one that the original takes, apart from constraints that are moved into the
-//! description (the host checks arguments with the original) and nulls that stand for absent parameters (which
-//! [`ReverseMap::restore`](super::ReverseMap::restore) removes). Everything else is refused with a reason, and the function stays
-//! non-strict. Above all, maps and open objects: the vendors' own code turns some of them into closed objects without properties.
+//! In strict mode a model can only produce arguments that are valid under the schema, and the vendors support only a part of JSON Schema.
+//! A schema is transformed if the original accepts every value that the result accepts, except for constraints that are moved into the
+//! description (the host validates arguments with the original) and nulls that stand for absent parameters (which
+//! [`ReverseMap::restore`](super::ReverseMap::restore) removes). Every other schema is refused with a reason, and the function is exported
+//! without strict mode. Above all maps and open objects: the vendors' own code turns some of them into closed objects without properties.
 
 mod anthropic;
 mod openai;
@@ -17,7 +17,7 @@ pub(super) use openai::transform as openai;
 /// Deepest nesting of schemas that is transformed.
 const MAX_DEPTH: usize = 64;
 
-/// Keywords that say something about values of type object.
+/// Keywords that apply to objects.
 const OBJECT_KEYWORDS: [&str; 8] = [
     "additionalProperties",
     "dependencies",
@@ -32,17 +32,17 @@ const OBJECT_KEYWORDS: [&str; 8] = [
 /// Keywords that do not restrict values.
 const ANNOTATIONS: [&str; 8] = ["$comment", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly"];
 
-/// Where in a schema, for messages.
+/// The path within a schema, for messages.
 fn place(path: &[String]) -> String {
     if path.is_empty() { "the root".to_owned() } else { format!("`/{}`", path.join("/")) }
 }
 
-/// Whether a schema is about objects.
+/// Whether a schema describes an object.
 fn is_object(schema: &Map<String, Json>) -> bool {
     types(schema).contains(&"object") || OBJECT_KEYWORDS.iter().any(|keyword| schema.contains_key(*keyword))
 }
 
-/// The types that a schema names.
+/// The types of a schema.
 fn types(schema: &Map<String, Json>) -> Vec<&str> {
     match schema.get("type") {
         Some(Json::String(kind)) => vec![kind.as_str()],
@@ -51,10 +51,10 @@ fn types(schema: &Map<String, Json>) -> Vec<&str> {
     }
 }
 
-/// Whether an object takes properties that it does not list; then a closed one would forbid what it is for.
+/// Whether an object accepts unlisted properties; a closed object would then change its purpose.
 ///
-/// An object without `additionalProperties` is open to JSON Schema, but authors who list properties mean those. One that lists none is
-/// a map, unless it is the root: a function without parameters.
+/// In JSON Schema an object without `additionalProperties` is open, but authors who list properties mean only those. An object without any
+/// is a map, unless it is the root: a function without parameters.
 fn is_open(schema: &Map<String, Json>, is_root: bool) -> bool {
     match schema.get("additionalProperties") {
         Some(Json::Bool(false)) => false,
@@ -63,7 +63,7 @@ fn is_open(schema: &Map<String, Json>, is_root: bool) -> bool {
     }
 }
 
-/// Adds constraints to the description of a schema, in the form that the vendors use.
+/// Appends constraints to the description of a schema, in the vendors' format.
 fn describe(schema: &mut Map<String, Json>, moved: &[(String, Json)]) {
     if moved.is_empty() {
         return;

@@ -1,7 +1,7 @@
 //! Strict schemas of `OpenAI`: closed objects whose properties are all required.
 //!
-//! A parameter that may be left out becomes nullable. The result is a fixed point of the vendor's `toStrictJsonSchema`, which a test
-//! with that package asserts.
+//! An optional parameter becomes nullable. The result is a fixed point of the vendor's `toStrictJsonSchema`, which a test with that
+//! package asserts.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -42,7 +42,7 @@ const UNSUPPORTED: [&str; 30] = [
     "$vocabulary",
 ];
 
-/// Formats that strict mode knows. Others are moved into the description.
+/// Formats that strict mode supports. Others are moved into the description.
 const FORMATS: [&str; 9] = ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"];
 
 /// Constraints that are moved into the description: strict mode refuses them, and the host checks them anyway.
@@ -60,7 +60,7 @@ const ENUM_VALUES_MAX: usize = 1_000;
 /// Most characters of all names and enumerated values together.
 const CHARACTERS_MAX: usize = 120_000;
 
-/// The strict form of a schema, or why it has none.
+/// Returns the strict form of a schema, or the reason why there is none.
 pub(in crate::local::export) fn transform(schema: &Json) -> Result<Json, String> {
     let Json::Object(root) = schema else { return Err("the schema is not an object".to_owned()) };
     if root.contains_key("anyOf") || root.contains_key("$ref") {
@@ -90,7 +90,7 @@ struct Work<'s> {
 }
 
 impl Work<'_> {
-    /// `level` counts nested values, not subschemas: unions do not nest deeper.
+    /// `level` counts nested values, not subschemas: unions do not add a level.
     fn schema(&mut self, schema: &Json, path: &mut Vec<String>, level: usize) -> Result<Json, String> {
         let Json::Object(members) = schema else { return Err(format!("{} is a boolean schema", place(path))) };
         if level > LEVELS_MAX || path.len() > MAX_DEPTH {
@@ -111,13 +111,13 @@ impl Work<'_> {
         let mut moved = Vec::new();
         for (key, value) in members {
             match key.as_str() {
-                // Written anew below.
+                // Written below.
                 "properties" | "required" | "additionalProperties" | "items" | "anyOf" | "$defs" | "definitions" => {}
                 "format" if !value.as_str().is_some_and(|format| FORMATS.contains(&format)) => {
                     moved.push((key.clone(), value.clone()))
                 }
                 key_name if MOVED.contains(&key_name) => moved.push((key.clone(), value.clone())),
-                // Says nothing: the parameter is left out then.
+                // A null default has no meaning: the parameter is absent then.
                 "default" if value.is_null() => {}
                 "enum" => {
                     let values = value.as_array().map_or(&[][..], Vec::as_slice);
@@ -138,7 +138,7 @@ impl Work<'_> {
                 let mut strict = Map::new();
                 for (name, definition) in definitions {
                     path.extend([keyword.to_owned(), name.clone()]);
-                    // Their own nesting counts where they are used as well; a definition alone must not be deeper than allowed.
+                    // Nesting also counts where a definition is used; here only the definition itself is limited.
                     strict.insert(name.clone(), self.schema(definition, path, 1)?);
                     path.truncate(path.len() - 2);
                 }
@@ -149,7 +149,7 @@ impl Work<'_> {
         Ok(out.into())
     }
 
-    /// A reference stands alone, and leads to a definition or to the root: other places move in the transformation.
+    /// A reference has no siblings and points to a definition or to the root: other places move in the transformation.
     fn reference(&self, members: &Map<String, Json>, path: &[String]) -> Result<Json, String> {
         let reference = members.get("$ref").and_then(Json::as_str).unwrap_or_default();
         if let Some(other) = members.keys().find(|key| *key != "$ref" && !ANNOTATIONS.contains(&key.as_str())) {
@@ -254,10 +254,10 @@ impl Work<'_> {
     }
 }
 
-/// A strict schema that takes null as well.
+/// A strict schema that also accepts null.
 fn nullable(schema: Json) -> Json {
     let Json::Object(mut members) = schema else { return schema };
-    // Not called `null`, which the macro takes for the value.
+    // Not named `null`, which the macro would read as the value.
     let nothing = json!({"type": "null"});
     if let Some(Json::Array(branches)) = members.get_mut("anyOf") {
         branches.push(nothing);
@@ -274,7 +274,7 @@ fn nullable(schema: Json) -> Json {
             }
         }
         _ => {
-            // The description stays where the parameter is.
+            // The description stays with the parameter.
             let description = members.shift_remove("description");
             let mut outer = Map::new();
             outer.insert("anyOf".to_owned(), json!([members, nothing]));

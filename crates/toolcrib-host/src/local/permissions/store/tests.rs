@@ -1,4 +1,4 @@
-//! What a crash leaves of the permissions file.
+//! Crash tests of the permissions file.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -29,7 +29,7 @@ fn decision(permissions: &Permissions, tool: &str) -> Decision {
     permissions.decide(&request).unwrap().decision
 }
 
-// A kill -9 before each step of each write.
+// SIGKILL before each step of each write.
 #[test]
 fn a_crash_at_any_step_leaves_the_old_rules_or_the_new() {
     for action in ["first", "grant", "revoke"] {
@@ -55,7 +55,7 @@ fn a_crash_at_any_step_leaves_the_old_rules_or_the_new() {
             let files = if files { Decision::Allow } else { Decision::Ask };
             let found = ["mail", "web", "files"].map(|tool| decision(&permissions, tool));
             assert_eq!(found, [mail, web, files], "{what}");
-            // The lock is free, the next write succeeds, and what the crash left is gone.
+            // The lock is free, the next write succeeds, and remains of the crash are removed.
             permissions.grant(allow("files")).unwrap();
             assert_eq!(decision(&permissions, "files"), Decision::Allow, "{what}");
             assert!(!place.path().join(".permissions.json.partial").exists(), "{what}");
@@ -71,7 +71,7 @@ fn run_child(task: &str, place: &Path) -> std::process::ExitStatus {
     command.output().unwrap().status
 }
 
-/// Not a test of its own: what the process that is ended does.
+/// The child process of the test above.
 #[test]
 fn child() {
     let Ok(task) = std::env::var(CHILD) else { return };

@@ -1,4 +1,4 @@
-//! Where the server of a tool is, and how it is reached.
+//! The address of a tool's server, and the client for it.
 
 use toolcrib_core::codes;
 use toolcrib_core::local::{NetworkRequest, is_loopback_url};
@@ -8,10 +8,10 @@ use toolcrib_judge::evidence::Exchange;
 
 use super::super::RunError;
 
-/// The address of a server, with the client that may reach it.
+/// The address of a server, with the client that may connect to it.
 ///
-/// The URL is text of the tool's author. So a server of this machine is one that names it by a loopback address, and any other is reached
-/// under the egress policy: https, public addresses, no ports of other protocols.
+/// The URL is untrusted input. Therefore only a loopback address is a local server, and any other is reached under the egress policy:
+/// https, public addresses, no ports of other protocols.
 pub(super) enum Address {
     /// On this machine.
     Local(Configured, ConfiguredUrl),
@@ -20,7 +20,7 @@ pub(super) enum Address {
 }
 
 impl Address {
-    /// Checks the URL against what the sandbox of the tool allows.
+    /// Checks the URL against the network grant of the tool's sandbox.
     pub(super) fn new(url: &str, network: &NetworkRequest, local: Configured, remote: Untrusted) -> Result<Self, RunError> {
         let unusable = |what: String| RunError::new(codes::host::RUNTIME_UNSUPPORTED, what);
         if is_loopback_url(url) {
@@ -42,7 +42,7 @@ impl Address {
         }
     }
 
-    /// Sends a message. Redirects are not followed.
+    /// Posts a message. Redirects are not followed.
     pub(super) async fn post(&self, headers: &Headers, body: &[u8], limits: Limits, observer: &dyn Observer) -> Exchange {
         match self {
             Self::Local(client, url) => client.post_observed(url, headers, body, limits, observer).await,

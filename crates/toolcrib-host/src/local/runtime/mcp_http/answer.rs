@@ -1,4 +1,4 @@
-//! The answer to one request: a JSON body, or an event stream with notifications before it.
+//! The response to one request: a JSON body, or an event stream with notifications before the result.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -11,15 +11,15 @@ use toolcrib_judge::evidence::{Exchange, Response};
 use super::super::{Event, Events};
 use super::events::EventReader;
 
-/// Messages of one event stream that are no answer. A server that sends more is broken or hostile.
+/// Most messages of one event stream that are not the response. A server that sends more is broken or hostile.
 const MAX_OTHER_MESSAGES: usize = 10_000;
 
-/// What the server said about a request.
+/// A response to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Message {
     /// The result.
     Result(Json),
-    /// An error of JSON-RPC. Untrusted text.
+    /// A JSON-RPC error. Untrusted input.
     Error {
         /// Its number.
         code: i64,
@@ -28,7 +28,7 @@ pub(super) enum Message {
     },
 }
 
-/// Reads the answer to the request `id` while it comes, and passes progress and log lines on.
+/// Reads the response to the request `id` as it arrives, and forwards progress and log lines.
 pub(super) struct AnswerReader<'a> {
     id: u64,
     events: &'a Events,
@@ -47,7 +47,7 @@ impl<'a> AnswerReader<'a> {
         Self { id, events, state: Mutex::default() }
     }
 
-    /// What the answer says, after the exchange. `None` when it says nothing about the request.
+    /// The response, after the exchange. `None` if the body does not answer the request.
     pub(super) fn finish(self, exchange: &Exchange) -> Option<Message> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         if state.message.is_some() {
@@ -65,7 +65,7 @@ impl<'a> AnswerReader<'a> {
     }
 
     fn take(&self, state: &mut State, data: &[u8]) -> ControlFlow<()> {
-        // What is no message is left out, as clients of this protocol do.
+        // Invalid messages are ignored, as clients of this protocol do.
         let Ok(message) = serde_json::from_slice::<Json>(data) else { return ControlFlow::Continue(()) };
         if let Some(method) = message.get("method").and_then(Json::as_str) {
             self.notify(method, message.get("params").unwrap_or(&Json::Null));
@@ -118,7 +118,7 @@ pub(super) fn is_event_stream(response: &Response) -> bool {
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
 }
 
-/// The answer to the request `id` in a message. An error may come without an id: the server could not read the request.
+/// The response to the request `id` in a message. An error may have no id if the server could not parse the request.
 fn answer(mut message: Json, id: u64) -> Option<Message> {
     message.get("jsonrpc").filter(|version| *version == "2.0")?;
     let is_own = message.get("id").and_then(Json::as_u64) == Some(id);

@@ -1,10 +1,10 @@
-//! Server-sent events: the text of each, read while it comes.
+//! Server-sent events, parsed as they arrive.
 
 use std::ops::ControlFlow;
 
-/// Splits a stream into the data of its events. Names, ids and retry times are of no use here.
+/// Splits a stream into the data of its events. Names, ids and retry times are ignored.
 ///
-/// It keeps an unfinished event, whose size is bounded by the limit of the body that it is read from.
+/// It buffers an unfinished event, whose size is limited by the limit of the response body.
 #[derive(Debug, Default)]
 pub(super) struct EventReader {
     line: Vec<u8>,
@@ -14,12 +14,12 @@ pub(super) struct EventReader {
 }
 
 impl EventReader {
-    /// Takes the next bytes, and gives the data of each event that they complete to `event`.
+    /// Parses the next bytes, and passes the data of each completed event to `event`.
     pub(super) fn push(&mut self, bytes: &[u8], mut event: impl FnMut(&[u8]) -> ControlFlow<()>) -> ControlFlow<()> {
         for &byte in bytes {
             let after_return = std::mem::replace(&mut self.after_return, byte == b'\r');
             match byte {
-                // The second byte of a line end.
+                // The second byte of a CRLF.
                 b'\n' if after_return => {}
                 b'\r' | b'\n' => {
                     if let Some(data) = self.end_line() {
@@ -32,7 +32,7 @@ impl EventReader {
         ControlFlow::Continue(())
     }
 
-    /// Ends a line. Gives the data of the event that an empty line ends, if it has any.
+    /// Ends a line. An empty line ends an event; returns its data, if it has any.
     fn end_line(&mut self) -> Option<Vec<u8>> {
         let mut line = std::mem::take(&mut self.line);
         if !std::mem::replace(&mut self.after_first_line, true) && line.starts_with(b"\xef\xbb\xbf") {
@@ -64,7 +64,7 @@ impl EventReader {
 mod tests {
     use super::*;
 
-    /// The events of a stream that comes in pieces of `size` bytes.
+    /// Parses a stream in pieces of `size` bytes.
     fn events(stream: &str, size: usize) -> Vec<String> {
         let (mut reader, mut seen) = (EventReader::default(), Vec::new());
         for piece in stream.as_bytes().chunks(size) {

@@ -1,4 +1,4 @@
-//! A code for each way in which a server fails, whatever it is asked by HTTP.
+//! Error codes for failures of servers over HTTP.
 
 use toolcrib_core::codes::{self, Code, fetch};
 use toolcrib_core::text::escape_for_display;
@@ -7,19 +7,19 @@ use toolcrib_judge::evidence::{Failure, Response};
 use super::super::RunError;
 use super::answer::is_event_stream;
 
-/// Longest content type that a message repeats, in characters.
+/// Longest content type in an error message, in characters.
 const MAX_SHOWN: usize = 80;
 
-/// The request was not answered in time.
+/// The request timed out.
 const TIMEOUTS: [Code; 2] = [fetch::READ_TIMEOUT, fetch::TOTAL_TIMEOUT];
 
-/// The answer is too large.
+/// The response is too large.
 const TOO_LARGE: [Code; 3] = [fetch::BODY_TOO_LARGE, fetch::LENGTH_TOO_LARGE, fetch::WIRE_TOO_LARGE];
 
-/// The answer ended in the middle. The server may have acted on the request.
+/// The connection ended within the response. The server may have acted on the request.
 const ENDED: [Code; 2] = [fetch::CLOSED_EARLY, fetch::TRUNCATED];
 
-/// The answer is no HTTP that is read here.
+/// The response is invalid or unsupported HTTP.
 const PROTOCOL: [Code; 7] = [
     fetch::NOT_HTTP,
     fetch::HEADERS_TOO_LARGE,
@@ -30,12 +30,12 @@ const PROTOCOL: [Code; 7] = [
     fetch::LENGTH_MISMATCH,
 ];
 
-/// The call took too long. The caller knows how long it may take.
+/// The call timed out. The caller adds the time limit.
 pub(in crate::local::runtime) fn timeout() -> RunError {
     RunError::new(codes::host::TIMEOUT, "the call took too long")
 }
 
-/// Why a request has no answer.
+/// The error of a request without response.
 pub(in crate::local::runtime) fn of_exchange(failure: Option<&Failure>) -> RunError {
     let Some(failure) = failure else {
         return RunError::new(codes::host::PROTOCOL, "the server of the tool did not answer");
@@ -53,7 +53,7 @@ pub(in crate::local::runtime) fn of_exchange(failure: Option<&Failure>) -> RunEr
     }
 }
 
-/// What is wrong with an answer that says nothing about the request.
+/// The error of a response that does not answer the request.
 pub(in crate::local::runtime) fn of_status(response: &Response) -> RunError {
     let status = response.status;
     match status {

@@ -1,12 +1,12 @@
-//! MCP servers that are reached by streamable HTTP.
+//! MCP servers over streamable HTTP.
 //!
-//! - `address`: where the server is, and which client reaches it.
-//! - `session`: the version of the protocol, headers and sessions of both eras.
-//! - `answer`, `events`: reading an answer while it comes.
-//! - `failure`: a code for each way in which a server fails.
+//! - `address`: the server's address, and the client for it.
+//! - `session`: protocol versions, headers and sessions of both eras.
+//! - `answer`, `events`: parsing a response as it arrives.
+//! - `failure`: error codes for failures of servers.
 //!
-//! Each call is one POST, whose answer is JSON or an event stream. No stream is kept open between calls, so a server has no way to reach
-//! the host by itself. Requests of a server within an answer are not answered: the client declares no capabilities.
+//! Each call is one POST, whose response is JSON or an event stream. No stream is kept open between calls, so a server cannot contact the
+//! host on its own. Requests of a server within a response are not answered: the client declares no capabilities.
 
 mod address;
 mod answer;
@@ -37,29 +37,29 @@ use super::speech::tool_result;
 use super::{Events, Invocation, MAX_RESULT_BYTES, RunError, Runtime};
 use crate::local::secrets::Secret;
 
-/// Most bytes of an answer. A result may be in it twice, as text and as data, beside progress and log lines.
+/// Most bytes of a response. It may contain a result twice, as text and as data, and progress and log lines.
 const MAX_ANSWER_BYTES: usize = 4 * MAX_RESULT_BYTES;
 
-/// How long the notice that a call was cancelled may take. The call does not wait for it.
+/// Time limit of a cancellation notice. The call does not wait for it.
 const CANCEL_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long the end of a session may take. The program waits for it when it ends.
+/// Time limit for closing a session. The program waits for it when it exits.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(1);
 
-/// Errors by which servers of the newer era refuse a request. Any other error to the first request is of the older era.
+/// Errors with which servers of the newer era refuse a request. Any other error to the first request means the older era.
 const MODERN_REFUSALS: [i64; 2] = [-32_020, -32_021];
 
-/// What a [`McpHttpRuntime`] is made from.
+/// Settings of a [`McpHttpRuntime`].
 pub(crate) struct McpHttpSettings<'a> {
-    /// The URL of the manifest.
+    /// The URL in the manifest.
     pub(crate) url: &'a str,
-    /// What the sandbox of the tool has of the network.
+    /// The network grant of the tool's sandbox.
     pub(crate) network: &'a NetworkRequest,
-    /// The client for servers on this machine.
+    /// The client for local servers.
     pub(crate) local: Configured,
-    /// The client for servers elsewhere.
+    /// The client for remote servers.
     pub(crate) remote: Untrusted,
-    /// Calls at the same time.
+    /// Most concurrent calls.
     pub(crate) concurrent: usize,
 }
 
@@ -67,28 +67,28 @@ pub(crate) struct McpHttpSettings<'a> {
 pub(crate) struct McpHttpRuntime {
     server: Arc<Server>,
     places: Semaphore,
-    /// One handshake at a time.
+    /// Allows one handshake at a time.
     session: Mutex<Option<Arc<Session>>>,
 }
 
-/// A server, and the ids of the requests that it got.
+/// A server, and the last request id.
 struct Server {
     address: Address,
     last_id: AtomicU64,
 }
 
-/// The answer to one request.
+/// The response to one request.
 struct Reply {
     status: u16,
-    /// The session that the server opened with it.
+    /// The session id in it.
     session: Option<String>,
     message: Option<Message>,
-    /// The head, for errors.
+    /// The exchange, for errors.
     exchange: Exchange,
 }
 
 impl McpHttpRuntime {
-    /// Checks the URL. Nothing is sent before the first call.
+    /// Checks the URL. Sends nothing before the first call.
     pub(crate) fn new(settings: McpHttpSettings<'_>) -> Result<Self, RunError> {
         let McpHttpSettings { url, network, local, remote, concurrent } = settings;
         let address = Address::new(url, network, local, remote)?;
@@ -111,7 +111,7 @@ impl McpHttpRuntime {
         Ok(session)
     }
 
-    /// Lets go of a session that the server does not know any more.
+    /// Drops a session that the server does not know any more.
     async fn forget(&self, session: &Arc<Session>) {
         let mut current = self.session.lock().await;
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
@@ -153,7 +153,7 @@ impl McpHttpRuntime {
             let reply = self.server.request(&session, request, events, deadline).await;
             cancel.is_armed = reply.as_ref().is_err_and(|error| error.code == codes::host::TIMEOUT);
             let reply = reply?;
-            // The server did not act on the request: it has forgotten the session, and asks for another one.
+            // The server did not act on the request: it dropped the session, and requires a new one.
             if reply.status == 404 && session.has_id() && std::mem::take(&mut may_reopen) {
                 self.forget(&session).await;
                 continue;
@@ -189,7 +189,7 @@ impl Runtime for McpHttpRuntime {
         Some(format!("the server {}", self.server.address.origin()))
     }
 
-    /// Ends the session, which a server would keep for minutes otherwise.
+    /// Closes the session, which a server would keep for minutes otherwise.
     async fn shutdown(&self) {
         let Some(session) = self.session.lock().await.take().filter(|session| session.has_id()) else { return };
         if let Ok(headers) = session.headers("DELETE", None) {
@@ -203,7 +203,7 @@ struct Request<'a> {
     id: u64,
     method: &'static str,
     params: Map<String, Json>,
-    /// The tool of a call.
+    /// The tool that is called.
     name: Option<&'a str>,
     wants_progress: bool,
 }
@@ -213,7 +213,7 @@ impl Server {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Agrees on a version with the server: first as servers of the newer era expect it, then as those of the older one.
+    /// Negotiates the protocol version: first of the newer era, then of the older one.
     async fn open(&self, credentials: &BTreeMap<String, Arc<Secret>>, deadline: Instant) -> Result<Session, RunError> {
         let session = Session::new(MODERN, credentials.clone());
         let reply = self.first(&session, "server/discover", Map::new(), deadline).await?;
@@ -277,7 +277,7 @@ impl Server {
         let headers = session.headers(method, name)?;
         let exchange = self.address.post(&headers, message.as_bytes(), limits(deadline), &reader).await;
         let message = reader.finish(&exchange);
-        // An answer that came whole counts, whatever happened to the connection after it.
+        // A complete response counts, even if the connection failed after it.
         match (&exchange.response, &exchange.failure) {
             (Some(response), failure) if failure.is_none() || message.is_some() => {
                 Ok(Reply { status: response.status, session: session_id(response), message, exchange })
@@ -286,7 +286,7 @@ impl Server {
         }
     }
 
-    /// Sends a notification, which has no answer.
+    /// Sends a notification, which has no response.
     async fn notify(&self, session: &Session, method: &str, message: &Json, deadline: Instant) -> Result<(), RunError> {
         let events = Events::default();
         let reader = AnswerReader::new(0, &events);
@@ -326,13 +326,13 @@ impl Reply {
         }
     }
 
-    /// What is wrong with an answer that says nothing about the request.
+    /// The error of a response that does not answer the request.
     fn error(&self) -> RunError {
         self.exchange.response.as_ref().map_or_else(|| failure::of_exchange(None), failure::of_status)
     }
 }
 
-/// Tells a server of the older era that a call is not waited for any more. In the newer era the end of the connection says so.
+/// Tells a server of the older era that a call was cancelled. In the newer era, closing the connection does.
 struct CancelOnDrop<'a> {
     server: &'a Arc<Server>,
     session: &'a Arc<Session>,
@@ -351,13 +351,13 @@ impl Drop for CancelOnDrop<'_> {
             let method = "notifications/cancelled";
             let message =
                 json!({"jsonrpc": "2.0", "method": method, "params": {"requestId": id, "reason": "the caller gave up"}});
-            // A server that cannot be told finds out when it answers.
+            // A server that cannot be notified finds out when it responds.
             let _ = server.notify(&session, method, &message, Instant::now() + CANCEL_LIMIT).await;
         });
     }
 }
 
-/// The limits of a request that has to end at `deadline`. A server that computes is silent meanwhile.
+/// The limits of a request with a deadline. A server may be silent while it computes.
 fn limits(deadline: Instant) -> Limits {
     let left = deadline.saturating_duration_since(Instant::now());
     let mut limits = Limits::MANIFEST;
@@ -365,7 +365,7 @@ fn limits(deadline: Instant) -> Limits {
     limits
 }
 
-/// The session that an answer opens.
+/// The session id in a response.
 fn session_id(response: &Response) -> Option<String> {
     response.header("mcp-session-id").next().map(str::to_owned)
 }

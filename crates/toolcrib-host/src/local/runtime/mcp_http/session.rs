@@ -1,7 +1,7 @@
-//! What client and server agreed on: the version of the protocol, and the session of servers that have one.
+//! What client and server negotiated: the protocol version, and the session of servers that have one.
 //!
-//! Servers of the newer era (2026-07-28) have no sessions: each request says which version it is of, and its headers repeat its method.
-//! Servers of the older era are greeted with `initialize` first.
+//! Servers of the newer era (2026-07-28) have no sessions: each request contains its version, and its headers repeat its method. Servers
+//! of the older era get an `initialize` request first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use crate::local::secrets::Secret;
 /// The version of the newer era.
 pub(super) const MODERN: &str = "2026-07-28";
 
-/// Versions of the older era that are spoken, the newest first. Older ones have another transport.
+/// Supported versions of the older era, the newest first. Earlier ones use another transport.
 pub(super) const LEGACY: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
-/// An agreement with a server.
+/// A negotiated session.
 #[derive(Clone)]
 pub(super) struct Session {
     version: &'static str,
     /// The session of a server of the older era that has one.
     id: Option<String>,
-    /// Credentials by their headers: another credential is another user, who gets another session.
+    /// Credentials by header: other credentials mean another user, who needs another session.
     credentials: BTreeMap<String, Arc<Secret>>,
 }
 
 impl Session {
-    /// A session before anything was agreed on.
+    /// A session before the negotiation.
     pub(super) const fn new(version: &'static str, credentials: BTreeMap<String, Arc<Secret>>) -> Self {
         Self { version, id: None, credentials }
     }
@@ -81,7 +81,7 @@ impl Session {
         Ok(headers)
     }
 
-    /// The parameters of a request, with what the newer era adds to each.
+    /// The parameters of a request, with the members that the newer era adds to each.
     pub(super) fn params(&self, mut params: Map<String, Json>, progress_token: Option<u64>) -> Json {
         let mut meta = Map::new();
         if self.is_modern() {
@@ -99,12 +99,12 @@ impl Session {
     }
 }
 
-/// What this client is called. It declares no capabilities, so that a server asks it nothing.
+/// The name of this client. It declares no capabilities, so that a server sends it no requests.
 pub(super) fn client_info() -> Json {
     json!({"name": "toolcrib", "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// A value as the newer era writes it into a header: as it is, or in Base64 if headers cannot have it.
+/// Encodes a header value for the newer era: unchanged, or in Base64 if it is not allowed in headers.
 fn header_value(value: &str) -> String {
     let is_plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && value.trim() == value

@@ -1,11 +1,11 @@
-//! WebAssembly components (WASI 0.2) without ambient access.
+//! WebAssembly components (WASI 0.2) without ambient authority.
 //!
-//! - `output`: standard output and standard error of a component.
-//! - `store`: what one call may use.
+//! - `output`: stdout and stderr of a component.
+//! - `store`: the resources of one call.
 //!
-//! A component is a command (`wasi:cli/run`). Each call is an instance of its own, which gets the message of a program on standard input
-//! and answers with a line on standard output. It has no arguments of the caller, no variables and no network. It has the folders that its
-//! manifest declares and its data folder, and nothing else. Compiled code is kept in memory only: a file could be replaced by another one.
+//! A component is a command (`wasi:cli/run`). Each call runs in a new instance, which reads the message of a program from stdin and writes
+//! one line to stdout. It gets no command-line arguments, variables or network, and only the folders that its manifest declares and its
+//! data folder. Compiled code is kept only in memory, because a file could be replaced.
 
 mod output;
 mod store;
@@ -31,25 +31,25 @@ use self::output::{Ended, Lines, Log};
 use self::store::Instance;
 use super::{Events, Invocation, MAX_RESULT_BYTES, RunError, Runtime};
 
-/// Largest component. Compiling takes time and memory in proportion, and cannot be interrupted.
+/// Largest component. Compilation takes time and memory in proportion, and cannot be interrupted.
 const MAX_COMPONENT_BYTES: u64 = 64 << 20;
 
-/// How often a component that computes lets the host go on, and how late a time limit is noticed.
+/// How often a computing component yields to the host, which limits how late a timeout is noticed.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What a [`WasmRuntime`] is made from.
+/// Settings of a [`WasmRuntime`].
 pub(crate) struct WasmSettings {
     /// The component.
     pub(crate) file: PathBuf,
-    /// The folders that the component sees, under their own names.
+    /// The folders that are visible to the component, under their own names.
     pub(crate) folders: Vec<VisibleFolder>,
     /// Most bytes of all its memories together.
     pub(crate) memory: usize,
-    /// Calls at the same time.
+    /// Most concurrent calls.
     pub(crate) concurrent: usize,
 }
 
-/// A folder that a component sees.
+/// A folder that is visible to a component.
 #[derive(Clone, Debug)]
 pub(crate) struct VisibleFolder {
     pub(crate) path: PathBuf,
@@ -60,7 +60,7 @@ pub(crate) struct VisibleFolder {
 pub(crate) struct WasmRuntime {
     settings: WasmSettings,
     places: Semaphore,
-    /// The compiled component, or why it cannot be compiled: the file never changes.
+    /// The compiled component, or why compilation failed. Computed once, since the file never changes.
     compiled: Arc<OnceLock<Result<CommandPre<Instance>, String>>>,
 }
 
@@ -70,7 +70,7 @@ impl WasmRuntime {
         Self { settings, places, compiled: Arc::default() }
     }
 
-    /// The compiled component. A caller that gives up does not stop the compiler: the next one finds its result.
+    /// The compiled component. Cancelling a call does not stop the compiler: the next one finds its result.
     async fn command(&self) -> Result<CommandPre<Instance>, RunError> {
         let (compiled, file) = (Arc::clone(&self.compiled), self.settings.file.clone());
         let made = tokio::task::spawn_blocking(move || compiled.get_or_init(|| compile(&file)).clone()).await;
@@ -86,7 +86,7 @@ impl WasmRuntime {
         let mut store = Store::new(command.engine(), instance);
         store.limiter(|instance| &mut instance.limits);
         store.set_epoch_deadline(1);
-        // Timers alone would be noticed late: the component runs on the thread that looks after them.
+        // Timers alone would fire late: the component runs on the thread that drives them.
         store.epoch_deadline_callback(move |_| {
             Ok(if Instant::now() < deadline { UpdateDeadline::Yield(1) } else { UpdateDeadline::Interrupt })
         });
@@ -95,7 +95,7 @@ impl WasmRuntime {
             let command = command.instantiate_async(&mut store).await?;
             command.wasi_cli_run().call_run(&mut store).await
         };
-        // What comes after the answer is not waited for.
+        // Output after the answer is not awaited.
         let ended = tokio::select! {
             biased;
             () = lines.finished() => None,
@@ -154,7 +154,7 @@ fn timeout(call: &Invocation) -> RunError {
     RunError::new(codes::host::TIMEOUT, format!("the call took longer than {} ms", call.limit.as_millis()))
 }
 
-/// The engine of this process, with what all components share.
+/// The linker of this process, which all components share.
 fn linker() -> Result<&'static Linker<Instance>, String> {
     static LINKER: OnceLock<Result<Linker<Instance>, String>> = OnceLock::new();
     let linker = LINKER.get_or_init(|| {
@@ -168,7 +168,7 @@ fn linker() -> Result<&'static Linker<Instance>, String> {
     linker.as_ref().map_err(Clone::clone)
 }
 
-/// Compiles a component. Takes a second for each few hundred kilobytes in a build without optimisation.
+/// Compiles a component. Takes a second per few hundred kilobytes in an unoptimised build.
 fn compile(file: &Path) -> Result<CommandPre<Instance>, String> {
     let size = std::fs::metadata(file).map_err(|error| error.to_string())?.len();
     if size > MAX_COMPONENT_BYTES {
@@ -181,7 +181,7 @@ fn compile(file: &Path) -> Result<CommandPre<Instance>, String> {
     CommandPre::new(instance).map_err(|error| format!("it is not a command of wasi:cli: {error:#}"))
 }
 
-/// Interrupts components while a call is under way. A thread: a component that computes keeps the runtime from doing it.
+/// Interrupts components during a call. A separate thread, because a computing component blocks the async runtime.
 struct Ticker(Arc<AtomicBool>);
 
 impl Ticker {

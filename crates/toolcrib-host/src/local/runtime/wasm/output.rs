@@ -1,4 +1,4 @@
-//! Standard output and standard error of a component. Both are read while they are written, so nothing has to be kept but a line.
+//! Stdout and stderr of a component. Both are processed as they are written, so only one line is buffered.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,27 +17,27 @@ use super::super::{Event, Events, MAX_RESULT_BYTES, RunError};
 /// The id of the only call of an instance.
 const CALL: u64 = 1;
 
-/// Bytes that are taken at once.
+/// Bytes that are accepted at once.
 const PERMIT: usize = 64 * 1024;
 
 /// Most bytes of a line of the log. Longer lines are dropped.
 const MAX_LOG_BYTES: usize = 8 * 1024;
 
-/// Most lines of the log that are passed on. A component that writes more is not stopped, and not heard.
+/// Most forwarded lines of the log. More are dropped; the component continues.
 const MAX_LOG_LINES: usize = 1_000;
 
-/// Lines of the log that an error message repeats.
+/// Lines of the log in an error message.
 const TAIL_LINES: usize = 5;
 
-/// How standard output ended.
+/// How stdout ended.
 pub(super) enum Ended {
-    /// With an answer, or with too many lines that are none.
+    /// With an answer, or with too many other lines.
     Answer(Result<Json, RunError>),
-    /// With a line that is too long.
+    /// With a line above the limit.
     TooLong,
 }
 
-/// Standard output: lines of the protocol.
+/// Stdout: lines of the protocol.
 #[derive(Clone)]
 pub(super) struct Lines(Arc<(Mutex<LineState>, Notify)>);
 
@@ -55,12 +55,12 @@ impl Lines {
         Self(Arc::new((Mutex::new(state), Notify::new())))
     }
 
-    /// Waits for the end of the output that matters.
+    /// Waits for the answer or the end of stdout.
     pub(super) async fn finished(&self) {
         self.0.1.notified().await;
     }
 
-    /// How the output ended, once.
+    /// Takes how stdout ended.
     pub(super) fn take(&self) -> Option<Ended> {
         self.state().ended.take()
     }
@@ -96,7 +96,7 @@ impl Lines {
     }
 }
 
-/// Standard error: the log of the component.
+/// Stderr: the log of the component.
 #[derive(Clone)]
 pub(super) struct Log(Arc<Mutex<LogState>>);
 
@@ -142,7 +142,7 @@ impl Log {
     }
 }
 
-/// A line of the log as text. Of a line that was cut nothing is passed on: half of a secret at its end would not be found.
+/// A line of the log as text. A truncated line is dropped, because a partial secret at its end would not be redacted.
 fn log_line(bytes: &[u8]) -> String {
     if bytes.len() >= MAX_LOG_BYTES {
         return format!("(a line of {MAX_LOG_BYTES} bytes or more is left out)");
@@ -150,13 +150,13 @@ fn log_line(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 
-/// A stream of the component that takes whatever is written until it is over.
+/// An output stream of the component that accepts all data until the call is over.
 macro_rules! stream {
     ($type:ty) => {
         #[async_trait]
         impl Pollable for $type {
             async fn ready(&mut self) {
-                // After the answer a component waits here until it is ended.
+                // After the answer, the component blocks here until it is dropped.
                 if self.is_over() {
                     std::future::pending::<()>().await;
                 }
@@ -190,7 +190,7 @@ macro_rules! stream {
                 Box::new(self.clone())
             }
 
-            // For versions of WASI that are not offered here.
+            // For versions of WASI that are not supported here.
             fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
                 Box::new(tokio::io::sink())
             }

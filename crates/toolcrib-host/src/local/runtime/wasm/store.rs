@@ -1,4 +1,4 @@
-//! What one call of a component may use: streams, folders, memory.
+//! The resources of one call of a component: streams, folders, memory.
 
 use wasmtime::ResourceLimiter;
 use wasmtime::component::ResourceTable;
@@ -25,7 +25,7 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// An instance that reads `input` and sees the folders of the settings.
+    /// Creates an instance that reads `input` and sees the folders of the settings.
     pub(super) fn new(settings: &WasmSettings, input: &[u8], lines: &Lines, log: &Log) -> wasmtime::Result<Self> {
         let mut builder = WasiCtx::builder();
         builder.stdin(MemoryInputPipe::new(input.to_vec())).stdout(lines.clone()).stderr(log.clone());
@@ -46,7 +46,7 @@ impl WasiView for Instance {
     }
 }
 
-/// Memory and tables of an instance. The limits of the engine hold for each memory; these hold for all of them together.
+/// Limits memory and tables of an instance. The engine limits each memory; this limits all of them together.
 pub(super) struct Limits {
     memory: usize,
     used: usize,
@@ -59,7 +59,7 @@ impl Limits {
         Self { memory, used: 0, elements: 0, was_exceeded: false }
     }
 
-    /// Whether the instance asked for more memory than it may have.
+    /// Whether the instance exceeded its memory limit.
     pub(super) const fn was_exceeded(&self) -> bool {
         self.was_exceeded
     }

@@ -1,4 +1,4 @@
-//! The encrypted file: what is stored, what is refused, and what a crash leaves.
+//! The encrypted file: stored values, refused values, and crashes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ fn content(byte: u8) -> ContentHash {
 /// A change of the file.
 type Change = fn(&mut serde_json::Value);
 
-/// A folder that only this user can open.
+/// A folder that only this user can access.
 fn folder() -> tempfile::TempDir {
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     tempfile::Builder::new().permissions(private).tempdir().unwrap()
@@ -58,7 +58,7 @@ fn a_secret_is_for_one_tool_name_and_content() {
     assert!(file.list().unwrap().is_empty());
     file.set("mail", "key", &content(1), &secret(OLD), NOW).unwrap();
     file.set("mail", "other", &content(1), &secret(NEW), NOW).unwrap();
-    // Another process sees the same.
+    // Another process reads the same.
     let file = open(place.path());
     assert_eq!(value(&file, "mail", "key", 1).as_deref(), Some(OLD));
     assert_eq!(value(&file, "web", "key", 1), None);
@@ -261,7 +261,7 @@ fn the_number_of_secrets_is_limited() {
     let place = folder();
     let file = open(place.path());
     file.set("a", "a", &content(1), &secret(OLD), NOW).unwrap();
-    // Written at once: one by one would take a thousand synchronisations.
+    // Written at once: one by one would take a thousand syncs.
     let key = FileKey::new(place.path()).load().unwrap().unwrap();
     let entry = |index: usize| {
         let mut entry = Entry::new(&format!("t{index:04}"), "a", content(1), NOW, None);
@@ -276,10 +276,10 @@ fn the_number_of_secrets_is_limited() {
     assert_eq!(file.verify().unwrap(), MAX_SECRETS);
 }
 
-/// What the child does, and what a store looks like before and after.
+/// The actions of the child, with the store before and after.
 const ACTIONS: [&str; 5] = ["first", "set", "unset", "rebind", "passphrase"];
 
-// A kill -9 before each step of each write of each operation.
+// SIGKILL before each step of each write of each operation.
 #[test]
 fn a_crash_at_any_step_leaves_the_old_state_or_the_new() {
     let mut reached = BTreeSet::new();
@@ -335,7 +335,7 @@ fn check_after_crash(action: &str, place: &Path, what: &str) {
             (_, other) => panic!("{what}: {other:?}"),
         }
     }
-    // The lock is free, the next writes succeed, and what the crash left is gone.
+    // The lock is free, the next writes succeed, and remains of the crash are removed.
     file.set("mail", "key", &content(1), &secret(NEW), NOW).unwrap();
     assert_eq!(value(&file, "mail", "key", 1).as_deref(), Some(NEW), "{what}");
     if protection.is_some() && action == "passphrase" {
@@ -346,7 +346,7 @@ fn check_after_crash(action: &str, place: &Path, what: &str) {
     assert!(!place.join(".secrets.json.partial").exists(), "{what}");
 }
 
-/// Runs [`child`] in a process of its own.
+/// Runs [`child`] in another process.
 fn run_child(task: &str, place: &Path) -> std::process::ExitStatus {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "local::secrets::encrypted::tests::child", "--test-threads=1"]);
@@ -354,7 +354,7 @@ fn run_child(task: &str, place: &Path) -> std::process::ExitStatus {
     command.output().unwrap().status
 }
 
-/// Not a test of its own: what the process that is ended does.
+/// The child process of the tests above.
 #[test]
 fn child() {
     let Ok(task) = std::env::var(CHILD) else { return };
@@ -413,7 +413,7 @@ fn a_reference_is_bound_and_cannot_be_led_elsewhere() {
     assert_eq!(file.list().unwrap()[0].file.as_deref(), Some(&*one));
     assert_eq!((file.rebind("mail", &content(1), &content(2)).unwrap(), got(2)), (1, one.to_str().unwrap().to_owned()));
 
-    // The path in the file is readable, and changing it is noticed.
+    // The path in the file is readable, and tampering with it is detected.
     let original = fs::read_to_string(file.path()).unwrap();
     let changed = original.replace(one.to_str().unwrap(), other.to_str().unwrap());
     assert_ne!(original, changed);
@@ -422,14 +422,14 @@ fn a_reference_is_bound_and_cannot_be_led_elsewhere() {
         assert_eq!(got(2), expected);
     }
     fs::write(file.path(), original).unwrap();
-    // The value is that of the file at the time of the call; a file that is gone or exposed is an error.
+    // The value is read from the file at each call; a missing or exposed file is an error.
     fs::write(&one, "rotated\n").unwrap();
     assert_eq!((got(2).as_str(), file.verify().unwrap()), ("rotated", 1));
     fs::set_permissions(&one, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
     assert_eq!((got(2).as_str(), file.verify().unwrap_err().code().id()), ("secret.exposed", "secret.exposed"));
     fs::remove_file(&one).unwrap();
     assert_eq!(got(2), "secret.value");
-    // What cannot be used is not stored, and a value takes the place of a reference.
+    // An unusable reference is not stored, and a value replaces a reference.
     for path in [one.as_path(), Path::new("relative")] {
         assert_eq!(file.set_reference("mail", "new", &content(2), path, NOW).unwrap_err().code().id(), "secret.value");
     }

@@ -16,7 +16,7 @@ use crate::local::secrets::{Key, SecretError};
 /// The attribute `service` of our entries.
 const SERVICE: &str = "toolcrib";
 
-/// Longest time for one operation. The service answers in milliseconds; the bus may have to start it.
+/// Time limit of one operation. The service responds in milliseconds, but the bus may have to start it.
 const LIMIT: Duration = Duration::from_secs(15);
 
 /// Most entries of one account that are tried. Other programs may add some.
@@ -83,7 +83,7 @@ fn attributes(account: &str) -> HashMap<&str, &str> {
     HashMap::from([("service", SERVICE), ("account", account)])
 }
 
-/// The entries of an account in collections that are unlocked. If there is none, a locked collection may have it.
+/// The entries of an account in unlocked collections. If there is none, a locked collection may contain it.
 fn find<'s>(service: &'s SecretService<'s>, account: &str) -> Result<Vec<Item<'s>>, Error> {
     let found = service.search_items(attributes(account))?;
     if !found.unlocked.is_empty() {
@@ -100,8 +100,8 @@ fn find<'s>(service: &'s SecretService<'s>, account: &str) -> Result<Vec<Item<'s
     Ok(Vec::new())
 }
 
-/// Asks the service on a thread of its own: the library starts a runtime, which must not happen inside another one, and a service that does
-/// not answer must not hold the caller.
+/// Runs an operation on a separate thread: the library starts a runtime, which is not possible inside another one, and a service that does
+/// not respond must not block the caller.
 fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, SecretError> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let thread = thread::Builder::new().name("keychain".to_owned());

@@ -1,4 +1,4 @@
-//! The key file with a keychain in memory: where a key goes, and that no failure makes a second one.
+//! The key file with a keychain in memory: where a key is stored, and that no failure creates a second one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,9 +22,9 @@ enum State {
     Usable,
     Locked,
     Absent,
-    /// Takes keys and has none.
+    /// Accepts keys and loses them.
     Forgetful,
-    /// Gives another key than it took.
+    /// Returns another key than was stored.
     Confused,
 }
 
@@ -100,7 +100,7 @@ fn set(file: &EncryptedFile) {
     file.set("mail", "key", &CONTENT, &secret("a value that is secret"), NOW).unwrap();
 }
 
-/// What a new process gets: the value, or the code of the error.
+/// What a new process reads: the value, or the code of the error.
 fn got(file: &EncryptedFile) -> String {
     match file.get("mail", "key", &CONTENT) {
         Ok(Lookup::Value { secret, .. }) => secret.expose().to_owned(),
@@ -120,7 +120,7 @@ fn a_new_key_goes_into_a_keychain_that_can_be_used() {
     assert_eq!((got(&file(place.path(), &keychain)).as_str(), keychain.count()), ("a value that is secret", 1));
     assert_eq!(key(place.path(), &keychain).protection().unwrap(), Some(Protection::Keychain));
     assert!(key(place.path(), &keychain).place().starts_with("memory, account "));
-    // The file names the key and does not have it.
+    // The file names the key and does not contain it.
     let kept = *keychain.keys.lock().unwrap().values().next().unwrap();
     let text = key_file(place.path());
     assert!(text.contains("\"protection\":\"keychain\""), "{text}");
@@ -152,11 +152,11 @@ fn a_keychain_that_cannot_be_used_is_an_error_and_makes_no_second_key() {
         keychain.becomes(state);
         let file = file(place.path(), &keychain);
         assert_eq!((got(&file).as_str(), other(&file), unchanged()), (code, code, true), "{state:?}");
-        // Nothing is lost from the list, which needs no key.
+        // The list still works, because it needs no key.
         assert_eq!(file.list().unwrap().len(), 1);
     }
     keychain.becomes(State::Usable);
-    // A program without a keychain, and one that is given a passphrase.
+    // A program without a keychain, and one with a passphrase.
     let without = EncryptedFile::new(place.path(), Box::new(FileKey::new(place.path())));
     assert_eq!(
         (got(&without).as_str(), other(&without), unchanged()),
@@ -165,7 +165,7 @@ fn a_keychain_that_cannot_be_used_is_an_error_and_makes_no_second_key() {
     let passphrase = key(place.path(), &keychain).with_passphrase(secret("correct horse battery"));
     let with = EncryptedFile::new(place.path(), Box::new(passphrase));
     assert_eq!((got(&with).as_str(), unchanged()), ("secret.passphrase_unused", true));
-    // An entry that was deleted: also when nothing is stored, the key file is not overruled.
+    // A deleted entry: even when nothing is stored, the key file decides.
     keychain.keys.lock().unwrap().clear();
     let file = file(place.path(), &keychain);
     assert_eq!((got(&file).as_str(), other(&file), unchanged()), ("secret.key_missing", "secret.key_missing", true));
@@ -180,7 +180,7 @@ fn a_key_moves_into_the_keychain_and_back() {
     let stored = file(place.path(), &keychain).key_id().unwrap();
     let key = key(place.path(), &keychain);
     let plain = key_file(place.path());
-    // What fails changes nothing.
+    // Failures change nothing.
     for (state, code) in [
         (State::Locked, "secret.keychain_locked"),
         (State::Absent, "secret.keychain_unavailable"),
@@ -196,13 +196,13 @@ fn a_key_moves_into_the_keychain_and_back() {
     assert_eq!(FileKey::new(place.path()).move_to_keychain(None, None).unwrap_err().code().id(), "secret.keychain_unsupported");
     assert_eq!((key.move_to_file().unwrap(), key_file(place.path())), (None, plain.clone()));
 
-    // Twice is as good as once.
+    // Repeating it has no effect.
     for _ in 0..2 {
         key.move_to_keychain(None, stored.as_deref()).unwrap();
         assert_eq!((key.protection().unwrap(), keychain.count()), (Some(Protection::Keychain), 1));
         assert_eq!(got(&file(place.path(), &keychain)), "a value that is secret");
     }
-    // The key file is lost: the keychain has the key of the stored secrets, and no other is taken.
+    // The key file is lost: the key of the stored secrets is found in the keychain, and no other is used.
     fs::remove_file(place.path().join(KEY_FILE)).unwrap();
     assert_eq!(got(&file(place.path(), &keychain)), "secret.key_missing");
     assert_eq!(key.move_to_keychain(None, Some("AAAAAAAAAAAAAAAA")).unwrap_err().code().id(), "secret.key_missing");
@@ -234,7 +234,7 @@ fn a_passphrase_is_needed_to_move_what_it_protects() {
     let id = key.clone().with_passphrase(passphrase.duplicate()).load().unwrap().unwrap().id();
     key.move_to_keychain(Some(&passphrase), Some(&id)).unwrap();
     assert_eq!((key.protection().unwrap(), key.load().unwrap().unwrap().id()), (Some(Protection::Keychain), id));
-    // And a passphrase takes the key out of the keychain again.
+    // A passphrase moves the key out of the keychain again.
     key.set_passphrase(None, &passphrase, Cost::LIGHT).unwrap();
     assert_eq!(key.protection().unwrap(), Some(Protection::Passphrase));
 }

@@ -1,6 +1,6 @@
-//! Three tools to try things on: one that is open, one for holders of an NFT, one that costs a cent.
+//! Three sample tools: one is open, one requires an NFT, one costs a cent.
 //!
-//! They do real, small work, always with the same result for the same input, and ask nobody else.
+//! They do small, real work without network requests, with the same result for the same input.
 
 use alloy_primitives::Address;
 use serde_json::Value;
@@ -15,32 +15,32 @@ mod sun;
 mod units;
 mod words;
 
-/// What a paid call costs, in millionths of a dollar: a cent.
+/// The price of a call in millionths of a dollar: a cent.
 const PRICE: &str = "10000";
 
-/// A tool to try things on.
+/// A sample tool.
 #[derive(Debug)]
 pub(crate) struct Sample {
     /// Its slug, which is also its name and the first part of its host.
     pub(crate) slug: &'static str,
     /// What it does, for its manifest.
     description: &'static str,
-    /// Who may call it.
+    /// Its access requirements.
     pub(crate) access: Access,
-    /// An input to try, as JSON.
+    /// A sample input, as JSON.
     pub(crate) example: &'static str,
     schemas: fn(ToolBuilder) -> ToolBuilder,
     handler: fn(Tool<NoHandler>) -> Tool<Handler>,
 }
 
-/// Who may call a sample.
+/// Access requirements of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Everybody.
+    /// Every caller.
     Open,
-    /// Who has a token of the test collection.
+    /// Callers with a token of the test collection.
     Holders,
-    /// Who pays.
+    /// Callers who pay.
     Paid,
 }
 
@@ -73,12 +73,12 @@ pub(crate) const SAMPLES: [Sample; 3] = [
 ];
 
 impl Sample {
-    /// The host that it is served at.
+    /// The host at which it is served.
     pub(crate) fn host(&self) -> String {
         format!("{}.tool.localhost", self.slug)
     }
 
-    /// Its manifest, once its port is known.
+    /// Returns its manifest for a port.
     pub(crate) fn manifest(&self, port: u16, creator: Address) -> Result<Sealed<ToolManifest>, Vec<Finding>> {
         let endpoint = format!("https://{}:{port}/call", self.host());
         let builder = ToolBuilder::new(self.slug, self.description, &endpoint, creator).version("1.0.0").tag("sample");
@@ -91,19 +91,19 @@ impl Sample {
         Ok(builder.build()?.manifest)
     }
 
-    /// The tool, still open.
+    /// Returns the tool, without a gate.
     pub(crate) fn tool(&self, manifest: Sealed<ToolManifest>) -> Tool<Handler> {
         (self.handler)(Tool::new(manifest).slug(self.slug))
     }
 
-    /// An input to try.
+    /// Returns a sample input.
     pub(crate) fn example(&self) -> Value {
         serde_json::from_str(self.example).unwrap_or_default()
     }
 }
 
 impl Access {
-    /// One word for programs.
+    /// The name for programs.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -112,7 +112,7 @@ impl Access {
         }
     }
 
-    /// A few words for people.
+    /// The description for people.
     pub(crate) const fn described(self) -> &'static str {
         match self {
             Self::Open => "open to everybody",

@@ -1,15 +1,15 @@
-//! When the sun rises and sets, by the sunrise equation with the low-precision position of the sun (Astronomical Almanac, page C24):
-//! good to about two minutes between the polar circles, for this century and the last.
+//! Sunrise and sunset, by the sunrise equation with the low-precision position of the sun (Astronomical Almanac, page C24): accurate to
+//! about two minutes between the polar circles, for this century and the last.
 
 use serde::{Deserialize, Serialize};
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::time::{format_rfc3339, parse_rfc3339};
 use toolcrib_gate::{Context, ToolError};
 
-/// Noon of 1 January 2000, in seconds since 1970: what the sun's position is counted from.
+/// Noon of 1 January 2000, in seconds since 1970: the epoch of the sun's position.
 const J2000: i64 = 946_728_000;
 const DAY: f64 = 86_400.0;
-/// Where the sun's centre is when its upper edge is seen at the horizon, through the air: degrees.
+/// Altitude of the sun's centre when its upper edge appears at the horizon, with refraction: degrees.
 const HORIZON: f64 = -0.833;
 
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
@@ -55,7 +55,7 @@ pub(super) async fn times(input: Input, _: Context) -> Result<Output, ToolError>
 }
 
 fn compute(midnight: UnixTime, latitude: f64, longitude: f64) -> Output {
-    // Noon there, in days since 2000, as if the sun went evenly round the equator.
+    // Local mean noon, in days since 2000, for a sun that moves evenly round the equator.
     let mean_noon = (midnight.seconds() - J2000) as f64 / DAY + 0.5 - longitude / 360.0;
     let anomaly = (357.528 + 0.985_600_3 * mean_noon).to_radians();
     let mean_longitude = 280.460 + 0.985_647_4 * mean_noon;
@@ -63,7 +63,7 @@ fn compute(midnight: UnixTime, latitude: f64, longitude: f64) -> Output {
     let obliquity = (23.439 - 0.000_000_4 * mean_noon).to_radians();
     let declination = (obliquity.sin() * ecliptic.sin()).asin();
     let ascension = (obliquity.cos() * ecliptic.sin()).atan2(ecliptic.cos()).to_degrees();
-    // How far the sun is ahead of the even one: degrees, between -180 and 180.
+    // The equation of time: how far the real sun is ahead of the mean sun, in degrees between -180 and 180.
     let ahead = (mean_longitude - ascension + 180.0).rem_euclid(360.0) - 180.0;
     let noon = mean_noon - ahead / 360.0;
     let latitude = latitude.to_radians();
@@ -87,7 +87,7 @@ fn compute(midnight: UnixTime, latitude: f64, longitude: f64) -> Output {
     }
 }
 
-/// Days since 2000 as a time, to the minute: more would promise more than is known.
+/// Formats days since 2000 as a time, to the minute; the equation is not more accurate.
 fn shown(days: f64) -> String {
     let seconds = J2000 + (days * 1_440.0).round() as i64 * 60;
     format_rfc3339(UnixTime::from_seconds(seconds)).unwrap_or_default()
@@ -114,7 +114,7 @@ mod tests {
         let berlin = at("2026-06-21", 52.52, 13.4);
         close(berlin.sunrise.as_deref().expect("rises"), "2026-06-21T02:43:00Z");
         close(berlin.sunset.as_deref().expect("sets"), "2026-06-21T19:33:00Z");
-        // Quito at the equinox: half a day, and the refraction of the air.
+        // Quito at the equinox: half a day, plus refraction.
         let quito = at("2026-03-20", -0.18, -78.47);
         assert!((724..=730).contains(&quito.minutes), "{quito:?}");
         // Sydney at midwinter: 7:00 and 16:54, ten hours ahead.

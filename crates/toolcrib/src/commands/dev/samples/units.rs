@@ -6,20 +6,20 @@ use toolcrib_gate::{Context, ToolError};
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Input {
-    /// How much.
+    /// The value.
     #[schemars(range(min = -1e15, max = 1e15))]
     value: f64,
-    /// The unit it is in.
+    /// The unit of the value.
     from: Unit,
-    /// The unit it is wanted in; of the same kind.
+    /// The target unit, of the same quantity.
     to: Unit,
 }
 
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(super) struct Output {
-    /// How much it is in the other unit, to twelve digits.
+    /// The value in the target unit, to twelve digits.
     value: f64,
-    /// That unit.
+    /// The target unit.
     unit: Unit,
 }
 
@@ -54,8 +54,8 @@ enum Quantity {
 }
 
 impl Unit {
-    /// What it measures, and how it becomes the first unit of that: metre, kilogram, litre, kelvin. First added, then multiplied.
-    /// Inches, pounds and gallons are the international and US ones, which are exact.
+    /// Returns the quantity, and the offset and factor to its base unit: metre, kilogram, litre, kelvin. The offset is added before the
+    /// multiplication. Inches, pounds and gallons are the international and US ones, which are exact.
     const fn measure(self) -> (Quantity, f64, f64) {
         match self {
             Self::Mm => (Quantity::Length, 0.0, 0.001),
@@ -93,7 +93,7 @@ pub(super) async fn convert(input: Input, _: Context) -> Result<Output, ToolErro
     Ok(Output { value: rounded(base / wanted_factor - wanted_offset), unit: input.to })
 }
 
-/// To twelve significant digits, so that 0.1 + 0.2 does not show.
+/// Rounds to twelve significant digits, so that 0.1 + 0.2 is 0.3.
 fn rounded(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }

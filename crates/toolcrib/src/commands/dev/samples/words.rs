@@ -1,9 +1,9 @@
-//! Words of a text.
+//! Counts the words of a text.
 
 use serde::{Deserialize, Serialize};
 use toolcrib_gate::{Context, ToolError};
 
-/// Words that people read in a minute, silently, in most languages that put spaces between them.
+/// Words read per minute, silently, in most languages that put spaces between words.
 const WORDS_PER_MINUTE: usize = 238;
 
 #[derive(Debug, Deserialize, schemars::JsonSchema)]

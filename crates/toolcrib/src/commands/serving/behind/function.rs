@@ -1,4 +1,4 @@
-//! A tool that is a function of a local tool: it runs in the host's sandbox, under its permissions, and is in its audit log.
+//! A function of a local tool as backend: it runs in the host's sandbox, under its permissions, and is recorded in its audit log.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,13 +16,13 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// A function whose calls end after `limit`.
+    /// A function with a time limit for calls.
     pub(crate) const fn new(published: Published, limit: Duration) -> Self {
         Self { published, limit }
     }
 
-    /// One call. Callers learn that their input does not fit, or that the function is not served now; what the tool says about a fault is
-    /// for the operator alone, since it may name files and programs of this machine.
+    /// Calls the function. Callers learn if their input is invalid, or if the function is not served now. Details of an error go only to
+    /// the operator, since they may name files and programs of this machine.
     pub(super) async fn call(&self, input: Value) -> Result<Value, ToolError> {
         self.published.call(input, self.limit).await.map_err(|error| answer(&error))
     }

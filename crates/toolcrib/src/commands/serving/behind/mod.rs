@@ -1,7 +1,7 @@
-//! What stands behind the gate: a server, a program, or a function of a local tool.
+//! The backend of a gate: a server, a program, or a function of a local tool.
 //!
-//! Both get an input that fits the manifest, and both are believed nothing: what they give is capped while it is read, must be JSON,
-//! and must fit the manifest. How many calls reach them at once is bounded here.
+//! Each gets an input that is valid under the manifest. Its output is untrusted: limited in size while it is read, it must be JSON and
+//! valid under the manifest. The number of concurrent calls is limited here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +19,16 @@ pub(crate) use function::Function;
 pub(crate) use program::{Program, ProgramSettings};
 pub(crate) use upstream::Upstream;
 
-/// Calls that reach a tool at once, unless told otherwise. A program is a process for each call; thirty-two small ones are no burden.
+/// Default limit of concurrent calls to a tool. A program is one process per call; thirty-two small ones are not a burden.
 pub(crate) const DEFAULT_AT_ONCE: u16 = 32;
 
-/// Calls that reach a tool at once, at most: the gate has [`MAX_RUNNING`](toolcrib_gate::MAX_RUNNING) places for all tools together.
+/// Largest limit of concurrent calls to a tool: the gate allows [`MAX_RUNNING`](toolcrib_gate::MAX_RUNNING) for all tools together.
 pub(crate) const MAX_AT_ONCE: u16 = 1_000;
 
-/// How long a call waits for its turn. Whoever waits longer is better told to come again.
+/// How long a call waits for a free slot. After that, the caller is told to retry.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// A tool, wherever it runs.
+/// The backend of a tool.
 #[derive(Clone, Debug)]
 pub(crate) struct Behind {
     kind: Kind,
@@ -40,7 +40,7 @@ enum Kind {
     Upstream(Arc<Upstream>),
     Program(Arc<Program>),
     Function(Arc<Function>),
-    /// Nobody: only the manifest is served.
+    /// No backend: only the manifest is served.
     Nobody,
 }
 
@@ -60,7 +60,7 @@ impl Behind {
         Self::new(Kind::Function(Arc::new(function)), at_once)
     }
 
-    /// Nobody; callers are told to come later.
+    /// No backend; callers are told to retry later.
     pub(crate) fn nobody() -> Self {
         Self::new(Kind::Nobody, 1)
     }
@@ -69,7 +69,7 @@ impl Behind {
         Self { kind, places: Arc::new(Semaphore::new(at_once.clamp(1, MAX_AT_ONCE).into())) }
     }
 
-    /// What it is, without anything that may be secret.
+    /// A description without secrets.
     pub(crate) fn described(&self) -> String {
         match &self.kind {
             Kind::Upstream(upstream) => format!("upstream {upstream}"),
@@ -79,7 +79,7 @@ impl Behind {
         }
     }
 
-    /// One call. Dropping the future ends the call, the program included.
+    /// Calls the backend. Dropping the future cancels the call and kills the program.
     pub(crate) async fn call(self, input: Value, context: Context) -> Result<Value, ToolError> {
         if matches!(self.kind, Kind::Nobody) {
             return Err(ToolError::unavailable("the tool takes no calls yet"));
@@ -97,7 +97,7 @@ impl Behind {
     }
 }
 
-/// Reads an output. What it says is not repeated: it may be anything.
+/// Parses an output. The error does not contain it, because it may be anything.
 fn output(bytes: &[u8]) -> Result<Value, ToolError> {
     serde_json::from_slice(bytes).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());

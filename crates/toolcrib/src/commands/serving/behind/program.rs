@@ -1,8 +1,8 @@
-//! A tool that is a program: one process for each call, the input on its stdin and the output on its stdout.
+//! A program as backend: one process per call, the input on its stdin and the output on its stdout.
 //!
-//! No shell is involved, and nothing that a caller sends is ever an argument, a variable or a file name. The program does not get our
-//! environment, only the variables that the operator lists. It runs in a process group of its own, which is killed as a whole when the
-//! call ends, however it ends; on Linux, together with processes that have left the group (see [`toolcrib_process`]).
+//! No shell is involved, and data of a caller never becomes an argument, a variable or a file name. The program does not inherit the
+//! environment; it gets only the variables that the operator lists. It runs in its own process group, which is killed as a whole when the
+//! call ends for any reason; on Linux, together with processes that have left the group (see [`toolcrib_process`]).
 
 use std::ffi::OsString;
 use std::fmt;
@@ -24,39 +24,39 @@ use crate::env;
 use crate::outcome::Failure;
 use crate::printer::shown;
 
-/// Variables that a program gets without being listed: to find other programs, its own settings, and the language.
+/// Variables that a program always gets: to find other programs, its own settings, and the language.
 const KEPT: [&str; 3] = ["PATH", "HOME", "LANG"];
 
-/// How the names of the gate's own variables begin, which no program behind it gets: keys, passwords, and URLs that hold keys.
+/// Prefixes of the gate's own variables, which no program gets: keys, passwords, and URLs that contain keys.
 const WITHHELD: [&str; 2] = ["TOOLCRIB_", env::RPC_URL];
 
-/// Bytes of a program's stderr that are shown for one call. Enough for the stack trace of an exception; a flood is no log.
+/// Most bytes of a program's stderr that are logged per call: enough for a stack trace, but no flood.
 const MAX_STDERR_BYTES: usize = 8 * 1024;
 
-/// How long the last words of a program that has ended are waited for.
+/// How long to wait for the remaining stderr of a program that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// What to run, as the command line says it.
+/// The program from the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct ProgramSettings<'a> {
     /// The program.
     pub(crate) program: &'a Path,
     /// Its arguments, the same for every call.
     pub(crate) arguments: &'a [OsString],
-    /// Variables that it gets beside the usual three.
+    /// Variables that it gets in addition to the usual three.
     pub(crate) pass_env: &'a [String],
-    /// Whether it learns who calls.
+    /// Whether its input includes the caller.
     pub(crate) envelope: bool,
 }
 
-/// A program of the operator's.
+/// A program of the operator.
 pub(crate) struct Program {
     spec: ProgramSpec,
     envelope: bool,
 }
 
 impl Program {
-    /// Finds the program, so that a misspelt one is noticed at the start and not by the first caller.
+    /// Finds the program, so that a misspelt one fails at the start and not at the first call.
     pub(crate) fn new(settings: &ProgramSettings<'_>) -> Result<Self, Failure> {
         let is_withheld = |name: &&String| WITHHELD.iter().any(|prefix| name.to_ascii_uppercase().starts_with(prefix));
         if let Some(name) = settings.pass_env.iter().find(is_withheld) {
@@ -69,14 +69,14 @@ impl Program {
             Failure::new(codes::cli::NOT_FOUND, format!("program {} not found", settings.program.display()))
                 .hint("give a path or a name in PATH; give each argument with --arg")
         })?;
-        // All processes that the gate starts are started here.
+        // The gate starts all its processes here.
         toolcrib_process::adopt_orphans();
         let spec = ProgramSpec {
             program: path,
             arguments: settings.arguments.to_vec(),
             environment: variables,
             folder: None,
-            // A program of the operator's, who has chosen it and its rights.
+            // The operator chose the program and its privileges, so it is not sandboxed.
             sandbox: SandboxMode::Off,
             limits: Limits::UNLIMITED,
         };
@@ -109,18 +109,18 @@ impl fmt::Display for Program {
     }
 }
 
-/// Neither arguments nor variables: either may hold a secret.
+/// Omits arguments and variables, which may contain secrets.
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Program").field("path", &self.spec.program).finish_non_exhaustive()
     }
 }
 
-/// The task that shows what a program writes to its stderr. Dropping it ends the task.
+/// The task that logs the stderr of a program. Dropping it aborts the task.
 struct Complaints(Option<JoinHandle<()>>);
 
 impl Complaints {
-    /// Waits for the last words of a program that has ended.
+    /// Waits for the remaining stderr of a program that has ended.
     async fn finish(&mut self) {
         if let Some(task) = self.0.as_mut() {
             let _ = timeout(LAST_WORDS, task).await;
@@ -136,14 +136,14 @@ impl Drop for Complaints {
     }
 }
 
-/// The input and who calls, for programs that want both.
+/// The input and the caller, for programs that use both.
 fn envelope(input: Value, context: &Context) -> Value {
     let caller =
         context.caller().map(|caller| json!({ "account": caller.account.to_checksum(None), "isBound": caller.is_bound }));
     json!({ "input": input, "caller": caller, "slug": context.slug(), "tool": context.tool().map(|tool| tool.to_string()) })
 }
 
-/// Writes the input. A program that does not read it may have its reasons.
+/// Writes the input. A program may choose not to read it.
 async fn give(stdin: Option<ChildStdin>, text: String) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(text.as_bytes()).await;
@@ -151,7 +151,7 @@ async fn give(stdin: Option<ChildStdin>, text: String) {
     }
 }
 
-/// Reads everything, or stops at the limit.
+/// Reads to the end, or stops at the limit.
 async fn capped(from: impl AsyncRead + Unpin) -> Result<Vec<u8>, ToolError> {
     let mut bytes = Vec::new();
     from.take(MAX_OUTPUT_BYTES as u64 + 1).read_to_end(&mut bytes).await?;
@@ -161,8 +161,8 @@ async fn capped(from: impl AsyncRead + Unpin) -> Result<Vec<u8>, ToolError> {
     Ok(bytes)
 }
 
-/// Shows what a program says on its stderr, line by line, escaped, up to the limit. The rest is read and forgotten, so that the
-/// program is not held up by it.
+/// Logs the stderr of a program, line by line, escaped, up to the limit. The rest is read and discarded, so that the program is not
+/// blocked.
 async fn complain(mut stderr: ChildStderr, slug: String) {
     let (mut line, mut left) = (Vec::new(), MAX_STDERR_BYTES);
     let mut buffer = [0; 4096];
@@ -191,15 +191,15 @@ async fn complain(mut stderr: ChildStderr, slug: String) {
 
 fn say(slug: &str, line: &[u8]) {
     let text = String::from_utf8_lossy(line);
-    // Standard error may be closed.
+    // Stderr may be closed.
     let _ = writeln!(std::io::stderr().lock(), "{slug}: {}", shown(text.trim_end_matches('\r')));
 }
 
-/// The program that would be run: a path as it is, a name as PATH finds it.
+/// The program to run: a path as it is, a name as found in PATH.
 fn find(program: &Path) -> Option<PathBuf> {
     let is_program = |path: &Path| path.is_file();
     if program.components().count() > 1 || program.is_absolute() {
-        // Absolute, since a relative path means another file after a change of folder.
+        // Absolute, since a relative path would mean another file after a change of the working folder.
         return std::path::absolute(program).ok().filter(|path| is_program(path));
     }
     let folders = std::env::var_os("PATH")?;

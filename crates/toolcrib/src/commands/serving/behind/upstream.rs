@@ -1,7 +1,7 @@
-//! A tool that is a server: one POST of the input for each call.
+//! An upstream server as backend: one POST of the input per call.
 //!
-//! The server learns who calls from headers that the gate sets; nothing of the caller's own request but the input is handed on, the
-//! payment least of all.
+//! The server learns the caller from headers that the gate sets. Nothing else of the caller's request but the input is forwarded, least of
+//! all the payment.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,19 +16,19 @@ use toolcrib_x402::header::X_TOOL_REFERENCE;
 use super::output;
 use crate::outcome::Failure;
 
-/// The account that calls, for the upstream. Absent when nobody was asked.
+/// Header with the caller's account, for the upstream. Absent if callers are not identified.
 const X_TOOL_CALLER: &str = "x-tool-caller";
 
-/// The slug of the tool that is called, for the upstream.
+/// Header with the slug of the called tool, for the upstream.
 const X_TOOL_SLUG: &str = "x-tool-slug";
 
-/// Characters of an upstream's refusal that the caller reads at most: a sentence or two, not a page.
+/// Most characters of an upstream's error message that the caller gets: a sentence or two, not a page.
 const MAX_MESSAGE_CHARS: usize = 300;
 
-/// How much longer than the gate a request waits.
+/// How much longer than the gate's time limit a request may take.
 const AFTER: Duration = Duration::from_secs(2);
 
-/// A server of the operator's.
+/// A server of the operator.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     door: Configured,
@@ -37,14 +37,14 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// The server at a URL of the operator's: a flag or a variable, never anything else.
+    /// The server at a URL that the operator configured by a flag or a variable.
     pub(crate) fn new(setting: &str, time: Duration, at_once: usize) -> Result<Self, Failure> {
         let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
         let concurrency = Concurrency { total: at_once, host: at_once };
-        // A call is never repeated: it goes over a kept connection only if that was busy a moment ago and is open.
+        // A call is never sent twice: a pooled connection is reused only if it was busy a moment ago and is open.
         let door = Configured::builder(SystemClock).concurrency(concurrency).keep_alive(KeepAlive::matching(concurrency));
         let mut limits = Limits::MANIFEST;
-        // A server that computes is silent meanwhile. The gate's own limit comes first and says so to the caller.
+        // A server may be silent while it computes. The gate's own limit ends the call first and tells the caller.
         let longest = time + AFTER;
         (limits.idle, limits.total, limits.body) = (longest, longest, MAX_OUTPUT_BYTES);
         Ok(Self { door: door.build().map_err(unusable)?, url: ConfiguredUrl::from_setting(setting).map_err(unusable)?, limits })
@@ -92,18 +92,18 @@ fn headers(context: &Context) -> Result<Headers, toolcrib_fetch::Error> {
     Ok(headers)
 }
 
-/// What a refusal says: the usual members of a JSON body, or a body of plain text. Short, and harmless to show.
+/// The message of an error response: the usual members of a JSON body, or a body of plain text. Short, and safe to print.
 fn message(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     let said = match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(object)) => ["message", "error", "detail", "title"].iter().find_map(|key| {
             let value = object.get(*key)?;
-            // Some nest: {"error": {"message": …}}.
+            // Some APIs nest it: {"error": {"message": …}}.
             value.as_str().or_else(|| value.get("message")?.as_str()).map(str::to_owned)
         })?,
         Ok(Value::String(said)) => said,
         Ok(_) => return None,
-        // A page is no message.
+        // An HTML page is not a message.
         Err(_) if text.trim_start().starts_with('<') => return None,
         Err(_) => text.to_owned(),
     };
