@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// Why the served manifest must not be committed.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub struct ServedError {
     /// The findings, the main one first.
     pub findings: Vec<Finding>,
     /// Whether the client's own network may be at fault, so that the server's state is unknown.
@@ -32,7 +32,7 @@ pub struct Refusal {
 }
 
 /// Returns the served bytes.
-pub fn served(exchange: &Exchange) -> Result<&[u8], Refusal> {
+pub fn served(exchange: &Exchange) -> Result<&[u8], ServedError> {
     if let Some(response) = exchange.complete() {
         return Ok(response.body.as_bytes());
     }
@@ -45,12 +45,12 @@ pub fn served(exchange: &Exchange) -> Result<&[u8], Refusal> {
             (vec![finding, failure.finding()], codes::fetch::is_transient(failure.code))
         }
     };
-    Err(Refusal { findings, is_unclear, diff: None })
+    Err(ServedError { findings, is_unclear, diff: None })
 }
 
 /// Compares the served manifest with the one to commit, by their canonical hashes. `committed` is the hash that is
 /// currently onchain, if the tool is registered.
-pub fn compare(exchange: &Exchange, ready: &Ready, committed: Option<B256>) -> Result<(), Refusal> {
+pub fn compare(exchange: &Exchange, ready: &Ready, committed: Option<B256>) -> Result<(), ServedError> {
     let bytes = served(exchange)?;
     let wanted = ready.manifest.hash();
     let checked = ToolManifest::parse(bytes, Mode::Consumer);
@@ -81,8 +81,8 @@ pub async fn wait_until_served(
     committed: Option<B256>,
     wait: Duration,
     fetch: impl AsyncFn() -> Exchange,
-    waits: impl FnOnce(&Refusal),
-) -> Result<(), Refusal> {
+    waits: impl FnOnce(&ServedError),
+) -> Result<(), ServedError> {
     let end = Instant::now() + wait;
     let mut waits = Some(waits);
     loop {
@@ -102,10 +102,10 @@ fn hashes(finding: Finding, wanted: B256, served: Option<B256>) -> Finding {
     finding.expected(wanted.to_string()).got(served.map_or_else(|| "nothing that has a hash".to_owned(), |hash| hash.to_string()))
 }
 
-fn refusal(findings: Vec<Finding>, served: &[u8], ready: &Ready) -> Refusal {
+fn refusal(findings: Vec<Finding>, served: &[u8], ready: &Ready) -> ServedError {
     let document = json::read(served, json::Limits::default()).document;
     let diff = document.map(|document| diff(ready.manifest.document().root(), document.root()));
-    Refusal { findings, is_unclear: false, diff: diff.filter(|diff| !diff.is_empty()) }
+    ServedError { findings, is_unclear: false, diff: diff.filter(|diff| !diff.is_empty()) }
 }
 
 #[cfg(test)]
@@ -161,7 +161,7 @@ mod tests {
             exchange(if asked.get() < 4 { "not yet" } else { MANIFEST })
         };
         let told = Cell::new(0);
-        let tells = |_: &Refusal| told.set(told.get() + 1);
+        let tells = |_: &ServedError| told.set(told.get() + 1);
         let began = Instant::now();
         let short = wait_until_served(&ready, None, Duration::from_secs(3), fetch, tells).await;
         assert_eq!(short.expect_err("not deployed").findings[0].code, codes::author::SERVED_DIFFERS);

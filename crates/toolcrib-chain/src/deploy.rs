@@ -83,12 +83,12 @@ impl Contract {
 
 #[derive(Deserialize)]
 struct Deployments {
-    contracts: BTreeMap<String, Place>,
+    contracts: BTreeMap<String, ContractEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Place {
+struct ContractEntry {
     address: Address,
     constructor_arguments: Bytes,
     /// `null` for contracts whose runtime code depends on their address.

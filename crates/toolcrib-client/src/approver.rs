@@ -13,7 +13,7 @@ use crate::{SignInTerms, Terms, Unchecked, Usdc};
 /// What the user is asked to approve. All text of tools in it is untrusted: escape it before it is shown.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Question<'q> {
+pub enum ApprovalRequest<'q> {
     /// The amount is above the limit for payments without approval.
     Spend {
         /// The tool; `None` for a URL.
@@ -68,11 +68,11 @@ pub enum Question<'q> {
     },
 }
 
-/// Answers [`Question`]s: a person at a terminal, an MCP elicitation, a program's own rules.
+/// Answers [`ApprovalRequest`]s: a person at a terminal, an MCP elicitation, a program's own rules.
 #[async_trait]
 pub trait Approver: fmt::Debug + Send + Sync {
     /// Returns whether it is approved. May take as long as a person does; the tool is verified again afterwards.
-    async fn approve(&self, question: &Question<'_>) -> bool;
+    async fn approve(&self, question: &ApprovalRequest<'_>) -> bool;
 }
 
 /// Approves nothing, for programs without a user.
@@ -81,7 +81,7 @@ pub struct Nobody;
 
 #[async_trait]
 impl Approver for Nobody {
-    async fn approve(&self, _: &Question<'_>) -> bool {
+    async fn approve(&self, _: &ApprovalRequest<'_>) -> bool {
         false
     }
 }

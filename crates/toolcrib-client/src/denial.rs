@@ -6,7 +6,7 @@
 
 use alloy_primitives::{Address, Bytes, U256, keccak256};
 use toolcrib_chain::predicate::{Logic, Meaning, Requirement, Requirements, read_requirements};
-use toolcrib_chain::registry::Access;
+use toolcrib_chain::registry::AccessResult;
 use toolcrib_chain::rpc::Chain;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::text::escape_for_display;
@@ -32,7 +32,7 @@ pub struct Denial {
     /// The predicate, as currently registered.
     pub predicate: Option<Address>,
     /// The registry's answer for the account. `None` if there is no account, or no node could be asked.
-    pub access: Option<Access>,
+    pub access: Option<AccessResult>,
     /// How the requirements combine.
     pub logic: Option<Logic>,
     /// The requirements.

@@ -13,7 +13,7 @@ mod steps;
 mod terms;
 mod url;
 
-pub use approver::{Approver, Nobody, Question};
+pub use approver::{ApprovalRequest, Approver, Nobody};
 pub use client::{CALL_LIMIT, Client, ClientBuilder, MAX_OUTPUT_BYTES, PAID_LIMIT};
 pub use denial::{Denial, Holding, MAX_HOLDINGS};
 pub use error::{CallError, ServerWords};

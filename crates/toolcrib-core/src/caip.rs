@@ -37,7 +37,7 @@ pub(crate) const MAX_TOKEN_ID_CHARS: usize = 78;
 /// Why a text is not a valid identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum CaipError {
     /// The text is empty.
     Empty,
     /// Not `namespace:reference`.
@@ -87,7 +87,7 @@ pub struct ChainId {
 
 impl ChainId {
     /// Parses a chain.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, CaipError> {
         let namespace = chain(text)?;
         Ok(Self { text: text.to_owned(), namespace })
     }
@@ -123,24 +123,24 @@ pub struct AccountId {
 
 impl AccountId {
     /// Parses an account. The zero address is rejected: no key can receive there.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, CaipError> {
         if text.is_empty() {
-            return Err(Fault::Empty);
+            return Err(CaipError::Empty);
         }
-        let (chain_text, address) = text.rsplit_once(':').ok_or(Fault::AccountShape)?;
+        let (chain_text, address) = text.rsplit_once(':').ok_or(CaipError::AccountShape)?;
         if !chain_text.contains(':') {
-            return Err(Fault::AccountShape);
+            return Err(CaipError::AccountShape);
         }
         let namespace = chain(chain_text)?;
         if !is_loose(address, MAX_ADDRESS_CHARS) {
-            return Err(Fault::AccountAddress);
+            return Err(CaipError::AccountAddress);
         }
         if &text[..namespace] == EVM_NAMESPACE {
             evm_address(address)?;
         }
         // A hexadecimal zero is not an account in any namespace.
         if address.strip_prefix("0x").is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b == b'0')) {
-            return Err(Fault::ZeroAccount);
+            return Err(CaipError::ZeroAccount);
         }
         Ok(Self { text: text.to_owned(), namespace, chain: chain_text.len() })
     }
@@ -198,30 +198,30 @@ pub struct AssetId {
 
 impl AssetId {
     /// Parses an asset.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, CaipError> {
         if text.is_empty() {
-            return Err(Fault::Empty);
+            return Err(CaipError::Empty);
         }
-        let (chain_text, asset) = text.split_once('/').ok_or(Fault::AssetShape)?;
+        let (chain_text, asset) = text.split_once('/').ok_or(CaipError::AssetShape)?;
         let namespace = chain(chain_text)?;
         let (asset_type, token_id) = match asset.split_once('/') {
             Some((asset_type, token_id)) => (asset_type, Some(token_id)),
             None => (asset, None),
         };
-        let (asset_namespace, reference) = asset_type.split_once(':').ok_or(Fault::AssetShape)?;
+        let (asset_namespace, reference) = asset_type.split_once(':').ok_or(CaipError::AssetShape)?;
         if !is_namespace(asset_namespace) {
-            return Err(Fault::AssetNamespace);
+            return Err(CaipError::AssetNamespace);
         }
         if !is_loose(reference, MAX_ADDRESS_CHARS) {
-            return Err(Fault::AssetReference);
+            return Err(CaipError::AssetReference);
         }
         if token_id.is_some_and(|id| !is_loose(id, MAX_TOKEN_ID_CHARS)) {
-            return Err(Fault::TokenId);
+            return Err(CaipError::TokenId);
         }
         if &text[..namespace] == EVM_NAMESPACE {
             match asset_namespace {
                 "erc20" | "erc721" | "erc1155" => evm_address(reference)?,
-                "slip44" if !is_decimal(reference) => return Err(Fault::Slip44),
+                "slip44" if !is_decimal(reference) => return Err(CaipError::Slip44),
                 _ => {}
             }
         }
@@ -303,29 +303,31 @@ impl ToolRef {
     /// let tool = ToolRef::parse("eip155:8453/erc8257:0x265BB2DBFC0A8165C9A1941Eb1372F349baD2cf1/7").unwrap();
     /// assert_eq!(tool.to_string(), "eip155:8453/erc8257:0x265bb2dbfc0a8165c9a1941eb1372f349bad2cf1/7");
     /// ```
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, CaipError> {
         if text.is_empty() {
-            return Err(Fault::Empty);
+            return Err(CaipError::Empty);
         }
         let mut parts = text.split('/');
         let (Some(chain_text), Some(registry), Some(id), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
-            return Err(Fault::ToolShape);
+            return Err(CaipError::ToolShape);
         };
-        let chain_id = chain_text.strip_prefix("eip155:").ok_or(Fault::ToolShape)?;
-        let registry = registry.strip_prefix("erc8257:").ok_or(Fault::ToolShape)?;
+        let chain_id = chain_text.strip_prefix("eip155:").ok_or(CaipError::ToolShape)?;
+        let registry = registry.strip_prefix("erc8257:").ok_or(CaipError::ToolShape)?;
         let chain = evm_chain(chain_id)?;
         match evm_address(registry) {
             Ok(()) => {}
-            Err(Fault::UppercaseHex) if Address::parse_checksummed(registry, None).is_err() => return Err(Fault::ToolChecksum),
-            Err(Fault::UppercaseHex) => {}
+            Err(CaipError::UppercaseHex) if Address::parse_checksummed(registry, None).is_err() => {
+                return Err(CaipError::ToolChecksum);
+            }
+            Err(CaipError::UppercaseHex) => {}
             Err(fault) => return Err(fault),
         }
-        let registry = registry.parse().map_err(|_| Fault::EvmAddress)?;
+        let registry = registry.parse().map_err(|_| CaipError::EvmAddress)?;
         if id.len() > MAX_TOKEN_ID_CHARS || !is_decimal(id) {
-            return Err(Fault::ToolId);
+            return Err(CaipError::ToolId);
         }
-        let id = U256::from_str_radix(id, 10).map_err(|_| Fault::ToolId)?;
-        if id.is_zero() { Err(Fault::ToolIdZero) } else { Ok(Self { chain, registry, id }) }
+        let id = U256::from_str_radix(id, 10).map_err(|_| CaipError::ToolId)?;
+        if id.is_zero() { Err(CaipError::ToolIdZero) } else { Ok(Self { chain, registry, id }) }
     }
 }
 
@@ -354,7 +356,7 @@ impl fmt::Display for AssetId {
     }
 }
 
-impl Fault {
+impl CaipError {
     /// The code of this error.
     pub const fn code(self) -> Code {
         use codes::caip as code;
@@ -382,13 +384,13 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for CaipError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code().title())
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for CaipError {}
 
 /// Checks an asset in a manifest.
 pub(crate) fn check_asset(value: Value<'_>, text: &str, context: &mut Context) -> Option<AssetId> {
@@ -404,14 +406,14 @@ pub(crate) fn check_account(value: Value<'_>, text: &str, context: &mut Context)
     parsed.ok()
 }
 
-fn report(value: Value<'_>, text: &str, outcome: Result<bool, &Fault>, context: &mut Context) {
+fn report(value: Value<'_>, text: &str, outcome: Result<bool, &CaipError>, context: &mut Context) {
     let finding = match outcome {
         Ok(true) => return,
         Ok(false) => context.place(Finding::new(codes::caip::NAMESPACE_UNVERIFIED), value).got(text),
         Err(fault) => {
             let finding = context.place(Finding::new(fault.code()), value).got(text);
             match fault {
-                Fault::UppercaseHex => {
+                CaipError::UppercaseHex => {
                     let lowercase = lowercase_hex(text);
                     let fix = Fix::replace_string(value, "lowercase the address", &lowercase);
                     finding.expected(lowercase).fix(fix)
@@ -423,7 +425,7 @@ fn report(value: Value<'_>, text: &str, outcome: Result<bool, &Fault>, context: 
     context.report(finding);
 }
 
-/// Returns an `eip155` identifier that is valid except for [`Fault::UppercaseHex`] with its address in lower case. What follows the
+/// Returns an `eip155` identifier that is valid except for [`CaipError::UppercaseHex`] with its address in lower case. What follows the
 /// address, such as a token id, is unchanged.
 pub(crate) fn lowercase_hex(text: &str) -> String {
     let Some(start) = text.find(":0x").map(|at| at + 3).or_else(|| text.find(":0X").map(|at| at + 1)) else {
@@ -434,18 +436,18 @@ pub(crate) fn lowercase_hex(text: &str) -> String {
 }
 
 /// Checks a chain and returns the length of its namespace.
-fn chain(text: &str) -> Result<usize, Fault> {
+fn chain(text: &str) -> Result<usize, CaipError> {
     if text.is_empty() {
-        return Err(Fault::Empty);
+        return Err(CaipError::Empty);
     }
-    let (namespace, reference) = text.split_once(':').ok_or(Fault::ChainShape)?;
+    let (namespace, reference) = text.split_once(':').ok_or(CaipError::ChainShape)?;
     if !is_namespace(namespace) {
-        return Err(Fault::Namespace);
+        return Err(CaipError::Namespace);
     }
     let is_reference = (1..=MAX_REFERENCE_CHARS).contains(&reference.len())
         && reference.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
     if !is_reference {
-        return Err(Fault::Reference);
+        return Err(CaipError::Reference);
     }
     if namespace == EVM_NAMESPACE {
         evm_chain(reference)?;
@@ -453,21 +455,21 @@ fn chain(text: &str) -> Result<usize, Fault> {
     Ok(namespace.len())
 }
 
-fn evm_chain(reference: &str) -> Result<u64, Fault> {
+fn evm_chain(reference: &str) -> Result<u64, CaipError> {
     if !is_decimal(reference) {
-        return Err(Fault::EvmChain);
+        return Err(CaipError::EvmChain);
     }
     // Chain 0 does not exist: EIP-155 treats a missing id as a transaction that any chain accepts.
-    reference.parse().ok().filter(|&id| id > 0).ok_or(Fault::EvmChain)
+    reference.parse().ok().filter(|&id| id > 0).ok_or(CaipError::EvmChain)
 }
 
 /// Checks an address: 0x and 40 lowercase hexadecimal digits.
-fn evm_address(text: &str) -> Result<(), Fault> {
-    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).ok_or(Fault::EvmAddress)?;
+fn evm_address(text: &str) -> Result<(), CaipError> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).ok_or(CaipError::EvmAddress)?;
     if digits.len() != 40 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(Fault::EvmAddress);
+        return Err(CaipError::EvmAddress);
     }
-    if text.bytes().any(|b| b.is_ascii_uppercase()) { Err(Fault::UppercaseHex) } else { Ok(()) }
+    if text.bytes().any(|b| b.is_ascii_uppercase()) { Err(CaipError::UppercaseHex) } else { Ok(()) }
 }
 
 fn is_namespace(text: &str) -> bool {

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use crate::canon::{Canonical, Sealed};
 use crate::codes::{self, Code};
 use crate::finding::{Finding, Findings, Fix, Mode, Severity};
-use crate::json::{self, Array, Document, Kind, Limits, Loss, Object, Value};
+use crate::json::{self, Array, Document, Kind, Limits, Object, PrecisionLoss, Value};
 use crate::{secrets, text};
 
 /// A kind of manifest.
@@ -247,11 +247,11 @@ impl Context {
     fn document_rules(&mut self, document: &Document, nfc: Severity) {
         for (value, loss) in document.lossy_numbers() {
             let finding = match loss {
-                Loss::Digits => Finding::new(codes::json::NUMBER_IMPRECISE)
+                PrecisionLoss::Digits => Finding::new(codes::json::NUMBER_IMPRECISE)
                     .severity(self.mode.strict(Severity::Warning))
                     .expected("an integer within plus or minus 9007199254740991")
                     .got(value.source()),
-                Loss::Everything => Finding::new(codes::json::NUMBER_UNDERFLOW).got(value.source()),
+                PrecisionLoss::Everything => Finding::new(codes::json::NUMBER_UNDERFLOW).got(value.source()),
             };
             self.report(if self.findings.is_full() { finding } else { finding.at(value) });
         }

@@ -28,7 +28,7 @@ pub struct Amount(U256);
 /// Why a text is not an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum AmountError {
     /// The text is empty.
     Empty,
     /// A decimal point or a currency sign, as in dollars.
@@ -67,12 +67,12 @@ impl Amount {
     }
 
     /// Parses an amount: `0`, or digits without a leading zero, up to 2^256 - 1.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, AmountError> {
         match text.as_bytes() {
-            [] => return Err(Fault::Empty),
+            [] => return Err(AmountError::Empty),
             _ if !text.bytes().all(|b| b.is_ascii_digit()) => return Err(misread(text)),
-            _ if text.len() > MAX_DIGITS => return Err(Fault::TooLong),
-            [b'0', _, ..] => return Err(Fault::LeadingZero),
+            _ if text.len() > MAX_DIGITS => return Err(AmountError::TooLong),
+            [b'0', _, ..] => return Err(AmountError::LeadingZero),
             _ => {}
         }
         // Most amounts fit in 64 bits, and wider arithmetic costs many times as much.
@@ -80,7 +80,7 @@ impl Amount {
             let digits = text.bytes().fold(0_u64, |number, digit| number * 10 + u64::from(digit - b'0'));
             return Ok(Self(U256::from(digits)));
         }
-        U256::from_str_radix(text, 10).map(Self).map_err(|_| Fault::TooLarge)
+        U256::from_str_radix(text, 10).map(Self).map_err(|_| AmountError::TooLarge)
     }
 
     /// Returns the amount in whole units of an asset with `decimals` decimals.
@@ -105,33 +105,33 @@ impl Amount {
     }
 
     /// The inverse of [`Self::format_units`]: exact, so digits beyond the decimals of the asset are rejected unless they are zeros.
-    pub fn parse_units(text: &str, decimals: u8) -> Result<Self, Fault> {
+    pub fn parse_units(text: &str, decimals: u8) -> Result<Self, AmountError> {
         if text.is_empty() {
-            return Err(Fault::Empty);
+            return Err(AmountError::Empty);
         }
         if text.len() > MAX_UNITS_CHARS {
-            return Err(Fault::TooLong);
+            return Err(AmountError::TooLong);
         }
         let (whole, fraction) = match text.split_once('.') {
             Some((whole, fraction)) if !whole.is_empty() && !fraction.is_empty() => (whole, fraction),
-            Some(_) => return Err(Fault::Character),
+            Some(_) => return Err(AmountError::Character),
             None => (text, ""),
         };
         if !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
-            return Err(if text.starts_with(['+', '-']) { Fault::Sign } else { Fault::Character });
+            return Err(if text.starts_with(['+', '-']) { AmountError::Sign } else { AmountError::Character });
         }
         if whole.len() > 1 && whole.starts_with('0') {
-            return Err(Fault::LeadingZero);
+            return Err(AmountError::LeadingZero);
         }
         let fraction = fraction.trim_end_matches('0');
         if fraction.len() > usize::from(decimals) {
-            return Err(Fault::TooPrecise);
+            return Err(AmountError::TooPrecise);
         }
         let digits = format!("{whole}{fraction:0<width$}", width = usize::from(decimals));
         match digits.trim_start_matches('0') {
             "" => Ok(Self::ZERO),
-            digits if digits.len() > MAX_DIGITS => Err(Fault::TooLarge),
-            digits => U256::from_str_radix(digits, 10).map(Self).map_err(|_| Fault::TooLarge),
+            digits if digits.len() > MAX_DIGITS => Err(AmountError::TooLarge),
+            digits => U256::from_str_radix(digits, 10).map(Self).map_err(|_| AmountError::TooLarge),
         }
     }
 }
@@ -145,7 +145,7 @@ impl fmt::Display for Amount {
     }
 }
 
-impl Fault {
+impl AmountError {
     /// The code of this error.
     pub const fn code(self) -> Code {
         match self {
@@ -160,7 +160,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for AmountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TooPrecise => "the amount has more decimals than the asset",
@@ -169,7 +169,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for AmountError {}
 
 /// Checks an amount in a manifest.
 pub fn check(value: Value<'_>, text: &str, context: &mut Context) -> Option<Amount> {
@@ -201,13 +201,13 @@ pub(crate) fn whole_units(text: &str) -> Option<&str> {
 }
 
 /// Returns why a text that is not all digits is invalid.
-fn misread(text: &str) -> Fault {
+fn misread(text: &str) -> AmountError {
     if whole_units(text).is_some() {
-        Fault::DecimalPoint
+        AmountError::DecimalPoint
     } else if text.starts_with(['+', '-', '\u{2212}']) {
-        Fault::Sign
+        AmountError::Sign
     } else {
-        Fault::Character
+        AmountError::Character
     }
 }
 
@@ -231,28 +231,28 @@ mod tests {
         let longer = "1".repeat(79);
         let zeros = "0".repeat(79);
         for (bad, fault) in [
-            ("", Fault::Empty),
-            ("01", Fault::LeadingZero),
-            ("00", Fault::LeadingZero),
-            ("-1", Fault::Sign),
-            ("+1", Fault::Sign),
-            ("1.0", Fault::DecimalPoint),
-            ("2.00", Fault::DecimalPoint),
-            ("$0.10", Fault::DecimalPoint),
-            ("$1", Fault::DecimalPoint),
-            ("0.1 USDC", Fault::DecimalPoint),
-            ("1e3", Fault::Character),
-            ("1.", Fault::Character),
-            (".5", Fault::Character),
-            ("0x10", Fault::Character),
-            ("1_000", Fault::Character),
-            (" 1", Fault::Character),
-            ("1\n", Fault::Character),
-            ("١", Fault::Character),
-            (&above, Fault::TooLarge),
-            (&nines, Fault::TooLarge),
-            (&longer, Fault::TooLong),
-            (&zeros, Fault::TooLong),
+            ("", AmountError::Empty),
+            ("01", AmountError::LeadingZero),
+            ("00", AmountError::LeadingZero),
+            ("-1", AmountError::Sign),
+            ("+1", AmountError::Sign),
+            ("1.0", AmountError::DecimalPoint),
+            ("2.00", AmountError::DecimalPoint),
+            ("$0.10", AmountError::DecimalPoint),
+            ("$1", AmountError::DecimalPoint),
+            ("0.1 USDC", AmountError::DecimalPoint),
+            ("1e3", AmountError::Character),
+            ("1.", AmountError::Character),
+            (".5", AmountError::Character),
+            ("0x10", AmountError::Character),
+            ("1_000", AmountError::Character),
+            (" 1", AmountError::Character),
+            ("1\n", AmountError::Character),
+            ("١", AmountError::Character),
+            (&above, AmountError::TooLarge),
+            (&nines, AmountError::TooLarge),
+            (&longer, AmountError::TooLong),
+            (&zeros, AmountError::TooLong),
         ] {
             assert_eq!(Amount::parse(bad), Err(fault), "{bad:?}");
         }
@@ -277,20 +277,20 @@ mod tests {
         assert_eq!(Amount::parse_units("2.00", 6), Ok(amount("2000000")));
         assert_eq!(Amount::parse_units("0.100", 1), Ok(amount("1")));
         for (bad, fault) in [
-            ("0.0000001", Fault::TooPrecise),
-            ("", Fault::Empty),
-            (".5", Fault::Character),
-            ("5.", Fault::Character),
-            ("1.2.3", Fault::Character),
-            ("-1", Fault::Sign),
-            ("01", Fault::LeadingZero),
-            (MAX, Fault::TooLarge),
+            ("0.0000001", AmountError::TooPrecise),
+            ("", AmountError::Empty),
+            (".5", AmountError::Character),
+            ("5.", AmountError::Character),
+            ("1.2.3", AmountError::Character),
+            ("-1", AmountError::Sign),
+            ("01", AmountError::LeadingZero),
+            (MAX, AmountError::TooLarge),
         ] {
             assert_eq!(Amount::parse_units(bad, 6), Err(fault), "{bad}");
         }
         assert_eq!(Amount::parse_units(MAX, 0), Ok(Amount::new(U256::MAX)));
-        assert_eq!(Amount::parse_units("0.5", 255), Err(Fault::TooLarge));
-        assert_eq!(Amount::parse_units(&"1".repeat(MAX_UNITS_CHARS + 1), 0), Err(Fault::TooLong));
+        assert_eq!(Amount::parse_units("0.5", 255), Err(AmountError::TooLarge));
+        assert_eq!(Amount::parse_units(&"1".repeat(MAX_UNITS_CHARS + 1), 0), Err(AmountError::TooLong));
     }
 
     #[test]

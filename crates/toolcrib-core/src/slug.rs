@@ -15,7 +15,7 @@ pub struct Slug(String);
 /// Why a text is not a slug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum SlugError {
     /// The text is empty, or no character of the name can be kept.
     Empty,
     /// More than [`MAX_CHARS`] characters; holds their number.
@@ -28,18 +28,18 @@ pub enum Fault {
 
 impl Slug {
     /// Parses a slug. Nothing is converted.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, SlugError> {
         if text.is_empty() {
-            return Err(Fault::Empty);
+            return Err(SlugError::Empty);
         }
         if let Some(c) = text.chars().find(|c| !matches!(c, 'a'..='z' | '0'..='9' | '-')) {
-            return Err(Fault::Character(c));
+            return Err(SlugError::Character(c));
         }
         if text.starts_with('-') || text.ends_with('-') {
-            return Err(Fault::OuterHyphen);
+            return Err(SlugError::OuterHyphen);
         }
         if text.len() > MAX_CHARS {
-            return Err(Fault::TooLong(text.len()));
+            return Err(SlugError::TooLong(text.len()));
         }
         Ok(Self(text.to_owned()))
     }
@@ -52,7 +52,7 @@ impl Slug {
     ///
     /// assert_eq!(Slug::derive("NFT Price  Oracle!").unwrap().as_str(), "nft-price-oracle");
     /// ```
-    pub fn derive(name: &str) -> Result<Self, Fault> {
+    pub fn derive(name: &str) -> Result<Self, SlugError> {
         let mut slug = String::with_capacity(name.len().min(MAX_CHARS));
         let mut length = 0;
         let mut pending = false;
@@ -72,9 +72,9 @@ impl Slug {
             }
         }
         match length {
-            0 => Err(Fault::Empty),
+            0 => Err(SlugError::Empty),
             1..=MAX_CHARS => Ok(Self(slug)),
-            _ => Err(Fault::TooLong(length)),
+            _ => Err(SlugError::TooLong(length)),
         }
     }
 
@@ -96,7 +96,7 @@ impl AsRef<str> for Slug {
     }
 }
 
-impl Fault {
+impl SlugError {
     /// The code of this error, if the text is the slug of a `metadataURI`.
     pub const fn code(self) -> Code {
         match self {
@@ -106,7 +106,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SlugError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("the slug is empty"),
@@ -117,7 +117,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for SlugError {}
 
 /// Compares a slug with the one derived from the tool's name. Any slug is legal, but listings are reported to expect the derived one.
 pub fn lint_against_name(slug: &Slug, name: &str) -> Option<Finding> {
@@ -140,18 +140,18 @@ mod tests {
         }
         let too_long = "a".repeat(MAX_CHARS + 1);
         for (bad, fault) in [
-            ("", Fault::Empty),
-            ("-a", Fault::OuterHyphen),
-            ("a-", Fault::OuterHyphen),
-            ("-", Fault::OuterHyphen),
-            ("A", Fault::Character('A')),
-            ("a_b", Fault::Character('_')),
-            ("a.b", Fault::Character('.')),
-            ("a/b", Fault::Character('/')),
-            ("a%62", Fault::Character('%')),
-            ("é", Fault::Character('é')),
-            ("a\n", Fault::Character('\n')),
-            (&too_long, Fault::TooLong(MAX_CHARS + 1)),
+            ("", SlugError::Empty),
+            ("-a", SlugError::OuterHyphen),
+            ("a-", SlugError::OuterHyphen),
+            ("-", SlugError::OuterHyphen),
+            ("A", SlugError::Character('A')),
+            ("a_b", SlugError::Character('_')),
+            ("a.b", SlugError::Character('.')),
+            ("a/b", SlugError::Character('/')),
+            ("a%62", SlugError::Character('%')),
+            ("é", SlugError::Character('é')),
+            ("a\n", SlugError::Character('\n')),
+            (&too_long, SlugError::TooLong(MAX_CHARS + 1)),
         ] {
             assert_eq!(Slug::parse(bad), Err(fault), "{bad:?}");
         }
@@ -170,9 +170,9 @@ mod tests {
         ] {
             assert_eq!(Slug::derive(name).as_ref().map(Slug::as_str), Ok(slug), "{name:?}");
         }
-        assert_eq!(Slug::derive("日本"), Err(Fault::Empty));
+        assert_eq!(Slug::derive("日本"), Err(SlugError::Empty));
         assert_eq!(Slug::derive(&"x".repeat(64)).map(|slug| slug.as_str().len()), Ok(64));
-        assert_eq!(Slug::derive(&"x".repeat(65)), Err(Fault::TooLong(65)));
+        assert_eq!(Slug::derive(&"x".repeat(65)), Err(SlugError::TooLong(65)));
     }
 
     #[test]

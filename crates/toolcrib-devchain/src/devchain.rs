@@ -18,7 +18,7 @@ use toolcrib_core::clock::Clock;
 use toolcrib_core::registry::gas::ColdAccess;
 
 use crate::accounts::{dev_accounts, dev_signer};
-use crate::chain::{Chain, Config, Mining, Refusal, SavedChain};
+use crate::chain::{Chain, Config, Mining, Rejection, SavedChain};
 use crate::clock::TravelClock;
 use crate::error::Error;
 use crate::limits::{MAX_LOG_RANGE, MAX_MINE, MAX_STATE_BYTES};
@@ -260,7 +260,7 @@ impl Devchain {
     ///
     /// # Errors
     /// If the chain rejects it.
-    pub fn send_raw(&self, raw: &[u8]) -> Result<B256, Refusal> {
+    pub fn send_raw(&self, raw: &[u8]) -> Result<B256, Rejection> {
         self.node.with(|chain| chain.send_raw(raw))
     }
 
@@ -273,7 +273,7 @@ impl Devchain {
     ///
     /// # Errors
     /// If the call reverts or halts.
-    pub fn call(&self, request: &TransactionRequest) -> Result<Bytes, Refusal> {
+    pub fn call(&self, request: &TransactionRequest) -> Result<Bytes, Rejection> {
         self.node.with(|chain| chain.call(request, &chain.point(BlockId::latest())?, StateOverride::default()))
     }
 
@@ -336,7 +336,7 @@ impl Devchain {
     ///
     /// # Errors
     /// If the chain has fewer blocks.
-    pub fn reorg(&self, depth: u64) -> Result<(), Refusal> {
+    pub fn reorg(&self, depth: u64) -> Result<(), Rejection> {
         self.node.with(|chain| chain.reorg(depth, Vec::new()))
     }
 
@@ -344,8 +344,8 @@ impl Devchain {
     ///
     /// # Errors
     /// If the chain has fewer blocks, or a transaction does not decode. Transactions that the chain rejects are left out.
-    pub fn reorg_with(&self, depth: u64, raw: &[(Bytes, u64)]) -> Result<(), Refusal> {
-        let pairs = raw.iter().map(|(raw, block)| Ok((crate::chain::decode(raw)?, *block))).collect::<Result<_, Refusal>>()?;
+    pub fn reorg_with(&self, depth: u64, raw: &[(Bytes, u64)]) -> Result<(), Rejection> {
+        let pairs = raw.iter().map(|(raw, block)| Ok((crate::chain::decode(raw)?, *block))).collect::<Result<_, Rejection>>()?;
         self.node.with(|chain| chain.reorg(depth, pairs))
     }
 
@@ -396,17 +396,17 @@ fn read_state(path: &Path) -> Result<Option<SavedChain>, Error> {
         .map_err(|error| Error::StateUnusable { path: path.to_path_buf(), reason: error.to_string() })
 }
 
-fn deploy(chain: &mut Chain, deployer: Address, init_code: Bytes) -> Result<(), Refusal> {
+fn deploy(chain: &mut Chain, deployer: Address, init_code: Bytes) -> Result<(), Rejection> {
     let request = TransactionRequest {
         from: Some(deployer),
         to: Some(alloy_primitives::TxKind::Create),
         input: init_code.into(),
         ..TransactionRequest::default()
     };
-    let tx = rpc::sign_request(chain, request, None).map_err(|error| Refusal::Invalid(error.message))?;
+    let tx = rpc::sign_request(chain, request, None).map_err(|error| Rejection::Invalid(error.message))?;
     let hash = chain.send(tx)?;
     match chain.mined(hash).and_then(|(block, index)| block.receipts.get(index)) {
         Some(receipt) if receipt.status() => Ok(()),
-        _ => Err(Refusal::Failed(hash)),
+        _ => Err(Rejection::Failed(hash)),
     }
 }

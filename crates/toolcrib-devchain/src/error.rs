@@ -1,4 +1,4 @@
-//! Errors of starting and running a chain. Errors of requests to it are a [`Refusal`].
+//! Errors of starting and running a chain. Errors of requests to it are a [`Rejection`].
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use alloy_primitives::Address;
 use toolcrib_core::codes::{Code, devchain};
 
-use crate::chain::Refusal;
+use crate::chain::Rejection;
 use crate::rpc::RpcError;
 
 /// Why a development chain could not start or complete an operation.
@@ -58,11 +58,11 @@ pub enum Error {
         address: Address,
         /// The reason.
         #[source]
-        source: Box<Refusal>,
+        source: Box<Rejection>,
     },
     /// The chain rejected a request.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] Rejection),
     /// A JSON-RPC method returned an error.
     #[error(transparent)]
     Rpc(#[from] RpcError),

@@ -25,7 +25,7 @@ mod server;
 pub use authority::{AUTHORITY_DAYS, Authority, AuthorityError, CERTIFICATE_DAYS};
 #[cfg(feature = "chain")]
 pub use {
-    chain::{Mining, Refusal},
+    chain::{Mining, Rejection},
     devchain::{Builder, Devchain, LOCAL_CHAIN_ID},
     error::Error,
     predeploy::{CREATE2_FACTORY, Predeploy},

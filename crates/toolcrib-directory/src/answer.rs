@@ -30,7 +30,7 @@ const NOT_READY_SECONDS: u64 = 5;
 
 /// Why a request is rejected.
 #[derive(Clone, Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     pub(crate) details: Vec<Detail>,
     /// Seconds for `Retry-After`.
@@ -71,7 +71,7 @@ pub(crate) struct Detail {
     pub(crate) hint: &'static str,
 }
 
-impl Refusal {
+impl ApiError {
     pub(crate) fn new(status: StatusCode, code: Code) -> Self {
         Self { status, details: vec![detail(code, None, code.title().to_owned())], retry_after: None, cursor: None, cause: None }
     }
@@ -145,7 +145,7 @@ pub(crate) fn echo(text: &str) -> String {
     escape_for_display(&short)
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let code = self.details.first().map_or(codes::directory::INTERNAL.id(), |detail| detail.code);
         let errors = self.details.iter().map(|detail| detail.message.clone()).collect();
@@ -172,7 +172,7 @@ pub(crate) struct ErrorCode(pub(crate) &'static str);
 pub(crate) struct Cause(pub(crate) Code);
 
 /// Errors of the index are never the caller's fault, except for a cursor. Their text is not sent.
-impl From<toolcrib_index::Error> for Refusal {
+impl From<toolcrib_index::Error> for ApiError {
     fn from(error: toolcrib_index::Error) -> Self {
         match &error {
             toolcrib_index::Error::Cursor => return Self::cursor(),
@@ -205,14 +205,14 @@ impl From<toolcrib_index::Error> for Refusal {
     }
 }
 
-impl From<toolcrib_store::Error> for Refusal {
+impl From<toolcrib_store::Error> for ApiError {
     fn from(error: toolcrib_store::Error) -> Self {
         toolcrib_index::Error::from(error).into()
     }
 }
 
 /// The result of a handler.
-pub(crate) type Answer = Result<Response, Refusal>;
+pub(crate) type Answer = Result<Response, ApiError>;
 
 /// Creates a JSON response.
 pub(crate) fn json<T: Serialize + ?Sized>(status: StatusCode, value: &T) -> Response {

@@ -21,11 +21,11 @@ use toolcrib_http::{Level, Network, X_REQUEST_ID, client_address, request_id};
 use toolcrib_x402::header;
 use tracing::Instrument as _;
 
-use crate::answer::{ErrorCode, Refusal};
+use crate::answer::{ApiError, ErrorCode};
 use crate::cache::{Coding, Entry, Form, KeyRef};
 use crate::directory::App;
 use crate::keys;
-use crate::limits::{Class, Rate, Who};
+use crate::limits::{BucketKey, Class, Rate};
 use crate::metrics::Route;
 use crate::options::Auth;
 use crate::routing::{self, Outdated, asked_cursor};
@@ -185,7 +185,7 @@ async fn admit(
     given: Option<&str>,
     address: Option<IpAddr>,
     route: Route,
-) -> Result<(Caller, Counted), (Refusal, Counted)> {
+) -> Result<(Caller, Counted), (ApiError, Counted)> {
     let mut caller = Caller { key: None, address };
     // Health checks and static assets do not count.
     let is_closed = app.options.auth == Auth::Required;
@@ -196,21 +196,21 @@ async fn admit(
     if let Some(key) = given.filter(|_| route != Route::Keys) {
         // Guessing is pointless, but a flood of guesses must not reach the database.
         if !app.keys.is_familiar(key) {
-            let level = app.limiter.count(Who::at(address, Class::Lookup), UNFAMILIAR_KEYS);
+            let level = app.limiter.count(BucketKey::at(address, Class::Lookup), UNFAMILIAR_KEYS);
             if level.wait.is_some() {
                 return Err(too_often(Class::Lookup, UNFAMILIAR_KEYS, level));
             }
         }
         let found = app.keys.find(key, app.now()).await.map_err(|error| (error.into(), None))?;
         let Some((number, record)) = found else {
-            return Err((Refusal::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_UNKNOWN), None));
+            return Err((ApiError::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_UNKNOWN), None));
         };
         caller.key = Some((number, Rate::per_hour(record.reads), Rate::per_hour(record.writes)));
     }
     if is_closed && route != Route::Keys && caller.key.is_none() {
-        let level = app.limiter.count(Who::at(address, Class::Read), app.options.key_reads);
+        let level = app.limiter.count(BucketKey::at(address, Class::Read), app.options.key_reads);
         if level.wait.is_none() {
-            return Err((Refusal::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_MISSING), None));
+            return Err((ApiError::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_MISSING), None));
         }
         return Err(too_often(Class::Read, app.options.key_reads, level));
     }
@@ -221,7 +221,7 @@ async fn admit(
 /// Counts an admitted request. Most MCP requests are reads.
 ///
 /// A key only adds: when its own limit is reached, the limit of its address without a key still applies.
-fn count(app: &App, caller: Caller, route: Route) -> Result<(Caller, Counted), (Refusal, Counted)> {
+fn count(app: &App, caller: Caller, route: Route) -> Result<(Caller, Counted), (ApiError, Counted)> {
     let class = match route {
         Route::Usage | Route::Verify | Route::Abuse => Class::Write,
         _ => Class::Read,
@@ -238,9 +238,9 @@ fn count(app: &App, caller: Caller, route: Route) -> Result<(Caller, Counted), (
     let mut refused = None;
     if let Some((number, reads, writes)) = caller.key {
         let rate = if class == Class::Read { reads } else { writes };
-        let mut level = app.limiter.count(Who::Key(number, class), rate);
+        let mut level = app.limiter.count(BucketKey::Key(number, class), rate);
         if let (Some(address), None) = (caller.address, level.wait) {
-            let all = app.limiter.count(Who::keys_at(address, class), rate);
+            let all = app.limiter.count(BucketKey::keys_at(address, class), rate);
             if all.wait.is_some() || all.remaining < level.remaining {
                 level = all;
             }
@@ -251,7 +251,7 @@ fn count(app: &App, caller: Caller, route: Route) -> Result<(Caller, Counted), (
         refused = Some((rate, level));
     }
     if let Some(rate) = anonymous {
-        let level = app.limiter.count(Who::at(caller.address, class), rate);
+        let level = app.limiter.count(BucketKey::at(caller.address, class), rate);
         if level.wait.is_none() {
             return Ok((caller, Some((class, rate, level))));
         }
@@ -267,8 +267,8 @@ fn count(app: &App, caller: Caller, route: Route) -> Result<(Caller, Counted), (
     }
 }
 
-fn too_often(class: Class, rate: Rate, level: Level) -> (Refusal, Counted) {
-    let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, codes::directory::RATE).retry_after(level.wait.unwrap_or(1));
+fn too_often(class: Class, rate: Rate, level: Level) -> (ApiError, Counted) {
+    let refusal = ApiError::new(StatusCode::TOO_MANY_REQUESTS, codes::directory::RATE).retry_after(level.wait.unwrap_or(1));
     (refusal, Some((class, rate, level)))
 }
 
@@ -327,7 +327,7 @@ async fn answer(app: &Arc<App>, mut request: Request, next: Next) -> Response {
 async fn entry(response: Response, form: Form) -> Entry {
     let (parts, body) = response.into_parts();
     let Ok(body) = to_bytes(body, MAX_ANSWER_BYTES).await else {
-        let refusal = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::directory::INTERNAL).into_response();
+        let refusal = ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, codes::directory::INTERNAL).into_response();
         let (parts, _) = refusal.into_parts();
         return Entry {
             status: parts.status,
@@ -460,8 +460,8 @@ fn preflight(refused: Response) -> Response {
 }
 
 /// Returns the response for unknown paths.
-pub(crate) async fn no_such_path() -> Refusal {
-    Refusal::not_found()
+pub(crate) async fn no_such_path() -> ApiError {
+    ApiError::not_found()
 }
 
 #[cfg(test)]

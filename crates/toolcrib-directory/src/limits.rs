@@ -35,7 +35,7 @@ impl Rate {
 
 /// The owner of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Who {
+pub(crate) enum BucketKey {
     /// A key, by the start of its hash.
     Key(u64, Class),
     /// An address; for IPv6 a /64 network, which one customer has.
@@ -75,7 +75,7 @@ impl Class {
     }
 }
 
-impl Who {
+impl BucketKey {
     pub(crate) fn at(address: Option<IpAddr>, class: Class) -> Self {
         address.map_or(Self::Nobody(class), |address| Self::Network(Network::of(address), class))
     }
@@ -88,7 +88,7 @@ impl Who {
 
 /// Counts requests.
 #[derive(Debug, Default)]
-pub(crate) struct Limiter(Buckets<Who>);
+pub(crate) struct Limiter(Buckets<BucketKey>);
 
 impl Limiter {
     pub(crate) fn new() -> Self {
@@ -96,12 +96,12 @@ impl Limiter {
     }
 
     /// Counts one request.
-    pub(crate) fn count(&self, who: Who, rate: Rate) -> Level {
+    pub(crate) fn count(&self, who: BucketKey, rate: Rate) -> Level {
         self.0.count(who, rate.bucket())
     }
 
     #[cfg(test)]
-    fn count_at(&self, who: Who, rate: Rate, now: tokio::time::Instant) -> Level {
+    fn count_at(&self, who: BucketKey, rate: Rate, now: tokio::time::Instant) -> Level {
         self.0.count_at(who, rate.bucket(), now)
     }
 
@@ -119,8 +119,8 @@ mod tests {
 
     use super::*;
 
-    fn at(text: &str) -> Who {
-        Who::at(Some(text.parse().expect("an address")), Class::Read)
+    fn at(text: &str) -> BucketKey {
+        BucketKey::at(Some(text.parse().expect("an address")), Class::Read)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use toolcrib_core::text::escape_for_display;
 
 use crate::api::search::SearchResults;
-use crate::view::{self, Access, Listed, PricingRecipient, Resource, Standing, Tool, ToolItem};
+use crate::view::{self, AccessView, Listed, PricingRecipient, Resource, Standing, Tool, ToolItem};
 
 /// The media type of such a response.
 pub(crate) const KIND: &str = "text/markdown; charset=utf-8";
@@ -170,7 +170,7 @@ fn price_text(price: &PricingRecipient) -> String {
     format!("{}{usd} by {} on {}", escaped(&price.spoken()), escaped(&price.protocol), escaped(&price.payment_chain))
 }
 
-fn access_text(kind: &str, access: Option<&Access>) -> String {
+fn access_text(kind: &str, access: Option<&AccessView>) -> String {
     let labels = access.into_iter().flat_map(|access| &access.requirements);
     let labels: Vec<String> =
         labels.map(|requirement| format!("{} {}", escaped(&requirement.meaning), escaped(&requirement.label))).collect();

@@ -21,7 +21,7 @@ use toolcrib_core::codes::index::NOT_READY;
 use toolcrib_core::codes::mcp as code;
 use toolcrib_http::MediaType;
 use toolcrib_mcp::discovery::{AGENT_NAMES, AgentTools, Discovery, DiscoveryTools, MAX_ANSWER_BYTES, RestRequest, refusal};
-use toolcrib_mcp::{About, Asker, Fault, HttpOptions, META_ERROR, Reply, SetupError, Stop, ToolSpec, Toolbox, http_router};
+use toolcrib_mcp::{About, Asker, HttpOptions, META_ERROR, Reply, SetupError, Stop, ToolError, ToolSpec, Toolbox, http_router};
 use tower::ServiceExt;
 
 use crate::front::Caller;
@@ -55,8 +55,8 @@ impl fmt::Debug for InProcess {
 
 #[async_trait]
 impl Discovery for InProcess {
-    async fn ask(&self, request: &RestRequest, asker: &Asker) -> Result<Json, Fault> {
-        let unreadable = || Fault::new(code::DIRECTORY);
+    async fn ask(&self, request: &RestRequest, asker: &Asker) -> Result<Json, ToolError> {
+        let unreadable = || ToolError::new(code::DIRECTORY);
         let method = if request.is_post { Method::POST } else { Method::GET };
         let mut asked = Request::builder()
             .method(method)
@@ -84,7 +84,7 @@ impl Discovery for InProcess {
             }
             serde_json::from_slice(&body).map_err(|_| unreadable())
         };
-        tokio::time::timeout(ANSWER_TIME, answering).await.unwrap_or_else(|_| Err(Fault::new(code::TIMEOUT)))
+        tokio::time::timeout(ANSWER_TIME, answering).await.unwrap_or_else(|_| Err(ToolError::new(code::TIMEOUT)))
     }
 }
 

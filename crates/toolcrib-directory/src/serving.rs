@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use toolcrib_core::codes;
 use toolcrib_http::{Limits, Rejection, Server};
 
-use crate::answer::Refusal;
+use crate::answer::ApiError;
 use crate::directory::Directory;
 use crate::options::Options;
 
@@ -58,5 +58,5 @@ fn rejected(rejection: Rejection) -> Response {
         Rejection::Host => codes::directory::HOST,
         _ => codes::directory::METHOD,
     };
-    Refusal::new(rejection.status(), code).into_response()
+    ApiError::new(rejection.status(), code).into_response()
 }

@@ -51,7 +51,7 @@ impl Attempt<'_> {
         config: Option<&Arc<ClientConfig>>,
         addresses: &[IpAddr],
         exchange: &mut Exchange,
-    ) -> Result<Option<Kept>, Failure> {
+    ) -> Result<Option<IdleConnection>, Failure> {
         let connection = self.connect(connector, config, addresses, exchange).await?;
         self.talk(connection, exchange).await.map_err(|broken| broken.failure)
     }
@@ -82,7 +82,7 @@ impl Attempt<'_> {
     }
 
     /// Sends one request and reads its response, on a connection to the right host.
-    pub(crate) async fn talk(&self, connection: Connection, exchange: &mut Exchange) -> Result<Option<Kept>, Broken> {
+    pub(crate) async fn talk(&self, connection: Connection, exchange: &mut Exchange) -> Result<Option<IdleConnection>, Broken> {
         let Connection { mut stream, address, tls, opened, buffer } = connection;
         // The bytes of earlier responses do not count against this one.
         stream.allow(self.limits.wire());
@@ -92,7 +92,7 @@ impl Attempt<'_> {
         match answered {
             Ok(Persistence::Stays(idle)) if self.keep && is_reusable => {
                 let (stream, buffer) = wire.into_parts();
-                Ok(Some(Kept { connection: Connection { stream, address, tls, opened, buffer }, idle }))
+                Ok(Some(IdleConnection { connection: Connection { stream, address, tls, opened, buffer }, idle }))
             }
             Ok(_) => Ok(None),
             Err(failure) => Err(Broken { failure, has_received }),
@@ -146,7 +146,7 @@ pub(crate) struct Connection {
 
 /// A connection that can be reused.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct IdleConnection {
     pub(crate) connection: Connection,
     /// The server's keep-alive timeout, if it states one.
     pub(crate) idle: Option<Duration>,

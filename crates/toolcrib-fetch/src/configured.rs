@@ -14,11 +14,11 @@ use toolcrib_core::clock::Clock;
 use toolcrib_core::url::{FaultKind, HttpsUrl, Level};
 use toolcrib_judge::evidence::{Exchange, Failure, Method};
 
-use crate::attempt::{Attempt, Kept, Stopwatch};
+use crate::attempt::{Attempt, IdleConnection, Stopwatch};
 use crate::clock::SharedClock;
 use crate::egress;
 use crate::pool::{KeepAlive, Origin, Pool, Repeat};
-use crate::turnstile::Turnstile;
+use crate::turnstile::HostLimits;
 use crate::{Concurrency, Connect, Error, Expect, Headers, Limits, Observer, Resolve, SystemResolver, TcpConnector, tls};
 
 /// A URL from the operator's settings.
@@ -164,7 +164,7 @@ struct Inner {
     resolver: Box<dyn Resolve>,
     connector: Box<dyn Connect>,
     config: Arc<ClientConfig>,
-    turnstile: Turnstile,
+    turnstile: HostLimits,
     pool: Option<Arc<Pool>>,
 }
 
@@ -279,7 +279,12 @@ impl Inner {
     }
 
     /// Sends the request on a new connection.
-    async fn fresh(&self, attempt: &Attempt<'_>, url: &ConfiguredUrl, exchange: &mut Exchange) -> Result<Option<Kept>, Failure> {
+    async fn fresh(
+        &self,
+        attempt: &Attempt<'_>,
+        url: &ConfiguredUrl,
+        exchange: &mut Exchange,
+    ) -> Result<Option<IdleConnection>, Failure> {
         let addresses = match attempt.literal {
             Some(address) => vec![address],
             // Plain http is sent to these names, so they are not resolved by DNS.
@@ -351,7 +356,7 @@ impl ConfiguredBuilder {
                 config: tls::config(roots, &self.clock)?,
                 resolver: self.resolver.unwrap_or_else(|| Box::new(SystemResolver::with_search_domains())),
                 connector: self.connector.unwrap_or_else(|| Box::new(TcpConnector)),
-                turnstile: Turnstile::new(self.concurrency),
+                turnstile: HostLimits::new(self.concurrency),
                 pool: self.keep_alive.map(Pool::new),
                 clock: self.clock,
             }),

@@ -55,7 +55,7 @@ impl PortPolicy {
 
 /// How a host is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum HostKind {
     /// An address in the URL itself.
     Literal(IpAddr),
     /// A name to resolve by DNS.
@@ -65,19 +65,19 @@ pub(crate) enum Way {
 }
 
 /// Decides how to resolve a host, without a lookup. `dev` is whether the client has a development environment.
-pub(crate) fn way(url: &HttpsUrl, chain: Option<u64>, dev: bool) -> Result<Way, Failure> {
+pub(crate) fn way(url: &HttpsUrl, chain: Option<u64>, dev: bool) -> Result<HostKind, Failure> {
     if let Some(address) = url.host_ip() {
         public(address)?;
-        return Ok(Way::Literal(address));
+        return Ok(HostKind::Literal(address));
     }
     let host = url.host();
     let local = host == "localhost" || host.ends_with(".localhost");
     if !local {
-        return Ok(Way::Name);
+        return Ok(HostKind::Name);
     }
     let allowed = dev && chain == Some(DEV_CHAIN) && host.len() > ".localhost".len();
     if allowed {
-        return Ok(Way::Dev);
+        return Ok(HostKind::Dev);
     }
     let why = match chain {
         _ if !host.contains('.') => "the name `localhost` itself is not allowed".to_owned(),
@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn the_development_world_is_no_wider_than_it_says() {
         let check = |url: &str, chain: Option<u64>, dev: bool| way(&HttpsUrl::parse(url).unwrap(), chain, dev);
-        assert_eq!(check("https://a.tool.localhost:8443/", Some(31337), true), Ok(Way::Dev));
-        assert_eq!(check("https://a.localhost/", Some(31337), true), Ok(Way::Dev));
+        assert_eq!(check("https://a.tool.localhost:8443/", Some(31337), true), Ok(HostKind::Dev));
+        assert_eq!(check("https://a.localhost/", Some(31337), true), Ok(HostKind::Dev));
         for (url, chain, dev) in [
             ("https://a.tool.localhost/", Some(31337), false),
             ("https://a.tool.localhost/", Some(1), true),
@@ -163,9 +163,9 @@ mod tests {
         ] {
             assert_eq!(check(url, chain, dev).unwrap_err().code, codes::fetch::LOCALHOST_REFUSED, "{url} {chain:?} {dev}");
         }
-        assert_eq!(check("https://notlocalhost/", Some(31337), true), Ok(Way::Name));
-        assert_eq!(check("https://a.localhost.example.com/", Some(31337), true), Ok(Way::Name));
-        assert_eq!(check("https://1.1.1.1/", Some(31337), true), Ok(Way::Literal("1.1.1.1".parse().unwrap())));
+        assert_eq!(check("https://notlocalhost/", Some(31337), true), Ok(HostKind::Name));
+        assert_eq!(check("https://a.localhost.example.com/", Some(31337), true), Ok(HostKind::Name));
+        assert_eq!(check("https://1.1.1.1/", Some(31337), true), Ok(HostKind::Literal("1.1.1.1".parse().unwrap())));
     }
 
     // req: SSRF-001

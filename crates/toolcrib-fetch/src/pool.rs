@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::Concurrency;
-use crate::attempt::{Connection, Kept, after};
+use crate::attempt::{Connection, IdleConnection, after};
 
 /// How many idle connections are kept, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Pool {
     ///
     /// Otherwise, connections that are too old for requests that are never repeated would keep new ones out, and every such
     /// request would open another until the old ones expire.
-    pub(crate) fn put(self: &Arc<Self>, origin: Origin, kept: Kept) {
+    pub(crate) fn put(self: &Arc<Self>, origin: Origin, kept: IdleConnection) {
         let now = Instant::now();
         let idle = kept.idle.map_or(self.settings.idle, |said| said.saturating_sub(EARLIER).min(self.settings.idle));
         let until = after(now, idle).min(after(kept.connection.opened, self.settings.lifetime));

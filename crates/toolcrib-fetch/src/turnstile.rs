@@ -12,7 +12,7 @@ use crate::Concurrency;
 
 /// The concurrency limiter. A host has an entry only while a request to it waits or runs.
 #[derive(Debug)]
-pub(crate) struct Turnstile {
+pub(crate) struct HostLimits {
     all: Arc<Semaphore>,
     hosts: Mutex<HashMap<Box<str>, Arc<Semaphore>>>,
     each: usize,
@@ -20,13 +20,13 @@ pub(crate) struct Turnstile {
 
 /// A permit. It is released when dropped, however the request ended.
 #[derive(Debug)]
-pub(crate) struct Place<'t> {
+pub(crate) struct HostPermit<'t> {
     // Dropped in this order: first the total permit is released, then the host's, then the host's entry is removed.
     _all: Option<OwnedSemaphorePermit>,
     host: Host<'t>,
 }
 
-impl Turnstile {
+impl HostLimits {
     pub(crate) fn new(limits: Concurrency) -> Self {
         Self {
             all: Arc::new(Semaphore::new(limits.total.clamp(1, Semaphore::MAX_PERMITS))),
@@ -37,9 +37,9 @@ impl Turnstile {
 
     /// Waits for a permit until `until`. Takes the host's permit first, so that requests that wait for a slow host take nothing from
     /// the others.
-    pub(crate) async fn enter(&self, host: &str, until: Instant) -> Result<Place<'_>, Failure> {
+    pub(crate) async fn enter(&self, host: &str, until: Instant) -> Result<HostPermit<'_>, Failure> {
         let (host, semaphore) = self.host(host);
-        let mut place = Place { _all: None, host };
+        let mut place = HostPermit { _all: None, host };
         let busy = |what: &str| Failure::new(codes::fetch::BUSY, format!("the limit of concurrent requests {what} is reached"));
         match timeout_at(until, semaphore.acquire_owned()).await {
             Ok(Ok(permit)) => place.host.permit = Some(permit),
@@ -69,7 +69,7 @@ impl Turnstile {
 
 #[derive(Debug)]
 struct Host<'t> {
-    turnstile: &'t Turnstile,
+    turnstile: &'t HostLimits,
     name: Box<str>,
     permit: Option<OwnedSemaphorePermit>,
 }
@@ -97,7 +97,7 @@ mod tests {
 
     #[tokio::test]
     async fn places_are_given_back_and_hosts_forgotten() {
-        let turnstile = Turnstile::new(Concurrency { total: 3, host: 2 });
+        let turnstile = HostLimits::new(Concurrency { total: 3, host: 2 });
         let first = turnstile.enter("a", soon()).await.unwrap();
         let second = turnstile.enter("a", soon()).await.unwrap();
         assert_eq!(turnstile.enter("a", soon()).await.unwrap_err().code, codes::fetch::BUSY);
@@ -119,7 +119,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn hosts_are_forgotten_when_many_leave_at_once() {
-        let turnstile = Arc::new(Turnstile::new(Concurrency { total: 64, host: 8 }));
+        let turnstile = Arc::new(HostLimits::new(Concurrency { total: 64, host: 8 }));
         let tasks: Vec<_> = (0..400)
             .map(|number| {
                 let turnstile = turnstile.clone();

@@ -11,8 +11,8 @@ use toolcrib_judge::evidence::{Exchange, Failure, Method};
 
 use crate::attempt::{Attempt, Stopwatch};
 use crate::clock::SharedClock;
-use crate::egress::{self, Way};
-use crate::turnstile::Turnstile;
+use crate::egress::{self, HostKind};
+use crate::turnstile::HostLimits;
 use crate::{Concurrency, Connect, Error, Headers, Limits, Observer, PortPolicy, Resolve, SystemResolver, TcpConnector, tls};
 
 /// One request to an untrusted server.
@@ -88,7 +88,7 @@ struct Inner {
     config: Arc<ClientConfig>,
     dev: Option<Arc<ClientConfig>>,
     ports: PortPolicy,
-    turnstile: Turnstile,
+    turnstile: HostLimits,
 }
 
 impl Untrusted {
@@ -171,12 +171,12 @@ impl Inner {
         self.ports.check(attempt.port)?;
         let _place = self.turnstile.enter(attempt.host, attempt.clock.until(attempt.limits.wait)).await?;
         let config = match (way, &self.dev) {
-            (Way::Dev, Some(config)) => {
+            (HostKind::Dev, Some(config)) => {
                 exchange.dev = true;
                 exchange.addresses = egress::DEV_ADDRESSES.to_vec();
                 config
             }
-            (Way::Literal(address), _) => {
+            (HostKind::Literal(address), _) => {
                 return attempt.run(&*self.connector, Some(&self.config), &[address], exchange).await.map(drop);
             }
             _ => {
@@ -271,7 +271,7 @@ impl UntrustedBuilder {
                 resolver: self.resolver.unwrap_or_else(|| Box::new(SystemResolver::new())),
                 connector: self.connector.unwrap_or_else(|| Box::new(TcpConnector)),
                 ports: self.ports,
-                turnstile: Turnstile::new(self.concurrency),
+                turnstile: HostLimits::new(self.concurrency),
                 clock: self.clock,
             }),
         })

@@ -37,12 +37,12 @@ impl Step {
 #[derive(Clone, Debug)]
 pub struct AtomicFile<'a> {
     path: PathBuf,
-    access: Access,
+    access: FileMode,
     name: Name<'a>,
 }
 
 #[derive(Clone, Debug)]
-enum Access {
+enum FileMode {
     Private,
     Shared,
     Exactly(Permissions),
@@ -60,19 +60,19 @@ enum Name<'a> {
 impl<'a> AtomicFile<'a> {
     /// Returns an atomic file at `path`, whose folder exists.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), access: Access::Private, name: Name::Random(".tmp") }
+        Self { path: path.into(), access: FileMode::Private, name: Name::Random(".tmp") }
     }
 
     /// Lets other users read the file as far as the process's umask permits.
     #[must_use]
     pub fn shared(self) -> Self {
-        Self { access: Access::Shared, ..self }
+        Self { access: FileMode::Shared, ..self }
     }
 
     /// Sets the permissions of the file, such as those of the file that it replaces.
     #[must_use]
     pub fn permissions(self, permissions: Permissions) -> Self {
-        Self { access: Access::Exactly(permissions), ..self }
+        Self { access: FileMode::Exactly(permissions), ..self }
     }
 
     /// Starts the name of the new file with `prefix`, by which a cleanup finds what crashes left.
@@ -118,7 +118,7 @@ impl<'a> AtomicFile<'a> {
     fn prepare_with(&self, bytes: &[u8], reach: &mut impl FnMut(Step) -> io::Result<()>) -> io::Result<PreparedFile> {
         reach(Step::Create)?;
         let mut file = self.beside()?;
-        if let Access::Exactly(permissions) = &self.access {
+        if let FileMode::Exactly(permissions) = &self.access {
             // Before the content is written: a private file is never readable by others.
             file.as_file().set_permissions(permissions.clone())?;
         }
@@ -138,7 +138,7 @@ impl<'a> AtomicFile<'a> {
         let folder = folder_of(&self.path);
         let mut builder = Builder::new();
         #[cfg(unix)]
-        if matches!(self.access, Access::Shared) {
+        if matches!(self.access, FileMode::Shared) {
             builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         }
         match self.name {

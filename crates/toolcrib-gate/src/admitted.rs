@@ -23,7 +23,7 @@ use toolcrib_x402::payment_id;
 use toolcrib_x402::usage::UsageProof;
 use toolcrib_x402::{FacilitatorRequest, Offer, PAID_CACHE_CONTROL, SettleResponse};
 
-use crate::answer::{self, Refusal, Stop};
+use crate::answer::{self, ErrorResponse, Stop};
 use crate::endpoint::RETRY_SECONDS;
 use crate::gate::terms::Proven;
 use crate::layer::Work;
@@ -32,14 +32,14 @@ use crate::room::Sold;
 use crate::settle::{Due, Journal, Verdict};
 use crate::tool::{Context, Paid};
 use crate::tools::{Charge, Served, Shared};
-use crate::watch::Seen;
+use crate::watch::CallSpan;
 
 mod again;
 mod running;
 mod settling;
 mod signed_in;
 
-use running::Ran;
+use running::HandlerOutput;
 
 /// For how many seconds a settlement counts as under way. Facilitators get 60 for a response, one more request, and 20 for transactions
 /// that were not accepted; checking the chain takes a few. Afterwards another process may find out the outcome.
@@ -60,7 +60,7 @@ pub(crate) struct Admitted<'c> {
     /// Identifies the request: a payer that redeems the result has to send the same one.
     pub(crate) body_hash: B256,
     /// The record of this call for operators.
-    pub(crate) seen: Seen,
+    pub(crate) seen: CallSpan,
 }
 
 /// The end of a call.
@@ -78,7 +78,7 @@ impl From<Response> for Reply {
 }
 
 /// A reserved signature.
-struct Held<'h> {
+struct HeldReservation<'h> {
     store: &'h dyn ReplayStore,
     proven: &'h Proven,
     ticket: Ticket,
@@ -89,7 +89,7 @@ struct Held<'h> {
     redeemable: Option<u64>,
 }
 
-impl Held<'_> {
+impl HeldReservation<'_> {
     /// Adds the headers with which the caller can redeem the result.
     fn come_back(&self, headers: &mut HeaderMap) {
         answer::retry_token(headers, self.token);
@@ -98,7 +98,7 @@ impl Held<'_> {
 }
 
 #[async_trait]
-impl Journal for Held<'_> {
+impl Journal for HeldReservation<'_> {
     async fn record_sent(&self, transaction: B256) -> Result<(), String> {
         let recorded = self.store.record_sent(&self.proven.key, self.ticket, transaction).await;
         recorded.map_err(|error| error.to_string())
@@ -153,15 +153,17 @@ impl Admitted<'_> {
         let ticket = match self.reserve(store, &proven.key, &reservation, now).await {
             Ok(Reserve::Reserved(ticket)) => ticket,
             Ok(Reserve::AlreadyUsed { .. }) => return self.again(store, &proven, work, context).await.map(Reply::from),
-            Ok(Reserve::IdInUse) => return Err(Refusal::new(StatusCode::CONFLICT, codes::payment::ID_IN_USE).into()),
+            Ok(Reserve::IdInUse) => return Err(ErrorResponse::new(StatusCode::CONFLICT, codes::payment::ID_IN_USE).into()),
             Ok(Reserve::Full) => {
                 self.shared.tell(self.tool, codes::store::FULL, "the replay store is full");
-                return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL).retry_after(RETRY_SECONDS).into());
+                return Err(ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL)
+                    .retry_after(RETRY_SECONDS)
+                    .into());
             }
             Err(error) => return Err(self.store_fault(&error)),
         };
         let redeemable = Some(store.limits().kept_seconds());
-        let held = Held { store, proven: &proven, ticket, reserved_at: now, token, redeemable };
+        let held = HeldReservation { store, proven: &proven, ticket, reserved_at: now, token, redeemable };
         if let Err(refusal) = self.let_in(proven.caller.account, &context).await {
             self.release(&held).await;
             return Err(refusal.into());
@@ -198,7 +200,7 @@ impl Admitted<'_> {
     }
 
     /// Checks access with the predicate, if there is one.
-    async fn let_in(&self, account: Address, context: &Context) -> Result<(), Refusal> {
+    async fn let_in(&self, account: Address, context: &Context) -> Result<(), ErrorResponse> {
         let Some(access) = &self.tool.gate.access else { return Ok(()) };
         let asked = access.ask(account, context.delegated_for, self.data.clone()).await;
         asked.map_err(|(refusal, detail)| {
@@ -210,7 +212,13 @@ impl Admitted<'_> {
     }
 
     /// Runs a paid call, from the reservation on.
-    async fn charged(&self, held: &Held<'_>, charge: &Charge, work: Work, mut context: Context) -> Result<Reply, Stop> {
+    async fn charged(
+        &self,
+        held: &HeldReservation<'_>,
+        charge: &Charge,
+        work: Work,
+        mut context: Context,
+    ) -> Result<Reply, Stop> {
         let due = self.due(held.proven)?;
         let Due { payment, offer, resource, extensions, .. } = due;
         let request = FacilitatorRequest { payment, offer, resource, extensions }.to_json();
@@ -243,7 +251,7 @@ impl Admitted<'_> {
             context.paid = context.paid.map(|paid| Paid { transaction: Some(receipt.transaction), ..paid });
             return self.rerun(held, &receipt, work, context).await.map(Reply::from);
         }
-        let Ran { output, took } = match self.run(work, context).await {
+        let HandlerOutput { output, took } = match self.run(work, context).await {
             Ok(ran) => ran,
             Err(stop) => {
                 self.release(held).await;
@@ -264,9 +272,9 @@ impl Admitted<'_> {
     }
 
     /// Runs a call that was paid for before, and stores its output for the payer.
-    async fn rerun(&self, held: &Held<'_>, receipt: &Receipt, work: Work, context: Context) -> Result<Response, Stop> {
+    async fn rerun(&self, held: &HeldReservation<'_>, receipt: &Receipt, work: Work, context: Context) -> Result<Response, Stop> {
         let outcome = self.run(work, context).await;
-        let Ok(Ran { output, took }) = outcome else {
+        let Ok(HandlerOutput { output, took }) = outcome else {
             // Paid and not served: the refusal carries the receipt, and the payer may retry with the same payment after a pause.
             if let Err(error) = held.store.run_failed(&held.proven.key, held.ticket, self.shared.clock.now()).await {
                 self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
@@ -285,21 +293,21 @@ impl Admitted<'_> {
     }
 
     /// The response to a payment that another settlement has used: it has bought something elsewhere, and nothing here.
-    async fn replayed(&self, held: &Held<'_>) -> Stop {
+    async fn replayed(&self, held: &HeldReservation<'_>) -> Stop {
         self.release(held).await;
         self.tool.metrics.ended(End::Refused);
-        Refusal::new(StatusCode::CONFLICT, codes::payment::REPLAYED).into()
+        ErrorResponse::new(StatusCode::CONFLICT, codes::payment::REPLAYED).into()
     }
 
     /// The response to a call whose result could not be stored. The reservation is released.
-    async fn no_room(&self, held: &Held<'_>) -> Stop {
+    async fn no_room(&self, held: &HeldReservation<'_>) -> Stop {
         self.release(held).await;
         self.shared.tell(self.tool, codes::store::FULL, "there is no room for another result");
-        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL).retry_after(RETRY_SECONDS).into()
+        ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL).retry_after(RETRY_SECONDS).into()
     }
 
     /// The response to a paid call.
-    fn reply(&self, proven: &Proven, output: Vec<u8>, transaction: B256, held: Option<&Held<'_>>) -> Response {
+    fn reply(&self, proven: &Proven, output: Vec<u8>, transaction: B256, held: Option<&HeldReservation<'_>>) -> Response {
         self.seen.transaction(transaction);
         let mut response = answer::json(StatusCode::OK, output, PAID_CACHE_CONTROL);
         let headers = response.headers_mut();
@@ -322,23 +330,23 @@ impl Admitted<'_> {
     fn challenge(&self, code: codes::Code) -> Stop {
         match &self.tool.gate.terms {
             Some(terms) => terms.challenge(&self.shared.sign_in_key, self.shared.clock.now(), Some(code)),
-            None => Refusal::new(StatusCode::PAYMENT_REQUIRED, code).into(),
+            None => ErrorResponse::new(StatusCode::PAYMENT_REQUIRED, code).into(),
         }
     }
 
     fn unavailable(&self, detail: &str) -> Stop {
         self.tool.metrics.ended(End::Unavailable);
         self.shared.tell(self.tool, codes::settlement::UNAVAILABLE, detail);
-        Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNAVAILABLE).retry_after(RETRY_SECONDS).into()
+        ErrorResponse::new(StatusCode::BAD_GATEWAY, codes::settlement::UNAVAILABLE).retry_after(RETRY_SECONDS).into()
     }
 
     fn store_fault(&self, error: impl std::fmt::Display) -> Stop {
         self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
-        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::REPLAY_UNAVAILABLE).retry_after(RETRY_SECONDS).into()
+        ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::REPLAY_UNAVAILABLE).retry_after(RETRY_SECONDS).into()
     }
 
     /// Releases a reservation. If that fails, it expires, and the caller signs again.
-    async fn release(&self, held: &Held<'_>) {
+    async fn release(&self, held: &HeldReservation<'_>) {
         if let Err(error) = held.store.release(&held.proven.key, held.ticket).await {
             self.shared.tell(self.tool, codes::gate::REPLAY_UNAVAILABLE, &error.to_string());
         }
@@ -372,10 +380,10 @@ fn settled(proven: &Proven, transaction: B256) -> SettleResponse {
 }
 
 /// Returns a random retry token for this call.
-fn random() -> Result<B256, Refusal> {
+fn random() -> Result<B256, ErrorResponse> {
     let mut bytes = [0; 32];
     match getrandom::fill(&mut bytes) {
         Ok(()) => Ok(B256::new(bytes)),
-        Err(_) => Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS)),
+        Err(_) => Err(ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS)),
     }
 }

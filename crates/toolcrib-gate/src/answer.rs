@@ -24,7 +24,7 @@ const PREFLIGHT_SECONDS: &str = "7200";
 
 /// Why a call is not served.
 #[derive(Clone, Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct ErrorResponse {
     pub(crate) status: StatusCode,
     pub(crate) code: Code,
     /// A message for this case, instead of the code's title.
@@ -35,7 +35,7 @@ pub(crate) struct Refusal {
     pub(crate) retry_after: Option<u64>,
 }
 
-impl Refusal {
+impl ErrorResponse {
     pub(crate) const fn new(status: StatusCode, code: Code) -> Self {
         Self { status, code, message: None, members: Vec::new(), retry_after: None }
     }
@@ -99,8 +99,8 @@ impl Stop {
     }
 }
 
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
+impl From<ErrorResponse> for Stop {
+    fn from(refusal: ErrorResponse) -> Self {
         Self(Box::new(refusal.into_response()))
     }
 }
@@ -163,7 +163,7 @@ pub(crate) fn challenge(paywall: &Paywall, reason: Option<Code>, extension: Opti
 
 /// Returns the response to a method that is not allowed.
 pub(crate) fn not_allowed(code: Code, allow: &'static str) -> Response {
-    let mut response = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, code).into_response();
+    let mut response = ErrorResponse::new(StatusCode::METHOD_NOT_ALLOWED, code).into_response();
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }

@@ -19,14 +19,14 @@ use toolcrib_http::{BodyError, MediaType, Network, client_address};
 use tracing::Instrument as _;
 
 use crate::admitted::Admitted;
-use crate::answer::{self, Refusal, Stop};
+use crate::answer::{self, ErrorResponse, Stop};
 use crate::gate::delegation;
 use crate::gate::terms::{Asked, Presented, Terms, Unproven};
 use crate::layer::{Inner, Work};
 use crate::rate::Wait;
 use crate::tool::Context;
 use crate::tools::{Served, Shared};
-use crate::watch::{Seen, Watch};
+use crate::watch::{CallSpan, Watch};
 
 /// Timeout for the whole body. One that arrives slower than the pace of `toolcrib-http` is aborted earlier.
 pub const BODY_TIME: Duration = Duration::from_secs(15);
@@ -50,7 +50,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, tool: Arc<Served>, request: Requ
 }
 
 /// Calls the tool, if the method is allowed.
-async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, inner: Option<Inner>, seen: &Seen) -> Response {
+async fn taken(shared: Arc<Shared>, tool: &Arc<Served>, request: Request, inner: Option<Inner>, seen: &CallSpan) -> Response {
     let allow = if tool.parameters.is_some() { ALLOW_GET } else { ALLOW };
     match *request.method() {
         Method::POST => {}
@@ -66,7 +66,7 @@ async fn call(
     tool: &Arc<Served>,
     request: Request,
     inner: Option<Inner>,
-    seen: &Seen,
+    seen: &CallSpan,
 ) -> Result<Response, Stop> {
     let address = client_address(shared.address_header.as_ref(), request.headers(), request.extensions());
     let network = address.map(Network::of);
@@ -163,12 +163,12 @@ async fn call(
     }
     let detail = running.await.err().map_or_else(String::new, |error| error.to_string());
     shared.tell(tool, codes::gate::PANICKED, &detail);
-    Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::gate::PANICKED).into())
+    Err(ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR, codes::gate::PANICKED).into())
 }
 
 /// Parses the input strictly.
-pub(crate) fn parse(body: &[u8]) -> Result<Value, Refusal> {
-    let not_json = || Refusal::new(StatusCode::BAD_REQUEST, codes::gate::NOT_JSON);
+pub(crate) fn parse(body: &[u8]) -> Result<Value, ErrorResponse> {
+    let not_json = || ErrorResponse::new(StatusCode::BAD_REQUEST, codes::gate::NOT_JSON);
     let reading = strict::read(body, Limits { max_bytes: body.len().max(1), max_depth: MAX_INSTANCE_DEPTH });
     let findings = reading.findings.into_sorted();
     let document = reading.document.filter(strict::Document::is_canonicalisable);
@@ -183,13 +183,13 @@ pub(crate) fn parse(body: &[u8]) -> Result<Value, Refusal> {
 }
 
 /// Validates the input against the schema.
-fn check_input(input: &Value, schema: Option<&Validator>) -> Result<(), Refusal> {
+fn check_input(input: &Value, schema: Option<&Validator>) -> Result<(), ErrorResponse> {
     // The caller's own values may be repeated to the caller.
     let violations = schema.map_or_else(Vec::new, |schema| schema.violations(input, Echo::Values));
     if violations.is_empty() {
         return Ok(());
     }
-    Err(Refusal::new(StatusCode::BAD_REQUEST, codes::gate::INPUT_INVALID).with("violations", listed(&violations)))
+    Err(ErrorResponse::new(StatusCode::BAD_REQUEST, codes::gate::INPUT_INVALID).with("violations", listed(&violations)))
 }
 
 pub(crate) fn listed(violations: &[Violation]) -> Value {
@@ -205,29 +205,29 @@ pub(crate) fn listed(violations: &[Violation]) -> Value {
 }
 
 /// Converts an error of reading the body into the gate's refusal.
-fn unread(error: BodyError, most: usize) -> Refusal {
+fn unread(error: BodyError, most: usize) -> ErrorResponse {
     match error {
         BodyError::TooLarge => {
-            let refusal = Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, codes::gate::BODY_TOO_LARGE);
+            let refusal = ErrorResponse::new(StatusCode::PAYLOAD_TOO_LARGE, codes::gate::BODY_TOO_LARGE);
             refusal.with("limit", most.into())
         }
-        BodyError::Slow => Refusal::new(StatusCode::REQUEST_TIMEOUT, codes::gate::BODY_SLOW),
+        BodyError::Slow => ErrorResponse::new(StatusCode::REQUEST_TIMEOUT, codes::gate::BODY_SLOW),
         BodyError::Busy => busy(),
-        _ => Refusal::new(StatusCode::BAD_REQUEST, codes::gate::BODY_BROKEN),
+        _ => ErrorResponse::new(StatusCode::BAD_REQUEST, codes::gate::BODY_BROKEN),
     }
 }
 
 /// The refusal of an overloaded server.
-fn busy() -> Refusal {
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS)
+fn busy() -> ErrorResponse {
+    ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY).retry_after(RETRY_SECONDS)
 }
 
 /// Requires JSON, or no content type.
-fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_content_type(headers: &HeaderMap) -> Result<(), ErrorResponse> {
     if MediaType::of(headers).is_none_or(MediaType::is_json) {
         Ok(())
     } else {
-        Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::gate::CONTENT_TYPE))
+        Err(ErrorResponse::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::gate::CONTENT_TYPE))
     }
 }
 
@@ -235,18 +235,18 @@ fn stop(shared: &Shared, tool: &Served, terms: &Terms, unproven: Unproven) -> St
     match unproven {
         Unproven::Unasked(detail) => {
             shared.tell(tool, codes::access::UNAVAILABLE, &detail);
-            Refusal::new(StatusCode::BAD_GATEWAY, codes::access::UNAVAILABLE).retry_after(RETRY_SECONDS).into()
+            ErrorResponse::new(StatusCode::BAD_GATEWAY, codes::access::UNAVAILABLE).retry_after(RETRY_SECONDS).into()
         }
         Unproven::Malformed(refusal) => refusal.into(),
         Unproven::Challenge(reason) => terms.challenge(&shared.sign_in_key, shared.clock.now(), reason),
     }
 }
 
-fn too_often(wait: Wait) -> Refusal {
+fn too_often(wait: Wait) -> ErrorResponse {
     let (status, code) = if wait.is_global {
         (StatusCode::SERVICE_UNAVAILABLE, codes::gate::BUSY)
     } else {
         (StatusCode::TOO_MANY_REQUESTS, codes::gate::RATE_LIMITED)
     };
-    Refusal::new(status, code).retry_after(wait.seconds)
+    ErrorResponse::new(status, code).retry_after(wait.seconds)
 }

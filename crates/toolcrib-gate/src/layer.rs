@@ -30,7 +30,7 @@ use toolcrib_x402::header;
 use toolcrib_x402::sign_in::siwx;
 use tower::{Layer, Service, ServiceExt as _};
 
-use crate::answer::Refusal;
+use crate::answer::ErrorResponse;
 use crate::error::SetupErrors;
 use crate::reconcile::{self, RECONCILE_EVERY};
 use crate::serving::delivery;
@@ -199,7 +199,7 @@ impl<S: Sync> FromRequestParts<S> for Context {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
-        let missing = || Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::gate::FAILED).into_response();
+        let missing = || ErrorResponse::new(StatusCode::INTERNAL_SERVER_ERROR, codes::gate::FAILED).into_response();
         parts.extensions.get::<Self>().cloned().ok_or_else(missing)
     }
 }

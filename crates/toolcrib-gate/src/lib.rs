@@ -41,9 +41,9 @@ pub use settle::{
     MAX_SETTLEMENT_GAS, MAX_SKEW_SECONDS, NONE_SENT, Outcome, PENDING_PAUSE, RECEIPT_TIME, REFUSED, Record, SETTLE_TIME,
     SKEW_SECONDS, SUPPORTED_TIME, Settle, Unrecorded, VERIFY_TIME, Verdict,
 };
-pub use standing::Discord;
+pub use standing::RegistrationMismatch;
 pub use tool::{CALL_TIME, Caller, Context, Handler, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, NoHandler, Paid, Tool, ToolError};
 pub use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, SystemClock};
 pub use toolcrib_http::{Rate, Tls, TlsError};
-pub use tools::{Fault, MAX_BODY_BYTES, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};
+pub use tools::{InternalError, MAX_BODY_BYTES, MAX_RUNNING, SHUTDOWN_TIME, Server, Tools};
 pub use usage::{MAX_REPORTS, USAGE_TIME, Usage};

@@ -10,7 +10,7 @@ use serde_json::{Map, Number, Value};
 use toolcrib_core::codes::{self, Code};
 use toolcrib_http::form_decode;
 
-use crate::answer::Refusal;
+use crate::answer::ErrorResponse;
 
 /// Most bytes of a query. Common servers and proxies accept request lines of 8 KiB.
 pub const MAX_QUERY_BYTES: usize = 8 * 1024;
@@ -50,8 +50,8 @@ impl Parameters {
     }
 
     /// Converts a query into an input.
-    pub(crate) fn read(&self, query: &str) -> Result<Value, Refusal> {
-        let refused = |code: Code| Refusal::new(StatusCode::BAD_REQUEST, code);
+    pub(crate) fn read(&self, query: &str) -> Result<Value, ErrorResponse> {
+        let refused = |code: Code| ErrorResponse::new(StatusCode::BAD_REQUEST, code);
         if query.len() > MAX_QUERY_BYTES {
             return Err(refused(codes::gate::QUERY));
         }

@@ -34,7 +34,7 @@ impl Default for Rates {
 
 /// A bucket's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Who {
+enum RateKey {
     Network(Network),
     Account(Address),
 }
@@ -50,7 +50,7 @@ pub(crate) struct Wait {
 pub(crate) struct Limiter {
     rates: Rates,
     global: Mutex<Bucket>,
-    callers: Buckets<Who>,
+    callers: Buckets<RateKey>,
 }
 
 impl Limiter {
@@ -66,7 +66,7 @@ impl Limiter {
     /// Counts one request.
     pub(crate) fn request(&self, network: Option<Network>) -> Result<(), Wait> {
         if let (Some(network), Some(rate)) = (network, self.rates.per_address) {
-            waits(self.callers.count(Who::Network(network), rate), false)?;
+            waits(self.callers.count(RateKey::Network(network), rate), false)?;
         }
         let mut global = self.global.lock().unwrap_or_else(PoisonError::into_inner);
         waits(global.take(self.rates.global, Instant::now()), true)
@@ -74,7 +74,7 @@ impl Limiter {
 
     /// Counts one call of an account.
     pub(crate) fn account(&self, account: Address) -> Result<(), Wait> {
-        waits(self.callers.count(Who::Account(account), self.rates.per_account), false)
+        waits(self.callers.count(RateKey::Account(account), self.rates.per_account), false)
     }
 }
 

@@ -20,7 +20,7 @@ use toolcrib_core::codes;
 use toolcrib_http::{Delivered, Limits, Rejection, Tls};
 use tower::Service;
 
-use crate::answer::Refusal;
+use crate::answer::ErrorResponse;
 use crate::error::{SetupError, SetupErrors};
 use crate::room::Sold;
 use crate::tools::{SHUTDOWN_TIME, Server};
@@ -149,13 +149,13 @@ fn rejected(rejection: Rejection) -> Response {
         Rejection::Host => codes::gate::HOST,
         _ => codes::gate::METHOD,
     };
-    Refusal::new(rejection.status(), code).into_response()
+    ErrorResponse::new(rejection.status(), code).into_response()
 }
 
 async fn dispatch(routers: Arc<HashMap<String, Router>>, request: Request) -> Response {
     let router = host(request.uri(), request.headers()).and_then(|host| routers.get(&host));
     let Some(router) = router else {
-        return Refusal::new(StatusCode::MISDIRECTED_REQUEST, codes::gate::MISDIRECTED).into_response();
+        return ErrorResponse::new(StatusCode::MISDIRECTED_REQUEST, codes::gate::MISDIRECTED).into_response();
     };
     let Ok(response) = router.clone().call(request).await;
     response

@@ -17,7 +17,7 @@ pub(crate) struct Expected {
 /// A mismatch between the registry and the server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Discord {
+pub enum RegistrationMismatch {
     /// The registry could not be read, or does not know the tool.
     #[error("{slug}: {source}")]
     NotAsked {
@@ -62,7 +62,7 @@ pub enum Discord {
     },
 }
 
-impl Discord {
+impl RegistrationMismatch {
     /// Returns the code of the vocabulary.
     pub fn code(&self) -> Code {
         match self {
@@ -76,26 +76,26 @@ impl Discord {
 }
 
 /// Reads the registration, and returns all mismatches.
-pub(crate) async fn compare(slug: &str, expected: &Expected, registry: &Registry, id: U256) -> Vec<Discord> {
+pub(crate) async fn compare(slug: &str, expected: &Expected, registry: &Registry, id: U256) -> Vec<RegistrationMismatch> {
     let slug = || slug.to_owned();
     let ToolConfig { creator, metadata_uri, manifest_hash, access_predicate } = match registry.config(id).await {
         Ok(config) => config,
-        Err(source) => return vec![Discord::NotAsked { slug: slug(), source }],
+        Err(source) => return vec![RegistrationMismatch::NotAsked { slug: slug(), source }],
     };
     let mut found = Vec::new();
     if manifest_hash != expected.hash {
-        found.push(Discord::Hash { slug: slug(), registered: manifest_hash, served: expected.hash });
+        found.push(RegistrationMismatch::Hash { slug: slug(), registered: manifest_hash, served: expected.hash });
     }
     if creator != expected.creator {
-        found.push(Discord::Creator { slug: slug(), registered: creator, served: expected.creator });
+        found.push(RegistrationMismatch::Creator { slug: slug(), registered: creator, served: expected.creator });
     }
     // Compared as consumers do it: after normalising the registered URI.
     let is_same = toolcrib_core::url::HttpsUrl::parse(&metadata_uri).is_ok_and(|uri| uri.normalized() == expected.uri);
     if !is_same {
-        found.push(Discord::Uri { slug: slug(), served: expected.uri.clone() });
+        found.push(RegistrationMismatch::Uri { slug: slug(), served: expected.uri.clone() });
     }
     if access_predicate.is_none() {
-        found.push(Discord::NoPredicate { slug: slug() });
+        found.push(RegistrationMismatch::NoPredicate { slug: slug() });
     }
     found
 }

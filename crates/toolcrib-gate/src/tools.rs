@@ -25,9 +25,9 @@ use toolcrib_http::BodyBudget;
 use toolcrib_store::replay::{Limits, MAX_ROUTE_BYTES, MemoryReplay, ReplayStore};
 use zeroize::Zeroizing;
 
-use crate::answer::Refusal;
+use crate::answer::ErrorResponse;
 use crate::error::{SetupError, SetupErrors};
-use crate::gate::access::Access;
+use crate::gate::access::AccessCheck;
 use crate::gate::sign_in::{MIN_KEY_BYTES, NonceKey};
 use crate::gate::terms::Terms;
 use crate::layer::GateLayer;
@@ -36,7 +36,7 @@ use crate::query::Parameters;
 use crate::rate::{Limiter, Rates};
 use crate::reconcile::{self, RECONCILE_EVERY, Reconciled};
 use crate::settle::Settle;
-use crate::standing::{Discord, Expected};
+use crate::standing::{Expected, RegistrationMismatch};
 use crate::tool::{Handler, MAX_INPUT_BYTES, Tool};
 use crate::usage::Usage;
 use crate::used::Used;
@@ -61,16 +61,16 @@ pub struct Tools {
     rates: Rates,
     address_header: Option<HeaderName>,
     clock: Arc<dyn Clock + Send + Sync>,
-    on_fault: Arc<OnFault>,
+    on_fault: Arc<OnInternalError>,
     usage: Option<Usage>,
     sign_in_key: Option<Zeroizing<Vec<u8>>>,
 }
 
-type OnFault = dyn Fn(&Fault<'_>) + Send + Sync;
+type OnInternalError = dyn Fn(&InternalError<'_>) + Send + Sync;
 
 /// A fault that is not the caller's, or that callers must not read.
 #[derive(Clone, Copy, Debug)]
-pub struct Fault<'f> {
+pub struct InternalError<'f> {
     /// The tool's slug.
     pub slug: &'f str,
     /// The code that the caller got.
@@ -141,7 +141,7 @@ impl Tools {
 
     /// Sets a callback for faults, such as a logger.
     #[must_use]
-    pub fn on_fault(mut self, told: impl Fn(&Fault<'_>) + Send + Sync + 'static) -> Self {
+    pub fn on_fault(mut self, told: impl Fn(&InternalError<'_>) + Send + Sync + 'static) -> Self {
         self.on_fault = Arc::new(told);
         self
     }
@@ -257,7 +257,7 @@ impl Server {
 
     /// Returns the routes, with a JSON response for every other path.
     pub fn router(&self) -> Router {
-        let nothing = || std::future::ready(Refusal::new(StatusCode::NOT_FOUND, codes::gate::NOT_FOUND).into_response());
+        let nothing = || std::future::ready(ErrorResponse::new(StatusCode::NOT_FOUND, codes::gate::NOT_FOUND).into_response());
         self.routes().fallback(nothing)
     }
 
@@ -298,7 +298,7 @@ impl Server {
 
     /// Compares each gated tool's registration with what is served here, and returns all mismatches. Call it after the start: a gate with
     /// another tool's id works without an error.
-    pub async fn check(&self) -> Vec<Discord> {
+    pub async fn check(&self) -> Vec<RegistrationMismatch> {
         let mut found = Vec::new();
         for tool in &self.tools {
             if let Some(access) = &tool.gate.access {
@@ -319,7 +319,7 @@ pub(crate) struct Shared {
     pub(crate) used: Arc<Used>,
     pub(crate) limiter: Limiter,
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
-    pub(crate) on_fault: Arc<OnFault>,
+    pub(crate) on_fault: Arc<OnInternalError>,
     pub(crate) usage: Option<Usage>,
     pub(crate) sign_in_key: NonceKey,
     pub(crate) metrics: Metrics,
@@ -333,7 +333,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Reports a fault to the operator.
     pub(crate) fn tell(&self, tool: &Served, code: Code, detail: &str) {
-        (self.on_fault)(&Fault { slug: &tool.slug, code, detail });
+        (self.on_fault)(&InternalError { slug: &tool.slug, code, detail });
     }
 }
 
@@ -370,7 +370,7 @@ pub(crate) struct Ready {
     /// What callers sign.
     pub(crate) terms: Option<Terms>,
     /// The access check.
-    pub(crate) access: Option<Access>,
+    pub(crate) access: Option<AccessCheck>,
     /// How they are charged.
     pub(crate) charge: Option<Charge>,
 }
@@ -389,11 +389,11 @@ impl Ready {
             Gate::Open => Self::default(),
             Gate::Identity(gate) => Self { terms: Some(Terms::identity(gate, manifest)?), ..Self::default() },
             Gate::Predicate(gate) => {
-                Self { terms: Some(Terms::free(gate, manifest)?), access: Some(Access::new(gate)), charge: None }
+                Self { terms: Some(Terms::free(gate, manifest)?), access: Some(AccessCheck::new(gate)), charge: None }
             }
             Gate::Paid(gate) => Self {
                 terms: Some(Terms::paid(gate, manifest)?),
-                access: gate.predicate.as_ref().map(Access::new),
+                access: gate.predicate.as_ref().map(AccessCheck::new),
                 charge: Some(Charge { settle: gate.settle.clone(), first: gate.settle_first }),
             },
         })

@@ -24,7 +24,7 @@ const GONE: u16 = 499;
 pub(crate) struct Watch {
     tool: Arc<Served>,
     began: Instant,
-    seen: Seen,
+    seen: CallSpan,
     is_over: bool,
 }
 
@@ -39,10 +39,10 @@ impl Watch {
             _ => "other",
         };
         let span = info_span!(target: TARGET, "call", tool = &*tool.slug, method, caller = Empty, transaction = Empty);
-        Self { tool, began: Instant::now(), seen: Seen(span), is_over: false }
+        Self { tool, began: Instant::now(), seen: CallSpan(span), is_over: false }
     }
 
-    pub(crate) const fn seen(&self) -> &Seen {
+    pub(crate) const fn seen(&self) -> &CallSpan {
         &self.seen
     }
 
@@ -69,9 +69,9 @@ impl Drop for Watch {
 
 /// The tracing span of a running call.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen(Span);
+pub(crate) struct CallSpan(Span);
 
-impl Seen {
+impl CallSpan {
     pub(crate) const fn span(&self) -> &Span {
         &self.0
     }

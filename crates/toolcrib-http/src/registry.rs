@@ -76,7 +76,7 @@ impl Registry {
     }
 
     /// Takes a slot for a new connection, and closes an idle one if necessary. `None` if there is no slot.
-    pub(crate) fn admit(self: &Arc<Self>, network: Network, is_handshaking: bool) -> Option<Place> {
+    pub(crate) fn admit(self: &Arc<Self>, network: Network, is_handshaking: bool) -> Option<ConnectionGuard> {
         let mut state = self.lock();
         if let (Some(most), Some(own)) = (self.limits.per_network, state.networks.get(&network)) {
             // Evicted connections may still be closing. They are not counted as staying.
@@ -110,7 +110,7 @@ impl Registry {
         if is_handshaking {
             state.handshaking.insert(entry.number, entry.clone());
         }
-        Some(Place { registry: self.clone(), entry })
+        Some(ConnectionGuard { registry: self.clone(), entry })
     }
 
     /// Makes room for a process that is out of file descriptors: closes idle connections of the networks with the most, and lowers the
@@ -214,18 +214,18 @@ impl Drop for Answering {
 
 /// The slot of one connection, released when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionGuard {
     registry: Arc<Registry>,
     entry: Arc<Entry>,
 }
 
-impl Place {
+impl ConnectionGuard {
     pub(crate) fn entry(&self) -> &Arc<Entry> {
         &self.entry
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.registry.remove(&self.entry);
     }
@@ -250,7 +250,7 @@ mod tests {
         Registry::new(Limits { connections, per_network, handshakes: 2, ..Limits::default() })
     }
 
-    fn is_told_to_go(place: &Place) -> bool {
+    fn is_told_to_go(place: &ConnectionGuard) -> bool {
         place.entry().is_evicted.load(Ordering::Relaxed)
     }
 

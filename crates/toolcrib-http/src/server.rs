@@ -28,7 +28,7 @@ use crate::body::{Answered, Paced};
 use crate::io::{Closed, Framed, Stalling, Upgraded, Watched};
 use crate::limits::Limits;
 use crate::network::Network;
-use crate::registry::{Entry, Place, Registry};
+use crate::registry::{ConnectionGuard, Entry, Registry};
 use crate::tls::Tls;
 
 /// Pause after a connection could not be accepted: the process is out of file descriptors, and other connections have to end first.
@@ -208,7 +208,7 @@ fn is_of_client(error: &io::Error) -> bool {
 
 impl Shared {
     /// Handles one connection, from accept to close.
-    async fn connected(&self, stream: TcpStream, peer: SocketAddr, place: Place, mut stage: watch::Receiver<Stage>) {
+    async fn connected(&self, stream: TcpStream, peer: SocketAddr, place: ConnectionGuard, mut stage: watch::Receiver<Stage>) {
         let entry = place.entry().clone();
         let limits = &self.server.limits;
         let stream = Stalling::new(stream, limits.write_stall, place);

@@ -20,7 +20,7 @@ use toolcrib_core::codes::{self, Code};
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ServerConfig>,
-    held: Arc<Held>,
+    held: Arc<CertificateResolver>,
 }
 
 impl Tls {
@@ -58,7 +58,7 @@ impl Tls {
     }
 
     fn of(certificates: Certificates) -> Result<Self, TlsError> {
-        let held = Arc::new(Held(RwLock::new(Arc::new(certificates))));
+        let held = Arc::new(CertificateResolver(RwLock::new(Arc::new(certificates))));
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsError::Certificate { reason: error.to_string() })?
@@ -116,20 +116,20 @@ impl TlsError {
 }
 
 /// The current certificates.
-struct Held(RwLock<Arc<Certificates>>);
+struct CertificateResolver(RwLock<Arc<Certificates>>);
 
 enum Certificates {
     One(Arc<CertifiedKey>),
     Named(HashMap<String, Arc<CertifiedKey>>),
 }
 
-impl Held {
+impl CertificateResolver {
     fn current(&self) -> Arc<Certificates> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl ResolvesServerCert for Held {
+impl ResolvesServerCert for CertificateResolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         match &*self.current() {
             Certificates::One(certificate) => Some(certificate.clone()),
@@ -138,7 +138,7 @@ impl ResolvesServerCert for Held {
     }
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for CertificateResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.current() {
             Certificates::One(_) => f.write_str("one certificate"),

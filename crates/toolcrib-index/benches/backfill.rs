@@ -30,7 +30,7 @@ use toolcrib_index::work::Queue;
 use toolcrib_store::{Database, Location};
 
 use toolcrib_testkit::Anvil;
-use toolcrib_testkit::databases::{self, Backend, Place};
+use toolcrib_testkit::databases::{self, Backend, TestStore};
 
 const CHAIN_ID: u64 = 31_337;
 const CHILD: &str = "TOOLCRIB_BACKFILL_CHILD";
@@ -144,7 +144,7 @@ async fn measure() {
         let measured = measured.flat_map(|(backend, place)| [(backend, "checked", place), (backend, "unchecked", place + 3)]);
         for (backend, checks, rate) in measured.filter(|(_, checks, _)| is_compared || *checks == "checked") {
             let rates = &mut rates[rate];
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let task = format!("{}\n{url}\n{registry}\n{head}\n{checks}", place.setting);
             // Somebody was there before, as in the database that Ponder uses: what a server does once for a new one is not measured.
             place.database().await.close().await;
@@ -188,7 +188,7 @@ async fn measure() {
         let mut bad = 0;
         let mut killed = 0;
         for run in 0..kills {
-            let Some(place) = Place::new(backend).await else { break };
+            let Some(place) = TestStore::new(backend).await else { break };
             let task = format!("{}\n{url}\n{registry}\n{head}\nchecked", place.setting);
             // Two kills a run, each at a moment that the number of the run decides.
             for kill in 0..2_u64 {
@@ -260,12 +260,12 @@ fn child(task: &str) -> Command {
     command
 }
 
-async fn check(place: &Place, events: u64) {
+async fn check(place: &TestStore, events: u64) {
     assert!(is_whole(place, events).await, "what was taken in is not what happened");
 }
 
 /// Makes the jobs, as workers do before they lease them, and says how many seconds it takes.
-async fn take_in(place: &Place) -> f64 {
+async fn take_in(place: &TestStore) -> f64 {
     let queue = Queue::new(Index::open(place.database().await).await.expect("an index"));
     let begun = Instant::now();
     while queue.intake(SystemClock.now()).await.expect("taken in") > 0 {}
@@ -275,7 +275,7 @@ async fn take_in(place: &Place) -> f64 {
 }
 
 /// Whether every event was taken in once, and every tool is the fold over its events.
-async fn is_whole(place: &Place, events: u64) -> bool {
+async fn is_whole(place: &TestStore, events: u64) -> bool {
     let database = place.database().await;
     let count = |sql: &'static str| {
         let database = database.clone();

@@ -12,7 +12,7 @@ use alloy_primitives::{Address, Bytes, U256, address};
 use alloy_sol_types::{SolCall, sol};
 use futures_util::stream::{self, StreamExt};
 use toolcrib_chain::abi::IToolRegistry;
-use toolcrib_chain::registry::{ACCESS_GAS, Access, Registry};
+use toolcrib_chain::registry::{ACCESS_GAS, AccessResult, Registry};
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
 
 use crate::model::{ToolKey, ToolView};
@@ -53,7 +53,7 @@ sol! {
 
 /// Yes, no or unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum May {
+pub enum Tristate {
     /// Yes.
     Yes,
     /// No.
@@ -64,22 +64,22 @@ pub enum May {
 
 /// The result for one tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ToolAccess {
     /// The tool.
     pub key: ToolKey,
     /// Whether its predicate grants access to the account.
-    pub access: May,
+    pub access: Tristate,
     /// Whether a call costs no more than the budget. Yes without a budget.
-    pub budget: May,
+    pub budget: Tristate,
 }
 
-impl Answer {
+impl ToolAccess {
     /// Whether the account has access and the price is within the budget.
-    pub const fn callable(&self) -> May {
+    pub const fn callable(&self) -> Tristate {
         match (self.access, self.budget) {
-            (May::No, _) | (_, May::No) => May::No,
-            (May::Yes, May::Yes) => May::Yes,
-            _ => May::Unknown,
+            (Tristate::No, _) | (_, Tristate::No) => Tristate::No,
+            (Tristate::Yes, Tristate::Yes) => Tristate::Yes,
+            _ => Tristate::Unknown,
         }
     }
 }
@@ -88,7 +88,7 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Callable {
     /// One for each requested tool, in the same order. A tool that is not in the index has none.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<ToolAccess>,
     /// Whether a result is unknown, or fewer tools were checked than requested.
     pub partial: bool,
 }
@@ -104,19 +104,19 @@ pub async fn callable(
 ) -> Result<Callable, Error> {
     let views = index.tools(&keys[..keys.len().min(MAX_CANDIDATES)]).await?;
     let answers = answers(chains, wallet, &views, budget).await;
-    let partial = keys.len() > MAX_CANDIDATES || answers.iter().any(|answer| answer.callable() == May::Unknown);
+    let partial = keys.len() > MAX_CANDIDATES || answers.iter().any(|answer| answer.callable() == Tristate::Unknown);
     Ok(Callable { answers, partial })
 }
 
 /// Returns one result for each of these tools, in their order.
-pub(crate) async fn answers(chains: &Chains, wallet: Address, views: &[ToolView], budget: Option<u64>) -> Vec<Answer> {
-    let mut found: HashMap<ToolKey, May> = HashMap::with_capacity(views.len());
+pub(crate) async fn answers(chains: &Chains, wallet: Address, views: &[ToolView], budget: Option<u64>) -> Vec<ToolAccess> {
+    let mut found: HashMap<ToolKey, Tristate> = HashMap::with_capacity(views.len());
     let mut gated: BTreeMap<u64, Vec<&ToolView>> = BTreeMap::new();
     for view in views {
         if !view.row.is_active() {
-            found.insert(view.row.key, May::No);
+            found.insert(view.row.key, Tristate::No);
         } else if view.row.predicate.is_none() {
-            found.insert(view.row.key, May::Yes);
+            found.insert(view.row.key, Tristate::Yes);
         } else {
             gated.entry(view.tool.chain).or_default().push(view);
         }
@@ -129,32 +129,32 @@ pub(crate) async fn answers(chains: &Chains, wallet: Address, views: &[ToolView]
     for answers in futures_util::future::join_all(asked).await {
         found.extend(answers);
     }
-    let answer = |view: &ToolView| Answer {
+    let answer = |view: &ToolView| ToolAccess {
         key: view.row.key,
-        access: found.get(&view.row.key).copied().unwrap_or(May::Unknown),
-        budget: budget.map_or(May::Yes, |budget| within(view, budget)),
+        access: found.get(&view.row.key).copied().unwrap_or(Tristate::Unknown),
+        budget: budget.map_or(Tristate::Yes, |budget| within(view, budget)),
     };
     views.iter().map(answer).collect()
 }
 
 /// Returns whether one of a tool's payment options costs no more than the budget.
-fn within(view: &ToolView, budget: u64) -> May {
-    let Some(manifest) = view.listing.as_ref().and_then(|listing| listing.manifest.as_ref()) else { return May::Unknown };
+fn within(view: &ToolView, budget: u64) -> Tristate {
+    let Some(manifest) = view.listing.as_ref().and_then(|listing| listing.manifest.as_ref()) else { return Tristate::Unknown };
     if manifest.prices.is_empty() {
-        return May::Yes;
+        return Tristate::Yes;
     }
     let costs = |price: &crate::listing::Price| if price.amount == "0" { Some(0) } else { price.micro_usd };
     if manifest.prices.iter().filter_map(costs).any(|cost| cost <= budget) {
-        May::Yes
+        Tristate::Yes
     } else if manifest.prices.iter().all(|price| costs(price).is_some()) {
-        May::No
+        Tristate::No
     } else {
-        May::Unknown
+        Tristate::Unknown
     }
 }
 
 /// Checks the tools of one chain. Tools that are missing from the result did not answer in time.
-async fn ask(chain: &Chain, wallet: Address, views: &[&ToolView]) -> Vec<(ToolKey, May)> {
+async fn ask(chain: &Chain, wallet: Address, views: &[&ToolView]) -> Vec<(ToolKey, Tristate)> {
     let end = tokio::time::Instant::now() + TIME_LIMIT;
     let mut found = Vec::with_capacity(views.len());
     let mut left: Vec<&ToolView> = views.to_vec();
@@ -179,8 +179,8 @@ async fn ask(chain: &Chain, wallet: Address, views: &[&ToolView]) -> Vec<(ToolKe
             let is_disturbed = answers.contains(&None);
             for (view, answer) in views.iter().zip(answers) {
                 match answer {
-                    Some(true) => found.push((view.row.key, May::Yes)),
-                    Some(false) if !is_disturbed => found.push((view.row.key, May::No)),
+                    Some(true) => found.push((view.row.key, Tristate::Yes)),
+                    Some(false) if !is_disturbed => found.push((view.row.key, Tristate::No)),
                     _ => left.push(view),
                 }
             }
@@ -192,9 +192,9 @@ async fn ask(chain: &Chain, wallet: Address, views: &[&ToolView]) -> Vec<(ToolKe
             let registry = Registry::new(chain.clone(), view.tool.registry);
             let answer = tokio::time::timeout_at(end, registry.access(view.tool.id, wallet, Bytes::new())).await;
             let may = match answer {
-                Ok(Ok(Access::Granted)) => May::Yes,
-                Ok(Ok(Access::Denied)) => May::No,
-                Ok(Ok(Access::Malfunction) | Err(_)) | Err(_) => May::Unknown,
+                Ok(Ok(AccessResult::Granted)) => Tristate::Yes,
+                Ok(Ok(AccessResult::Denied)) => Tristate::No,
+                Ok(Ok(AccessResult::Malfunction) | Err(_)) | Err(_) => Tristate::Unknown,
             };
             (view.row.key, may)
         });

@@ -24,7 +24,7 @@ use toolcrib_store::{Database, Location};
 use crate::feed::{self, Kinds};
 use crate::model::ToolKey;
 use crate::objects::Reference;
-use crate::work::intake::{self, Wish, Wishes};
+use crate::work::intake::{self, JobRequest, Wishes};
 use crate::work::jobs_table::CHANGED;
 use crate::work::kept::pack;
 use crate::{Error, Index, agents};
@@ -376,7 +376,7 @@ impl Exporter {
 }
 
 /// Returns a job's row after a request for verification was merged into it.
-fn asked(key: ToolKey, wish: &Wish, job: Option<&Vec<Cell>>) -> Vec<Cell> {
+fn asked(key: ToolKey, wish: &JobRequest, job: Option<&Vec<Cell>>) -> Vec<Cell> {
     let (mut due_at, mut priority, mut reason) = (wish.due_at.seconds(), CHANGED, wish.reason);
     if let Some([.., Cell::Integer(due), Cell::Integer(urgency), Cell::Text(word), _]) = job.map(Vec::as_slice) {
         (due_at, priority) = (due_at.min(*due), priority.min(*urgency));

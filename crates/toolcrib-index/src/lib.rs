@@ -30,4 +30,4 @@ pub use chains::Chains;
 pub use error::Error;
 pub use index::Index;
 pub use registries::{RegistryRow, RegistryState};
-pub use tools::{List, MAX_TOOLS, Order, Page, Place, text_key};
+pub use tools::{List, ListPosition, MAX_TOOLS, Order, Page, text_key};

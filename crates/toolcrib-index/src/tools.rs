@@ -56,35 +56,35 @@ pub struct List {
     /// Also tools that may not be shown to agents.
     pub include_unverified: bool,
     /// Only tools after this cursor position.
-    pub after: Option<Place>,
+    pub after: Option<ListPosition>,
     /// The maximum number of tools.
     pub limit: usize,
 }
 
 impl List {
     /// Returns the SQL statement and its parameters.
-    fn statement(&self, limit: usize) -> (String, Vec<Kept>) {
+    fn statement(&self, limit: usize) -> (String, Vec<ConditionValue>) {
         let mut select = Select::default();
         if let Some(access) = &self.access {
             // The second condition makes the database use the index of verified tools.
-            select.and("t.access = ? AND t.access <> ''", Kept::Text(access.as_str().to_owned()));
+            select.and("t.access = ? AND t.access <> ''", ConditionValue::Text(access.as_str().to_owned()));
         }
         if let Some(registry) = self.registry {
             // The unary plus keeps the database from reading and sorting a whole registry.
-            select.and("+t.registry = ?", Kept::Integer(registry.0));
+            select.and("+t.registry = ?", ConditionValue::Integer(registry.0));
         }
         if let Some(creator) = self.creator {
-            select.and("t.creator = ?", Kept::Bytes(creator.to_vec()));
+            select.and("t.creator = ?", ConditionValue::Bytes(creator.to_vec()));
         }
         let (sign, direction) = match self.order {
             Order::Newest => ("<", "DESC"),
             Order::Oldest => (">", "ASC"),
         };
-        if let Some(Place { registered_at, key }) = self.after {
-            select.and("(t.registered_at, t.registry, t.tool)", Kept::Integer(registered_at.seconds()));
+        if let Some(ListPosition { registered_at, key }) = self.after {
+            select.and("(t.registered_at, t.registry, t.tool)", ConditionValue::Integer(registered_at.seconds()));
             let first = select.values.len();
             select.conditions.push_str(&format!(" {sign} (${first}, ${}, ${})", first + 1, first + 2));
-            select.values.extend([Kept::Integer(key.registry.0), Kept::Bytes(key.id_bytes().to_vec())]);
+            select.values.extend([ConditionValue::Integer(key.registry.0), ConditionValue::Bytes(key.id_bytes().to_vec())]);
         }
         let order = format!("ORDER BY t.registered_at {direction}, t.registry {direction}, t.tool {direction} LIMIT {limit}");
         let Select { conditions, .. } = &select;
@@ -124,7 +124,7 @@ pub enum Order {
 
 /// A position in a list: after the tool that it was created from, independent of changes to other tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ListPosition {
     /// When that tool was registered.
     pub registered_at: UnixTime,
     /// That tool.
@@ -137,7 +137,7 @@ pub struct Page {
     /// The tools.
     pub tools: Vec<ToolView>,
     /// The position of the next page; `None` at the end.
-    pub next: Option<Place>,
+    pub next: Option<ListPosition>,
 }
 
 /// The maximum number of tools read at once.
@@ -250,7 +250,7 @@ impl Index {
     pub async fn list(&self, list: &List) -> Result<Page, Error> {
         let limit = list.limit.clamp(1, MAX_TOOLS);
         let (sql, kept) = list.statement(limit + 1);
-        let values: Vec<Value<'_>> = kept.iter().map(Kept::value).collect();
+        let values: Vec<Value<'_>> = kept.iter().map(ConditionValue::value).collect();
         let rows = if list.creator.is_some() {
             // Some creators have one tool and some have thousands. PostgreSQL must plan for this one, which it does inside a transaction.
             let mut transaction = self.database().begin_reading().await?;
@@ -354,13 +354,13 @@ pub(crate) async fn rows(transaction: &mut Transaction, registry: RegistryId, id
 }
 
 /// The value of a condition, kept until the statement is built.
-enum Kept {
+enum ConditionValue {
     Integer(i64),
     Text(String),
     Bytes(Vec<u8>),
 }
 
-impl Kept {
+impl ConditionValue {
     fn value(&self) -> Value<'_> {
         match self {
             Self::Integer(value) => Value::Integer(*value),
@@ -374,12 +374,12 @@ impl Kept {
 #[derive(Default)]
 struct Select {
     conditions: String,
-    values: Vec<Kept>,
+    values: Vec<ConditionValue>,
 }
 
 impl Select {
     /// Adds a condition. `?` is replaced by the placeholder of the value.
-    fn and(&mut self, condition: &str, value: Kept) {
+    fn and(&mut self, condition: &str, value: ConditionValue) {
         self.values.push(value);
         self.conditions.push_str(" AND ");
         self.conditions.push_str(&condition.replace('?', &format!("${}", self.values.len())));
@@ -401,8 +401,8 @@ fn tool_row(row: ChainColumns<'_>) -> Result<ToolRow, Error> {
 }
 
 /// Reads the list position of a row of [`VIEW`].
-fn place(row: &Row) -> Result<Place, Error> {
-    Ok(Place { registered_at: row.get("registered_at")?, key: ToolKey::from_row(row)? })
+fn place(row: &Row) -> Result<ListPosition, Error> {
+    Ok(ListPosition { registered_at: row.get("registered_at")?, key: ToolKey::from_row(row)? })
 }
 
 /// Returns the start of the hash of a text that is too long for a database index.
@@ -425,7 +425,7 @@ mod tests {
     /// Returns SQLite's query plan for a list.
     async fn plan(index: &Index, list: &List) -> String {
         let (sql, kept) = list.statement(21);
-        let values: Vec<Value<'_>> = kept.iter().map(Kept::value).collect();
+        let values: Vec<Value<'_>> = kept.iter().map(ConditionValue::value).collect();
         let rows = index.database().fetch_made(format!("EXPLAIN QUERY PLAN {sql}"), &values).await.expect("a plan");
         rows.iter().map(|row| row.get::<String>("detail").expect("a step")).collect::<Vec<_>>().join("; ")
     }
@@ -436,7 +436,7 @@ mod tests {
         let index = Index::open(database).await.expect("an index");
         index.prepare_reading().await.expect("indexes");
         let key = ToolKey { registry: RegistryId(1), id: U256::from(7) };
-        for after in [None, Some(Place { registered_at: UnixTime::from_seconds(5), key })] {
+        for after in [None, Some(ListPosition { registered_at: UnixTime::from_seconds(5), key })] {
             let list = List { after, ..List::default() };
             let kinds = [
                 ("index_tool_listed", list.clone()),

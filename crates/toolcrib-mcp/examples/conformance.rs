@@ -17,8 +17,8 @@ use serde_json::{Map, Value as Json, json};
 use tokio::io::AsyncReadExt;
 use toolcrib_core::codes::mcp as code;
 use toolcrib_mcp::{
-    About, Answer, Asker, Bearer, Effect, Fault, HttpOptions, Question, Reply, Returned, Stop, ToolSpec, Toolbox, http_router,
-    serve_stdio,
+    About, Asker, Bearer, Effect, HttpOptions, Prompt, PromptResponse, Reply, Returned, Stop, ToolError, ToolSpec, Toolbox,
+    http_router, serve_stdio,
 };
 
 struct Fixtures;
@@ -90,7 +90,7 @@ impl Toolbox for Fixtures {
         match name {
             "test_simple_text" => Ok(Reply::text("This is a simple text response for testing.")),
             "test_error_handling" => {
-                Err(Fault::new(code::INTERNAL).message("This tool intentionally returns an error for testing").into())
+                Err(ToolError::new(code::INTERNAL).message("This tool intentionally returns an error for testing").into())
             }
             "add" => {
                 let number = |name: &str| arguments.get(name).and_then(Json::as_f64).unwrap_or_default();
@@ -149,14 +149,14 @@ impl Toolbox for Fixtures {
 }
 
 async fn question(asker: &Asker, name: &'static str, message: &str, form: Json) -> Stop {
-    let asked = asker.ask(Question { name, message: message.to_owned(), form, state: name.as_bytes().to_vec() }).await;
-    asked.err().unwrap_or_else(|| Fault::new(code::INTERNAL).into())
+    let asked = asker.ask(Prompt { name, message: message.to_owned(), form, state: name.as_bytes().to_vec() }).await;
+    asked.err().unwrap_or_else(|| ToolError::new(code::INTERNAL).into())
 }
 
 async fn ask(asker: &Asker, name: &'static str, message: &str, form: Json) -> Result<Returned, Stop> {
     match asker.returned() {
         Some(returned) => Ok(returned.clone()),
-        None => asker.ask(Question { name, message: message.to_owned(), form, state: name.as_bytes().to_vec() }).await,
+        None => asker.ask(Prompt { name, message: message.to_owned(), form, state: name.as_bytes().to_vec() }).await,
     }
 }
 
@@ -166,16 +166,16 @@ fn text(name: &str) -> Json {
 
 fn field(returned: &Returned, name: &str) -> String {
     match &returned.answer {
-        Answer::Accepted(content) => content.get(name).and_then(Json::as_str).unwrap_or_default().to_owned(),
+        PromptResponse::Accepted(content) => content.get(name).and_then(Json::as_str).unwrap_or_default().to_owned(),
         _ => String::new(),
     }
 }
 
 fn said(what: &str, returned: &Returned) -> Reply {
     let (action, content) = match &returned.answer {
-        Answer::Accepted(content) => ("accept", Json::Object(content.clone())),
-        Answer::Declined => ("decline", json!({})),
-        Answer::Cancelled => ("cancel", json!({})),
+        PromptResponse::Accepted(content) => ("accept", Json::Object(content.clone())),
+        PromptResponse::Declined => ("decline", json!({})),
+        PromptResponse::Cancelled => ("cancel", json!({})),
     };
     Reply::text(format!("{what}: action={action}, content={content}"))
 }

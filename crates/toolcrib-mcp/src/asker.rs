@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use toolcrib_core::codes::mcp as code;
 
 use crate::json::compile;
-use crate::toolbox::{Fault, Stop, Why};
+use crate::toolbox::{Stop, StopReason, ToolError};
 
 /// Time limit for a user to answer within a call. Clients may give up earlier or later; approvals are valid for the same time.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(300);
@@ -52,7 +52,7 @@ impl fmt::Debug for Caller {
 
 /// A question to the user: a text and a small form.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct Prompt {
     /// Its name in a round.
     pub name: &'static str,
     /// The text for the user. Untrusted text in it must be escaped.
@@ -65,7 +65,7 @@ pub struct Question {
 
 /// The user's response.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum PromptResponse {
     /// The user submitted the form. The content fits it.
     Accepted(Map<String, Json>),
     /// The user declined.
@@ -78,7 +78,7 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Returned {
     /// The user's response.
-    pub answer: Answer,
+    pub answer: PromptResponse,
     /// The state of the question.
     pub state: Vec<u8>,
 }
@@ -86,7 +86,7 @@ pub struct Returned {
 /// Sends questions to the user of the calling client.
 #[derive(Debug)]
 pub struct Asker {
-    pub(crate) way: Way,
+    pub(crate) way: PromptTransport,
     pub(crate) caller: Caller,
     /// Extensions that layers before this server set on the HTTP request.
     pub(crate) noted: Option<Extensions>,
@@ -118,7 +118,7 @@ impl Progress {
 
 /// How questions are sent.
 #[derive(Debug)]
-pub(crate) enum Way {
+pub(crate) enum PromptTransport {
     /// As a request during the call.
     Within(Peer<RoleServer>),
     /// By ending the call.
@@ -130,12 +130,12 @@ pub(crate) enum Way {
 impl Asker {
     /// An asker without a user, for calls that do not come from a client.
     pub const fn nobody(caller: Caller) -> Self {
-        Self { way: Way::None, caller, noted: None, returned: None, progress: None }
+        Self { way: PromptTransport::None, caller, noted: None, returned: None, progress: None }
     }
 
     /// Whether the client can ask its user.
     pub const fn can_ask(&self) -> bool {
-        !matches!(self.way, Way::None)
+        !matches!(self.way, PromptTransport::None)
     }
 
     /// The identity of the caller.
@@ -160,15 +160,16 @@ impl Asker {
     }
 
     /// Asks the user. `Err` may mean that the call continues in another round: return it.
-    pub async fn ask(&self, question: Question) -> Result<Returned, Stop> {
+    pub async fn ask(&self, question: Prompt) -> Result<Returned, Stop> {
         match &self.way {
-            Way::None => Err(Stop(Why::NotAskable(Fault::new(code::ELICITATION_UNSUPPORTED)))),
-            Way::Rounds => Err(Stop(Why::Ask(Box::new(question)))),
-            Way::Within(peer) => {
+            PromptTransport::None => Err(Stop(StopReason::NotAskable(ToolError::new(code::ELICITATION_UNSUPPORTED)))),
+            PromptTransport::Rounds => Err(Stop(StopReason::Ask(Box::new(question)))),
+            PromptTransport::Within(peer) => {
                 let sent = peer.create_elicitation_with_timeout(request(&question)?, Some(ANSWER_LIMIT)).await;
-                let result = sent.map_err(|_| Fault::new(code::DECLINED).message("the client did not answer the question"))?;
+                let result =
+                    sent.map_err(|_| ToolError::new(code::DECLINED).message("the client did not answer the question"))?;
                 let answer = read(&question.form, result)
-                    .ok_or_else(|| Fault::new(code::DECLINED).message("the answer does not fit the form that was sent"))?;
+                    .ok_or_else(|| ToolError::new(code::DECLINED).message("the answer does not fit the form that was sent"))?;
                 Ok(Returned { answer, state: question.state })
             }
         }
@@ -176,14 +177,14 @@ impl Asker {
 }
 
 /// The question in the protocol's format.
-pub(crate) fn request(question: &Question) -> Result<ElicitRequestParams, Fault> {
+pub(crate) fn request(question: &Prompt) -> Result<ElicitRequestParams, ToolError> {
     let form: ElicitationSchema = serde_json::from_value(question.form.clone())
-        .map_err(|_| Fault::new(code::INTERNAL).message("a form that the protocol does not allow"))?;
+        .map_err(|_| ToolError::new(code::INTERNAL).message("a form that the protocol does not allow"))?;
     Ok(ElicitRequestParams::FormElicitationParams { meta: None, message: question.message.clone(), requested_schema: form })
 }
 
 /// Parses an answer. `None` if the content does not fit the form.
-pub(crate) fn read(form: &Json, result: ElicitResult) -> Option<Answer> {
+pub(crate) fn read(form: &Json, result: ElicitResult) -> Option<PromptResponse> {
     match result.action {
         ElicitationAction::Accept => {
             let content = match result.content {
@@ -192,9 +193,9 @@ pub(crate) fn read(form: &Json, result: ElicitResult) -> Option<Answer> {
                 Some(_) => return None,
             };
             let fits = compile(form).ok()?.is_valid(&Json::Object(content.clone()));
-            fits.then_some(Answer::Accepted(content))
+            fits.then_some(PromptResponse::Accepted(content))
         }
-        ElicitationAction::Decline => Some(Answer::Declined),
-        _ => Some(Answer::Cancelled),
+        ElicitationAction::Decline => Some(PromptResponse::Declined),
+        _ => Some(PromptResponse::Cancelled),
     }
 }

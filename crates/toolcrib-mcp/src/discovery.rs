@@ -23,7 +23,7 @@ mod specs;
 pub use agents::{AGENT_NAMES, AgentTools};
 
 use crate::asker::Asker;
-use crate::toolbox::{Fault, Reply, ToolSpec};
+use crate::toolbox::{Reply, ToolError, ToolSpec};
 use crate::untrusted::{NOTE, inert, inert_json, without_headers};
 use crate::words::{self, Form};
 
@@ -62,7 +62,7 @@ pub const NAMES: [&str; 4] = ["get_tool", "get_wallet_tools", "search_tools", "v
 #[async_trait]
 pub trait Discovery: Send + Sync + 'static {
     /// Sends a request, and returns the document of a successful response. For other statuses, [`refusal`] makes a fault.
-    async fn ask(&self, request: &RestRequest, asker: &Asker) -> Result<Json, Fault>;
+    async fn ask(&self, request: &RestRequest, asker: &Asker) -> Result<Json, ToolError>;
 }
 
 /// A request to a directory's REST API.
@@ -132,7 +132,7 @@ const PARAMETERS: [&str; 24] = [
 ];
 
 /// Converts an error status to a fault. From the body only a code of our vocabulary is used.
-pub fn refusal(status: u16, retry_after: Option<u64>, body: &[u8]) -> Fault {
+pub fn refusal(status: u16, retry_after: Option<u64>, body: &[u8]) -> ToolError {
     let document: Option<Json> = serde_json::from_slice(body).ok();
     let said = document.as_ref().and_then(|document| find_code(document)).and_then(Code::find);
     let fallback = match status {
@@ -150,7 +150,7 @@ pub fn refusal(status: u16, retry_after: Option<u64>, body: &[u8]) -> Fault {
     if let Some(parameter) = parameter.filter(|name| PARAMETERS.contains(name)) {
         details["parameter"] = parameter.into();
     }
-    Fault::new(said.unwrap_or(fallback)).details(details)
+    ToolError::new(said.unwrap_or(fallback)).details(details)
 }
 
 fn find_code(document: &Json) -> Option<&str> {
@@ -181,17 +181,17 @@ impl DiscoveryTools {
     }
 
     /// Calls one of [`NAMES`].
-    pub async fn call(&self, name: &str, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, Fault> {
+    pub async fn call(&self, name: &str, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, ToolError> {
         match name {
             "search_tools" => self.search(arguments, asker).await,
             "get_tool" => self.tool(arguments, asker).await,
             "get_wallet_tools" => self.wallet(arguments, asker).await,
             "verify_tool" => self.verify(arguments, asker).await,
-            _ => Err(Fault::new(code::UNKNOWN_TOOL)),
+            _ => Err(ToolError::new(code::UNKNOWN_TOOL)),
         }
     }
 
-    async fn search(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, Fault> {
+    async fn search(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, ToolError> {
         let mut query = Vec::new();
         let is_bazaar = arguments.get("source").and_then(Json::as_str) == Some(resources::BAZAAR);
         if is_bazaar {
@@ -203,7 +203,7 @@ impl DiscoveryTools {
             }
         }
         if let Some(cursor) = arguments.get("cursor").and_then(Json::as_str).filter(|text| !text.is_empty()) {
-            let wrong = || Fault::new(code::ARGUMENTS).message("cursor: expected next_cursor of the page before");
+            let wrong = || ToolError::new(code::ARGUMENTS).message("cursor: expected next_cursor of the page before");
             query.push(("cursor", words::open_cursor(cursor).ok_or_else(wrong)?));
         }
         if let Some(chain) = arguments.get("registry_chain") {
@@ -226,7 +226,7 @@ impl DiscoveryTools {
         Ok(Reply::data(answer))
     }
 
-    async fn tool(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, Fault> {
+    async fn tool(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, ToolError> {
         if let Some(number) = resources::read(arguments) {
             let found = self.directory.ask(&resources::request(number), asker).await?;
             return Ok(Reply::data(json!({ "note": NOTE, "tool": resources::whole(&found, number) })));
@@ -238,7 +238,7 @@ impl DiscoveryTools {
         Ok(Reply::data(answer))
     }
 
-    async fn wallet(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, Fault> {
+    async fn wallet(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, ToolError> {
         let wallet = arguments.get("wallet").and_then(Json::as_str).unwrap_or_default();
         let wallet = format!("{:#x}", read_address(wallet)?);
         let limit = WALLET_TOOLS.to_string();
@@ -269,7 +269,7 @@ impl DiscoveryTools {
         Ok(Reply::data(answer))
     }
 
-    async fn verify(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, Fault> {
+    async fn verify(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, ToolError> {
         let tool = read_tool(arguments)?;
         let mut request = RestRequest::tool(&tool);
         request.is_post = true;
@@ -283,8 +283,8 @@ impl DiscoveryTools {
 }
 
 /// Parses a tool by reference, or by chain, registry and id.
-pub fn read_tool(arguments: &Map<String, Json>) -> Result<ToolRef, Fault> {
-    let wrong = |what: &str| Fault::new(code::REFERENCE).message(what.to_owned());
+pub fn read_tool(arguments: &Map<String, Json>) -> Result<ToolRef, ToolError> {
+    let wrong = |what: &str| ToolError::new(code::REFERENCE).message(what.to_owned());
     let text = |name: &str| arguments.get(name).and_then(Json::as_str);
     let parts = (arguments.get("registry_chain"), text("registry_addr"), arguments.get("tool_id"));
     match (text("reference"), parts) {
@@ -303,8 +303,8 @@ pub fn read_tool(arguments: &Map<String, Json>) -> Result<ToolRef, Fault> {
     }
 }
 
-fn read_chain(value: &Json) -> Result<u64, Fault> {
-    let wrong = || Fault::new(code::REFERENCE).message("registry_chain: expected a chain id, or a network name such as base");
+fn read_chain(value: &Json) -> Result<u64, ToolError> {
+    let wrong = || ToolError::new(code::REFERENCE).message("registry_chain: expected a chain id, or a network name such as base");
     match value {
         Json::Number(number) => number.as_u64().filter(|number| *number > 0).ok_or_else(wrong),
         Json::String(text) => {
@@ -319,13 +319,13 @@ fn read_chain(value: &Json) -> Result<u64, Fault> {
 }
 
 /// Parses an account. A mixed-case address must have a valid checksum.
-pub fn read_address(text: &str) -> Result<Address, Fault> {
-    let wrong = || Fault::new(code::REFERENCE).message("expected an address: 0x and 40 hexadecimal digits");
+pub fn read_address(text: &str) -> Result<Address, ToolError> {
+    let wrong = || ToolError::new(code::REFERENCE).message("expected an address: 0x and 40 hexadecimal digits");
     let is_plain = text.len() == 42 && text.starts_with("0x");
     let address: Address = is_plain.then(|| text.parse().ok()).flatten().ok_or_else(wrong)?;
     let has_checksum = text.bytes().skip(2).any(|byte| byte.is_ascii_uppercase());
     let is_right = !has_checksum || address.to_checksum(None) == text;
-    is_right.then_some(address).ok_or_else(|| Fault::new(code::REFERENCE).message("the checksum of the address is wrong"))
+    is_right.then_some(address).ok_or_else(|| ToolError::new(code::REFERENCE).message("the checksum of the address is wrong"))
 }
 
 fn copy_numbers(from: &Json, to: &mut Json, names: &[&str]) {
@@ -366,8 +366,8 @@ fn items<'a>(from: &'a Json, name: &str) -> impl Iterator<Item = &'a Json> {
 }
 
 /// The tools of a page in short form. Tools that are not verified and conformant are dropped, even if the directory sends them.
-fn listed(page: &Json) -> Result<Json, Fault> {
-    let wrong = || Fault::new(code::DIRECTORY).message("the directory's answer is no list of tools");
+fn listed(page: &Json) -> Result<Json, ToolError> {
+    let wrong = || ToolError::new(code::DIRECTORY).message("the directory's answer is no list of tools");
     let results = page.get("results").and_then(Json::as_array).ok_or_else(wrong)?;
     let flag = |tool: &Json, name: &str| tool.get(name).and_then(Json::as_bool) == Some(true);
     let good = results.iter().filter(|tool| flag(tool, "verified") && flag(tool, "conformant"));

@@ -28,7 +28,7 @@ use toolcrib_http::MediaType;
 use crate::asker::Caller;
 use crate::server::{Server, SetupError};
 use crate::stdio::MAX_MESSAGE_BYTES;
-use crate::toolbox::{Fault, Toolbox};
+use crate::toolbox::{ToolError, Toolbox};
 
 /// Minimum length of a token. 32 hexadecimal characters are 128 bits, which cannot be guessed.
 pub const MIN_TOKEN_CHARS: usize = 32;
@@ -142,7 +142,7 @@ async fn admit(State(bearer): State<Arc<Option<Bearer>>>, mut request: Request, 
 }
 
 fn refused() -> Response {
-    let body = json!({ "error": Fault::new(code::UNAUTHORIZED).to_json() }).to_string();
+    let body = json!({ "error": ToolError::new(code::UNAUTHORIZED).to_json() }).to_string();
     let headers =
         [(header::WWW_AUTHENTICATE, "Bearer"), (header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
     (StatusCode::UNAUTHORIZED, headers, Body::from(body)).into_response()

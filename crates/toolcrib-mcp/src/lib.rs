@@ -14,11 +14,11 @@ mod toolbox;
 pub mod untrusted;
 mod words;
 
-pub use asker::{ANSWER_LIMIT, Answer, Asker, Caller, Progress, Question, Returned};
+pub use asker::{ANSWER_LIMIT, Asker, Caller, Progress, Prompt, PromptResponse, Returned};
 pub use client::{CallProgress, Called, Client, ClientError, ToolPages};
 pub use http::{Bearer, HttpOptions, MAX_SESSIONS, MIN_TOKEN_CHARS, http_router};
 pub use json::value_hash;
 pub use listable::{Side, listable};
 pub use server::{CALL_LIMIT, MAX_CALLS, META_ERROR, Server, SetupError};
 pub use stdio::{MAX_MESSAGE_BYTES, ServeError, serve, serve_stdio};
-pub use toolbox::{About, Effect, Fault, MAX_NAME_CHARS, Reply, Stop, ToolSpec, Toolbox};
+pub use toolbox::{About, Effect, MAX_NAME_CHARS, Reply, Stop, ToolError, ToolSpec, Toolbox};

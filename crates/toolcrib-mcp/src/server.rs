@@ -24,10 +24,10 @@ use toolcrib_core::schema::{Echo, Validator};
 use toolcrib_core::text::escape_for_display;
 use zeroize::Zeroizing;
 
-use crate::asker::{self, Asker, Caller, Progress, Question, Returned, Way};
+use crate::asker::{self, Asker, Caller, Progress, Prompt, PromptTransport, Returned};
 use crate::json::value_hash;
 use crate::list::List;
-use crate::toolbox::{Fault, Reply, Stop, Toolbox, Why};
+use crate::toolbox::{Reply, Stop, StopReason, ToolError, Toolbox};
 
 /// Maximum number of concurrent calls. Each holds a few requests and responses in memory; a user has one client or a few.
 pub const MAX_CALLS: usize = 64;
@@ -156,10 +156,10 @@ impl Connection {
     }
 
     /// Opens the state that an earlier round sealed, for the same caller, tool and arguments.
-    fn returned(&self, request: &CallToolRequestParams, binding: &[u8]) -> Result<Option<Returned>, Fault> {
+    fn returned(&self, request: &CallToolRequestParams, binding: &[u8]) -> Result<Option<Returned>, ToolError> {
         let Some(state) = &request.request_state else { return Ok(None) };
-        let bytes = self.inner().seal.open_with(state, binding).map_err(|_| Fault::new(code::STATE))?;
-        let sealed: Sealed = serde_json::from_slice(&bytes).map_err(|_| Fault::new(code::STATE))?;
+        let bytes = self.inner().seal.open_with(state, binding).map_err(|_| ToolError::new(code::STATE))?;
+        let sealed: Sealed = serde_json::from_slice(&bytes).map_err(|_| ToolError::new(code::STATE))?;
         let response = request.input_responses.as_ref().and_then(|responses| responses.get(&sealed.name));
         let result = response.and_then(|response| serde_json::from_value::<ElicitResult>(response.clone()).ok());
         // Without a valid answer the question is asked again.
@@ -168,7 +168,7 @@ impl Connection {
     }
 
     /// The arguments of a call if they fit the schema of the tool, or else in the form that the toolbox restores, if that fits.
-    fn fitting(&self, name: &str, validator: &Validator, arguments: Json) -> Result<Json, Fault> {
+    fn fitting(&self, name: &str, validator: &Validator, arguments: Json) -> Result<Json, ToolError> {
         let violations = validator.violations(&arguments, Echo::Values);
         if violations.is_empty() {
             return Ok(arguments);
@@ -177,13 +177,13 @@ impl Connection {
             return Ok(restored);
         }
         let violations: Vec<String> = violations.iter().map(|violation| echo(&violation.to_string())).collect();
-        Err(Fault::new(code::ARGUMENTS)
+        Err(ToolError::new(code::ARGUMENTS)
             .message(format!("{}: {}", code::ARGUMENTS.title(), violations.first().cloned().unwrap_or_default()))
             .details(json!({ "violations": violations })))
     }
 
     /// Ends a round with the question, and the sealed state to continue with the answer.
-    fn round(&self, question: Question, binding: &[u8]) -> Result<CallToolResponse, ErrorData> {
+    fn round(&self, question: Prompt, binding: &[u8]) -> Result<CallToolResponse, ErrorData> {
         let internal = || ErrorData::internal_error("a question could not be made", None);
         let params = asker::request(&question).map_err(|_| internal())?;
         let name = question.name.to_owned();
@@ -205,7 +205,7 @@ impl Connection {
             if let Some(fault) = self.inner().toolbox.withheld(&name) {
                 return Ok(failed(&fault));
             }
-            let fault = Fault::new(code::UNKNOWN_TOOL).message(format!("there is no tool `{}`", echo(&name)));
+            let fault = ToolError::new(code::UNKNOWN_TOOL).message(format!("there is no tool `{}`", echo(&name)));
             return Err(ErrorData::invalid_params(fault.to_string(), Some(fault.to_json())));
         };
         let arguments = Json::Object(request.arguments.clone().unwrap_or_default());
@@ -219,30 +219,30 @@ impl Connection {
         let returned = if is_modern { self.returned(&request, &binding) } else { Ok(None) };
         let returned = returned.map_err(|fault| ErrorData::invalid_params(fault.to_string(), Some(fault.to_json())))?;
         let way = match context.client_capabilities().is_some_and(|client| asks(&client)) {
-            false => Way::None,
-            true if is_modern => Way::Rounds,
-            true => Way::Within(context.peer.clone()),
+            false => PromptTransport::None,
+            true if is_modern => PromptTransport::Rounds,
+            true => PromptTransport::Within(context.peer.clone()),
         };
-        let Ok(_place) = self.inner().places.try_acquire() else { return Ok(failed(&Fault::new(code::BUSY))) };
+        let Ok(_place) = self.inner().places.try_acquire() else { return Ok(failed(&ToolError::new(code::BUSY))) };
         let parts = context.extensions.get::<axum::http::request::Parts>();
         let noted = parts.map(|parts| parts.extensions.clone());
         let progress = context.meta.get_progress_token().map(|token| Progress::new(context.peer.clone(), token));
         let asker = Asker { way, caller, noted, returned, progress };
-        let Json::Object(arguments) = arguments else { return Ok(failed(&Fault::new(code::ARGUMENTS))) };
+        let Json::Object(arguments) = arguments else { return Ok(failed(&ToolError::new(code::ARGUMENTS))) };
         let calling = self.inner().toolbox.call(&name, arguments, &asker);
         let done = tokio::select! {
-            () = context.ct.cancelled() => Err(Fault::new(code::TIMEOUT).message("the client cancelled the call").into()),
-            done = tokio::time::timeout(CALL_LIMIT, calling) => done.unwrap_or_else(|_| Err(Fault::new(code::TIMEOUT).into())),
+            () = context.ct.cancelled() => Err(ToolError::new(code::TIMEOUT).message("the client cancelled the call").into()),
+            done = tokio::time::timeout(CALL_LIMIT, calling) => done.unwrap_or_else(|_| Err(ToolError::new(code::TIMEOUT).into())),
         };
         match done {
             Ok(reply) => Ok(answered(reply)),
-            Err(Stop(Why::Fault(fault))) => {
+            Err(Stop(StopReason::Fault(fault))) => {
                 tracing::debug!(tool = name, code = fault.code.id(), "a call failed");
                 Ok(failed(&fault))
             }
-            Err(Stop(Why::Ask(question))) => self.round(*question, &binding),
+            Err(Stop(StopReason::Ask(question))) => self.round(*question, &binding),
             // The newer era has its own error for it.
-            Err(Stop(Why::NotAskable(fault))) if is_modern => {
+            Err(Stop(StopReason::NotAskable(fault))) if is_modern => {
                 let required = ClientCapabilities::builder().enable_elicitation().build();
                 let mut error = ErrorData::missing_required_client_capability(required);
                 error.message = Cow::Owned(fault.to_string());
@@ -251,7 +251,7 @@ impl Connection {
                 }
                 Err(error)
             }
-            Err(Stop(Why::NotAskable(fault))) => Ok(failed(&fault)),
+            Err(Stop(StopReason::NotAskable(fault))) => Ok(failed(&fault)),
         }
     }
 }
@@ -291,7 +291,7 @@ fn answered(reply: Reply) -> CallToolResponse {
 }
 
 /// A failed result. It has no structured content, because that would have to fit the tool's output schema.
-fn failed(fault: &Fault) -> CallToolResponse {
+fn failed(fault: &ToolError) -> CallToolResponse {
     let error = fault.to_json();
     let mut result = CallToolResult::error(vec![ContentBlock::text(json!({ "error": error }).to_string())]);
     let mut meta = Map::new();

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use toolcrib_core::codes::Code;
 use toolcrib_core::text::escape_for_display;
 
-use crate::asker::{Asker, Question};
+use crate::asker::{Asker, Prompt};
 
 /// Maximum length of a tool's name, according to the protocol.
 pub const MAX_NAME_CHARS: usize = 128;
@@ -29,7 +29,7 @@ pub trait Toolbox: Send + Sync + 'static {
     }
 
     /// Why an unlisted tool cannot be called, if there is more to say than that it is unknown.
-    fn withheld(&self, _name: &str) -> Option<Fault> {
+    fn withheld(&self, _name: &str) -> Option<ToolError> {
         None
     }
 
@@ -118,7 +118,7 @@ impl Reply {
 
 /// Why a call has no result: a code and a sentence. The model reads both.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fault {
+pub struct ToolError {
     /// The code.
     pub code: Code,
     /// What happened, in a sentence. It is escaped before it is sent.
@@ -127,7 +127,7 @@ pub struct Fault {
     pub details: Option<Json>,
 }
 
-impl Fault {
+impl ToolError {
     /// A fault with the title of its code as the message.
     pub fn new(code: Code) -> Self {
         Self { code, message: code.title().to_owned(), details: None }
@@ -161,41 +161,41 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code, escape_for_display(&self.message))
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for ToolError {}
 
 /// Why a call ends without a result.
 #[derive(Debug)]
-pub struct Stop(pub(crate) Why);
+pub struct Stop(pub(crate) StopReason);
 
 #[derive(Debug)]
-pub(crate) enum Why {
+pub(crate) enum StopReason {
     /// The call failed.
-    Fault(Fault),
+    Fault(ToolError),
     /// The client must ask its user, and repeat the call with the answer.
-    Ask(Box<Question>),
+    Ask(Box<Prompt>),
     /// The user's answer is required, but the client cannot ask.
-    NotAskable(Fault),
+    NotAskable(ToolError),
 }
 
 impl Stop {
     /// The fault, if the call failed. A question to the user is not a fault.
-    pub const fn fault(&self) -> Option<&Fault> {
+    pub const fn fault(&self) -> Option<&ToolError> {
         match &self.0 {
-            Why::Fault(fault) | Why::NotAskable(fault) => Some(fault),
-            Why::Ask(_) => None,
+            StopReason::Fault(fault) | StopReason::NotAskable(fault) => Some(fault),
+            StopReason::Ask(_) => None,
         }
     }
 }
 
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Self {
-        Self(Why::Fault(fault))
+impl From<ToolError> for Stop {
+    fn from(fault: ToolError) -> Self {
+        Self(StopReason::Fault(fault))
     }
 }
 

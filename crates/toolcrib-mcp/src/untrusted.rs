@@ -102,33 +102,33 @@ impl Budget {
 /// Removes `x-mcp-header` from an untrusted schema, which would make a client copy an argument into a header that the schema names. It is
 /// removed wherever it can be a keyword; a property with that name stays, and so do values that are not schemas.
 pub fn without_headers(schema: &Json) -> Json {
-    strip(schema, Place::Schema, 0)
+    strip(schema, SchemaPart::Schema, 0)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SchemaPart {
     /// A schema, or an object that a reference may use as one.
     Schema,
     /// An object of schemas whose member names are arbitrary.
     Names,
 }
 
-fn strip(value: &Json, place: Place, depth: usize) -> Json {
+fn strip(value: &Json, place: SchemaPart, depth: usize) -> Json {
     if depth > MAX_DEPTH {
         return Json::Null;
     }
     match value {
-        Json::Array(items) => Json::Array(items.iter().map(|item| strip(item, Place::Schema, depth + 1)).collect()),
+        Json::Array(items) => Json::Array(items.iter().map(|item| strip(item, SchemaPart::Schema, depth + 1)).collect()),
         Json::Object(members) => {
             let mut out = Map::new();
             for (key, member) in members {
                 let member = match (place, key.as_str()) {
-                    (Place::Schema, key) if key.eq_ignore_ascii_case(MCP_HEADER) => continue,
-                    (Place::Schema, "const" | "enum" | "default" | "examples") => member.clone(),
-                    (Place::Schema, "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas") => {
-                        strip(member, Place::Names, depth + 1)
+                    (SchemaPart::Schema, key) if key.eq_ignore_ascii_case(MCP_HEADER) => continue,
+                    (SchemaPart::Schema, "const" | "enum" | "default" | "examples") => member.clone(),
+                    (SchemaPart::Schema, "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas") => {
+                        strip(member, SchemaPart::Names, depth + 1)
                     }
-                    _ => strip(member, Place::Schema, depth + 1),
+                    _ => strip(member, SchemaPart::Schema, depth + 1),
                 };
                 out.insert(key.clone(), member);
             }

@@ -20,7 +20,7 @@ use toolcrib_store::replay::{
     EXPIRE_BATCH, Limits, MemoryReplay, Receipt, ReplayKey, ReplayStore, Reservation, Reserve, Settlement, StoredResult,
 };
 
-use toolcrib_testkit::databases::{Backend, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{Backend, NOW, TestStore, at, key, reservation};
 
 type Store = Arc<dyn ReplayStore>;
 
@@ -48,7 +48,7 @@ async fn side_by_side(quick: bool) {
     let (rounds, time) = if quick { (1, Duration::from_millis(100)) } else { (5, Duration::from_millis(500)) };
     let mut stores = Vec::new();
     for backend in [Backend::Memory, Backend::SqliteFile, Backend::Postgres] {
-        if let Some(place) = Place::new(backend).await {
+        if let Some(place) = TestStore::new(backend).await {
             let store = place.store(Limits { entries: 1 << 40, result_bytes: 1 << 40, ..Limits::default() }).await;
             stores.push((backend, place, store));
         }

@@ -62,14 +62,14 @@ pub const DURABLE: [Backend; 2] = [Backend::SqliteFile, Backend::Postgres];
 
 /// A database for one test: its own file, or its own schema.
 #[derive(Debug)]
-pub struct Place {
+pub struct TestStore {
     backend: Backend,
     /// The setting, for other processes.
     pub setting: String,
     _folder: Option<tempfile::TempDir>,
 }
 
-impl Place {
+impl TestStore {
     /// Creates it. `None`, recorded as a skip of the calling test, if PostgreSQL is needed and not installed.
     pub async fn new(backend: Backend) -> Option<Self> {
         let (setting, folder) = match backend {

@@ -139,10 +139,10 @@ impl Cache {
 
 impl Slot {
     /// Counts a caller until the returned guard is dropped. Also returns the number of verifications finished so far.
-    fn enter(&self) -> (Place<'_>, u64) {
+    fn enter(&self) -> (Waiter<'_>, u64) {
         let mut callers = self.callers();
         callers.waiting += 1;
-        (Place(self), callers.ended)
+        (Waiter(self), callers.ended)
     }
 
     /// Counts a finished verification. Returns its number if other callers wait for the result.
@@ -159,9 +159,9 @@ impl Slot {
 
 /// A guard that counts one caller.
 #[derive(Debug)]
-struct Place<'s>(&'s Slot);
+struct Waiter<'s>(&'s Slot);
 
-impl Drop for Place<'_> {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         self.0.callers().waiting -= 1;
     }

@@ -28,7 +28,7 @@ pub fn compare(challenge: &Challenge, pricing: &[Price]) -> Vec<Finding> {
     for (at, offer) in challenge.accepts.iter().enumerate() {
         let is_paired = pairs.iter().any(|pair| std::ptr::eq(pair.offer, offer));
         // The same demand may be present twice, for two methods of moving the token.
-        if is_paired || entries.iter().any(|(_, price)| Likeness::of(price, offer).is_whole()) {
+        if is_paired || entries.iter().any(|(_, price)| TermMatch::of(price, offer).is_whole()) {
             continue;
         }
         let what = format!("{} of {} on {} to {}", offer.shown_amount(), offer.asset, offer.network, offer.pay_to);
@@ -57,7 +57,7 @@ struct Pair<'c> {
 
 /// The fields in which an entry and an offer agree.
 #[derive(Clone, Copy)]
-struct Likeness {
+struct TermMatch {
     network: bool,
     asset: bool,
     amount: bool,
@@ -65,7 +65,7 @@ struct Likeness {
     exact: bool,
 }
 
-impl Likeness {
+impl TermMatch {
     fn of(price: &Price, offer: &Offer) -> Self {
         let network = price.asset.chain() == offer.network.as_str();
         let asset = match (price.asset.evm_address(), offer.asset.evm_address()) {
@@ -107,7 +107,7 @@ fn pair<'c>(entries: &[(usize, &Price)], offers: &'c [Offer]) -> Vec<Pair<'c>> {
     let mut candidates = Vec::new();
     for &(entry, price) in entries {
         for (at, offer) in offers.iter().enumerate() {
-            let likeness = Likeness::of(price, offer);
+            let likeness = TermMatch::of(price, offer);
             if is_single || likeness.is_related() {
                 candidates.push((likeness.score(), entry, at, offer));
             }
@@ -125,7 +125,7 @@ fn pair<'c>(entries: &[(usize, &Price)], offers: &'c [Offer]) -> Vec<Pair<'c>> {
 }
 
 fn differences(at: usize, price: &Price, offer: &Offer, findings: &mut Vec<Finding>) {
-    let likeness = Likeness::of(price, offer);
+    let likeness = TermMatch::of(price, offer);
     if !likeness.network {
         let finding = entry_finding(probe::NETWORK_DIFFERS, at, "asset");
         findings.push(finding.expected(price.asset.chain()).got(offer.network.as_str()));

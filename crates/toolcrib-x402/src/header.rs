@@ -53,7 +53,7 @@ pub const X_TOOL_ACCESS_DATA: &str = "X-Tool-Access-Data";
 /// Why a text is not valid base64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum HeaderError {
     /// The text is empty.
     Empty,
     /// More than [`MAX_BYTES`].
@@ -74,7 +74,7 @@ pub enum Fault {
     StrayBits,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for HeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Empty => "the header is empty",
@@ -90,7 +90,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for HeaderError {}
 
 /// Encodes bytes as base64.
 pub fn encode(bytes: &[u8]) -> String {
@@ -98,28 +98,28 @@ pub fn encode(bytes: &[u8]) -> String {
 }
 
 /// Decodes base64 strictly.
-pub fn decode(text: &str) -> Result<Vec<u8>, Fault> {
+pub fn decode(text: &str) -> Result<Vec<u8>, HeaderError> {
     if text.is_empty() {
-        return Err(Fault::Empty);
+        return Err(HeaderError::Empty);
     }
     if text.len() > MAX_BYTES {
-        return Err(Fault::TooLong);
+        return Err(HeaderError::TooLong);
     }
     STANDARD.decode(text).map_err(|_| fault(text))
 }
 
 /// Returns why a text is not valid base64. The decoder's errors do not distinguish typical mistakes of clients.
-fn fault(text: &str) -> Fault {
+fn fault(text: &str) -> HeaderError {
     let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
     match digits.bytes().find(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))) {
-        _ if text.starts_with('{') => Fault::PlainJson,
-        Some(b',') => Fault::Comma,
-        Some(b'=') => Fault::Padding,
-        Some(b'-' | b'_') => Fault::UrlSafe,
-        Some(odd) if odd.is_ascii_whitespace() => Fault::Space,
-        Some(_) => Fault::Character,
-        None if !text.len().is_multiple_of(4) => Fault::Padding,
-        None => Fault::StrayBits,
+        _ if text.starts_with('{') => HeaderError::PlainJson,
+        Some(b',') => HeaderError::Comma,
+        Some(b'=') => HeaderError::Padding,
+        Some(b'-' | b'_') => HeaderError::UrlSafe,
+        Some(odd) if odd.is_ascii_whitespace() => HeaderError::Space,
+        Some(_) => HeaderError::Character,
+        None if !text.len().is_multiple_of(4) => HeaderError::Padding,
+        None => HeaderError::StrayBits,
     }
 }
 
@@ -143,25 +143,25 @@ mod tests {
     #[test]
     fn every_other_spelling_is_refused_by_name() {
         for (text, fault) in [
-            ("", Fault::Empty),
-            ("{\"x402Version\":2}", Fault::PlainJson),
-            ("Zm9v, Zm9v", Fault::Comma),
-            ("Zm9v\n", Fault::Space),
-            (" Zm9v", Fault::Space),
-            ("Zm-v", Fault::UrlSafe),
-            ("Zm_v", Fault::UrlSafe),
-            ("Zm.v", Fault::Character),
-            ("Zmév", Fault::Character),
-            ("Zg", Fault::Padding),
-            ("Zg=", Fault::Padding),
-            ("Zg===", Fault::Padding),
-            ("Zg==Zg==", Fault::Padding),
-            ("=", Fault::Padding),
-            ("====", Fault::Padding),
-            ("A===", Fault::Padding),
-            ("Z", Fault::Padding),
-            ("Zh==", Fault::StrayBits),
-            ("Zm9=", Fault::StrayBits),
+            ("", HeaderError::Empty),
+            ("{\"x402Version\":2}", HeaderError::PlainJson),
+            ("Zm9v, Zm9v", HeaderError::Comma),
+            ("Zm9v\n", HeaderError::Space),
+            (" Zm9v", HeaderError::Space),
+            ("Zm-v", HeaderError::UrlSafe),
+            ("Zm_v", HeaderError::UrlSafe),
+            ("Zm.v", HeaderError::Character),
+            ("Zmév", HeaderError::Character),
+            ("Zg", HeaderError::Padding),
+            ("Zg=", HeaderError::Padding),
+            ("Zg===", HeaderError::Padding),
+            ("Zg==Zg==", HeaderError::Padding),
+            ("=", HeaderError::Padding),
+            ("====", HeaderError::Padding),
+            ("A===", HeaderError::Padding),
+            ("Z", HeaderError::Padding),
+            ("Zh==", HeaderError::StrayBits),
+            ("Zm9=", HeaderError::StrayBits),
         ] {
             assert_eq!(decode(text), Err(fault), "{text:?}");
         }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn the_cap_is_on_the_text() {
         assert_eq!(decode(&"A".repeat(MAX_BYTES)).map(|bytes| bytes.len()), Ok(MAX_BYTES / 4 * 3));
-        assert_eq!(decode(&"A".repeat(MAX_BYTES + 1)), Err(Fault::TooLong));
+        assert_eq!(decode(&"A".repeat(MAX_BYTES + 1)), Err(HeaderError::TooLong));
     }
 
     proptest! {

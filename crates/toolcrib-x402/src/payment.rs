@@ -232,7 +232,7 @@ pub fn read_payment_headers<'h>(headers: impl IntoIterator<Item = (&'h str, &'h 
 pub fn read_payment(version: Version, value: &str) -> PaymentReading {
     let finding = match header::decode(value) {
         Ok(bytes) => return read(&bytes, Some(version)),
-        Err(header::Fault::TooLong) => too_long(value.len()),
+        Err(header::HeaderError::TooLong) => too_long(value.len()),
         // A header is a credential, so it is not quoted.
         Err(fault) => Finding::new(code::BASE64).message(fault.to_string()),
     };

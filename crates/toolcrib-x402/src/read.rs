@@ -16,14 +16,14 @@ use super::{
 
 /// Parses the body of a response, where version 1 belongs.
 pub fn read_body(bytes: &[u8]) -> Reading {
-    read(bytes, Place::Body)
+    read(bytes, ChallengeSource::Body)
 }
 
 /// Parses the value of a `PAYMENT-REQUIRED` header, where version 2 belongs.
 pub fn read_header(value: &str) -> Reading {
     let finding = match header::decode(value) {
-        Ok(bytes) => return read(&bytes, Place::Header),
-        Err(header::Fault::TooLong) => Finding::new(code::HEADER_TOO_LONG)
+        Ok(bytes) => return read(&bytes, ChallengeSource::Header),
+        Err(header::HeaderError::TooLong) => Finding::new(code::HEADER_TOO_LONG)
             .expected(format!("at most {} bytes", header::MAX_BYTES))
             .got(format!("{} bytes", value.len())),
         Err(fault) => Finding::new(code::BASE64).message(fault.to_string()).got(value),
@@ -33,7 +33,7 @@ pub fn read_header(value: &str) -> Reading {
 
 /// Parses a challenge from JSON of a transport other than HTTP, such as the result of an MCP call, in the version of its `x402Version`.
 pub fn read_json(bytes: &[u8]) -> Reading {
-    read(bytes, Place::Anywhere)
+    read(bytes, ChallengeSource::Anywhere)
 }
 
 /// Parses offers of either version outside a challenge, each separately: those that lack an essential part are left out without a finding.
@@ -50,13 +50,13 @@ pub(super) fn read_offers(list: Array<'_>) -> Vec<Offer> {
 
 /// The place of a challenge, which implies its version.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ChallengeSource {
     Body,
     Header,
     Anywhere,
 }
 
-fn read(bytes: &[u8], place: Place) -> Reading {
+fn read(bytes: &[u8], place: ChallengeSource) -> Reading {
     let limits = Limits { max_bytes: MAX_BODY_BYTES, max_depth: json::MAX_DEPTH };
     let read = json::read(bytes, limits);
     let mut reader = Reader::new(&CHALLENGE);
@@ -156,7 +156,7 @@ impl Reader {
         Self { context: Context::new(Mode::Consumer), words }
     }
 
-    fn root(&mut self, root: Value<'_>, place: Place) -> Option<Challenge> {
+    fn root(&mut self, root: Value<'_>, place: ChallengeSource) -> Option<Challenge> {
         let Some(object) = root.as_object() else {
             self.report(Finding::new(self.words.not_an_object).got(root.kind().described()), root);
             return None;
@@ -181,20 +181,20 @@ impl Reader {
         })
     }
 
-    fn version(&mut self, object: Object<'_>, place: Place) -> Option<Version> {
+    fn version(&mut self, object: Object<'_>, place: ChallengeSource) -> Option<Version> {
         let Some(value) = object.get("x402Version") else {
             let finding = Finding::new(code::VERSION_MISSING).at_missing(object.value(), "x402Version");
             // The short challenge of the invocation guide has no version and is version 1.
             return match place {
-                Place::Body => {
+                ChallengeSource::Body => {
                     self.context.report(finding);
                     Some(Version::V1)
                 }
-                Place::Header => {
+                ChallengeSource::Header => {
                     self.context.report(finding.severity(Severity::Error));
                     Some(Version::V2)
                 }
-                Place::Anywhere => {
+                ChallengeSource::Anywhere => {
                     self.context.report(finding.severity(Severity::Error));
                     None
                 }
@@ -214,8 +214,8 @@ impl Reader {
             }
         };
         match (place, version) {
-            (Place::Body, Version::V2) => self.report(Finding::new(code::V2_IN_BODY), value),
-            (Place::Header, Version::V1) => self.report(Finding::new(code::V1_IN_HEADER), value),
+            (ChallengeSource::Body, Version::V2) => self.report(Finding::new(code::V2_IN_BODY), value),
+            (ChallengeSource::Header, Version::V1) => self.report(Finding::new(code::V1_IN_HEADER), value),
             _ => {}
         }
         Some(version)

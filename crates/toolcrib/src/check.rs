@@ -8,13 +8,13 @@ use toolcrib_core::fix::Applied;
 use toolcrib_core::json::{self, Limits, MAX_BYTES};
 
 use crate::input::{Input, Source};
-use crate::kinds::{self, ManifestKind, Place, Report};
+use crate::kinds::{self, ManifestKind, PathHints, Report};
 use crate::outcome::{Exit, Failure};
 use crate::position::Lines;
 
 /// How a command checks its documents.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Question<'a> {
+pub(crate) struct CheckOptions<'a> {
     /// The kind, when it was given.
     pub(crate) kind: Option<ManifestKind>,
     /// Producer rules or consumer rules.
@@ -53,7 +53,7 @@ pub(crate) struct Tally {
     pub(crate) hints: usize,
 }
 
-impl Question<'_> {
+impl CheckOptions<'_> {
     /// Reads and checks one input. Returns `None` for a file that was found in a folder and is not a manifest.
     pub(crate) fn answer(self, input: &Input) -> Result<Option<File>, Failure> {
         let bytes = input.source.read()?;
@@ -102,7 +102,7 @@ impl Question<'_> {
     }
 
     fn check_as(self, kind: ManifestKind, source: &Source, bytes: &[u8]) -> Report {
-        let place = Place { metadata_uri: self.metadata_uri.map(str::to_owned), ..source.place() };
+        let place = PathHints { metadata_uri: self.metadata_uri.map(str::to_owned), ..source.place() };
         kinds::check(kind, bytes, self.mode, &place)
     }
 }
@@ -122,7 +122,7 @@ impl File {
     }
 
     /// The file as an entry of `data.files` in the JSON envelope.
-    pub(crate) fn to_json(&self, question: Question<'_>) -> Value {
+    pub(crate) fn to_json(&self, question: CheckOptions<'_>) -> Value {
         let lines = Lines::new(&self.bytes);
         json!({
             "path": self.source.name(),

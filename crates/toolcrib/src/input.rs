@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use toolcrib_core::codes;
 use toolcrib_core::json::MAX_BYTES;
 
-use crate::kinds::Place;
+use crate::kinds::PathHints;
 use crate::outcome::Failure;
 use crate::printer::Printer;
 
@@ -46,18 +46,18 @@ impl Source {
     }
 
     /// What the path says about the manifest: the folder of a `manifest.json`, or the slug of a tool in `.well-known/ai-tool`.
-    pub(crate) fn place(&self) -> Place {
-        let Self::File(path) = self else { return Place::default() };
+    pub(crate) fn place(&self) -> PathHints {
+        let Self::File(path) = self else { return PathHints::default() };
         // Links are followed only if the path as written contains no folder name, as in `../manifest.json`.
         let named =
             std::path::absolute(path).ok().filter(|whole| whole.parent().is_some_and(|folder| folder.file_name().is_some()));
-        let Some(whole) = named.or_else(|| fs::canonicalize(path).ok()) else { return Place::default() };
+        let Some(whole) = named.or_else(|| fs::canonicalize(path).ok()) else { return PathHints::default() };
         let is_manifest = whole.file_name() == Some(OsStr::new("manifest.json"));
         let folder = whole.parent().filter(|_| is_manifest).and_then(Path::file_name);
         let is_well_known = whole.parent().is_some_and(|folder| folder.ends_with(".well-known/ai-tool"));
         let slug = whole.file_stem().filter(|_| is_well_known);
         let text = |name: &OsStr| name.to_string_lossy().into_owned();
-        Place { folder: folder.map(text), slug: slug.map(text), metadata_uri: None }
+        PathHints { folder: folder.map(text), slug: slug.map(text), metadata_uri: None }
     }
 
     /// Reads the bytes, at most one more than the size limit of manifests, which is enough to detect that the limit is exceeded.

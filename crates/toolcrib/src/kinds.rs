@@ -28,7 +28,7 @@ pub(crate) struct Report {
 
 /// What the path of a file says about its manifest.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct PathHints {
     /// The folder that holds a `manifest.json`: the id of a local tool.
     pub(crate) folder: Option<String>,
     /// The name of a file in `.well-known/ai-tool/`, without its ending: the slug of a tool.
@@ -38,7 +38,7 @@ pub(crate) struct Place {
 }
 
 /// Checks a document of a known kind.
-pub(crate) fn check(kind: ManifestKind, bytes: &[u8], mode: Mode, place: &Place) -> Report {
+pub(crate) fn check(kind: ManifestKind, bytes: &[u8], mode: Mode, place: &PathHints) -> Report {
     match kind {
         ManifestKind::Tool => {
             let checked = ToolManifest::parse(bytes, mode);
@@ -93,7 +93,7 @@ pub(crate) fn parse_address(text: &str) -> Result<Address, Failure> {
 }
 
 /// Checks the URL from which a tool is served, since verification depends on it (ERC-8257 §6).
-fn check_place(manifest: &ToolManifest, place: &Place) -> Vec<Finding> {
+fn check_place(manifest: &ToolManifest, place: &PathHints) -> Vec<Finding> {
     let at_endpoint = |finding: Finding| match manifest.document().root().get("endpoint") {
         Some(endpoint) => finding.at(endpoint),
         None => finding,

@@ -33,7 +33,7 @@ use toolcrib_core::codes;
 use crate::cli::{ChainCommand, Cli, Command, DirectoryCommand, ExplainCommand, Format, PredicateCommand};
 use crate::commands::agt::AgtCommand;
 use crate::outcome::{Done, Exit, Failure, Stop};
-use crate::printer::{Manner, Printer};
+use crate::printer::{OutputOptions, Printer};
 use crate::settings::Flags;
 
 #[global_allocator]
@@ -62,7 +62,7 @@ fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
 
 fn run(cli: Cli) -> Exit {
     let Cli { global, command } = cli;
-    let mut manner = Manner { json: global.json, quiet: global.quiet, verbose: global.verbose, color: (false, false) };
+    let mut manner = OutputOptions { json: global.json, quiet: global.quiet, verbose: global.verbose, color: (false, false) };
     let resolved = settings::resolve(flags(global.color, &command));
     let settings = match resolved.and_then(|settings| networks::install(&settings.networks).map(|()| settings)) {
         Ok(settings) => settings,
@@ -208,7 +208,7 @@ fn refuse(error: &clap::Error, arguments: &[OsString]) -> Exit {
     if !is_help && cli::wants_json(arguments) {
         let plain = text.to_string();
         let message = plain.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        let printer = Printer::new(Manner { json: true, ..Manner::default() });
+        let printer = Printer::new(OutputOptions { json: true, ..OutputOptions::default() });
         return conclude(Err(Failure::new(codes::cli::USAGE, message).into()), printer);
     }
     let color = std::env::var_os(env::NO_COLOR).is_none_or(|value| value.is_empty());

@@ -35,7 +35,7 @@ pub(crate) struct Printer {
 
 /// Output options.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Manner {
+pub(crate) struct OutputOptions {
     /// The result is a JSON envelope.
     pub(crate) json: bool,
     /// No notes on stderr.
@@ -71,7 +71,7 @@ struct Envelope<'a> {
 
 impl Printer {
     /// A printer on the process's own stdout and stderr.
-    pub(crate) fn new(manner: Manner) -> Self {
+    pub(crate) fn new(manner: OutputOptions) -> Self {
         Self {
             out: io::BufWriter::new(io::stdout()),
             json: manner.json,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json};
 use tokio::io::AsyncReadExt as _;
 use tokio::runtime::{Builder, Runtime};
 use toolcrib_mcp::discovery::{Discovery, DiscoveryTools, NAMES, RestRequest, read_tool};
-use toolcrib_mcp::{About, Asker, Caller, Fault, Reply, Server, Stop, ToolSpec, Toolbox, serve};
+use toolcrib_mcp::{About, Asker, Caller, ToolError, Reply, Server, Stop, ToolSpec, Toolbox, serve};
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Builder::new_current_thread().enable_time().build().expect("a runtime"));
 
@@ -20,7 +20,7 @@ struct Says(Json);
 
 #[async_trait]
 impl Discovery for Says {
-    async fn ask(&self, request: &RestRequest, _: &Asker) -> Result<Json, Fault> {
+    async fn ask(&self, request: &RestRequest, _: &Asker) -> Result<Json, ToolError> {
         let target = request.target();
         let is_plain = target.starts_with('/') && target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
         let path = target.split('?').next().unwrap_or_default();

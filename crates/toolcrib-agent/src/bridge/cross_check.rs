@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use alloy_primitives::Address;
 use serde::Serialize;
 use toolcrib_core::agent::AgentManifest;
-pub use toolcrib_core::agent::place::Place;
+pub use toolcrib_core::agent::place::EndpointRelation;
 use toolcrib_core::codes::agent as code;
 use toolcrib_core::finding::{Finding, Findings, Severity};
 use toolcrib_core::url::HttpsUrl;
@@ -69,7 +69,7 @@ pub struct ToolMatch {
     /// Its endpoint. Untrusted text.
     pub endpoint: String,
     /// How the two endpoints relate.
-    pub place: Place,
+    pub place: EndpointRelation,
     /// The wallet that registered it.
     pub creator: Address,
     /// Whether that wallet owns the agent.
@@ -107,7 +107,7 @@ pub fn cross_check(manifest: &AgentManifest, verdict: Verdict, candidates: &[Too
                 tools.push(ToolMatch {
                     tool: candidate.tool.clone(),
                     endpoint: candidate.endpoint.clone(),
-                    place: Place::of(&url, other).unwrap_or(Place::SameOrigin),
+                    place: EndpointRelation::of(&url, other).unwrap_or(EndpointRelation::SameOrigin),
                     creator: candidate.creator,
                     same_owner,
                     verdict: candidate.verdict,
@@ -138,11 +138,11 @@ pub fn cross_check(manifest: &AgentManifest, verdict: Verdict, candidates: &[Too
 
 fn judge(index: usize, tool: &ToolMatch, agent: Verdict, findings: &mut Findings) {
     // Many share a host, so another creator on the same origin alone is not suspicious.
-    if tool.place == Place::SameOrigin || findings.is_full() {
+    if tool.place == EndpointRelation::SameOrigin || findings.is_full() {
         return;
     }
     if !tool.same_owner {
-        let severity = if tool.place == Place::Same { Severity::Warning } else { Severity::Hint };
+        let severity = if tool.place == EndpointRelation::Same { Severity::Warning } else { Severity::Hint };
         findings.push(about(code::TOOL_CREATOR_DIFFERS, endpoint_pointer(index)).severity(severity).got(&tool.tool));
     } else if !tool.confirmed {
         let word = |verdict: Verdict| match verdict {

@@ -77,9 +77,9 @@ impl Cid {
             return Err(CidError::VersionZero { v1: v1.to_string() });
         }
         let bytes = multibase::decode(text).map_err(|fault| match fault {
-            multibase::Fault::NoBase => CidError::NoBase,
-            multibase::Fault::NotInBase => CidError::NotInBase,
-            multibase::Fault::NotCanonical => CidError::NotCanonical,
+            multibase::MultibaseError::NoBase => CidError::NoBase,
+            multibase::MultibaseError::NotInBase => CidError::NotInBase,
+            multibase::MultibaseError::NotCanonical => CidError::NotCanonical,
         })?;
         Self::from_bytes(&bytes)
     }

@@ -30,7 +30,7 @@ const BASES: [&Base; 10] = [
 
 /// Why a text is not canonical multibase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum MultibaseError {
     /// No known prefix.
     NoBase,
     /// A character is not in the base's alphabet.
@@ -40,14 +40,14 @@ pub(super) enum Fault {
 }
 
 /// Decodes a text. The caller limits its length: bases other than powers of two take quadratic time.
-pub(super) fn decode(text: &str) -> Result<Vec<u8>, Fault> {
-    let (&prefix, digits) = text.as_bytes().split_first().ok_or(Fault::NoBase)?;
-    let base = BASES.into_iter().find(|base| base.prefix == prefix).ok_or(Fault::NoBase)?;
+pub(super) fn decode(text: &str) -> Result<Vec<u8>, MultibaseError> {
+    let (&prefix, digits) = text.as_bytes().split_first().ok_or(MultibaseError::NoBase)?;
+    let base = BASES.into_iter().find(|base| base.prefix == prefix).ok_or(MultibaseError::NoBase)?;
     base.decode(digits)
 }
 
 /// Decodes base58 without a prefix, the format of version 0 CIDs.
-pub(super) fn decode_base58(text: &str) -> Result<Vec<u8>, Fault> {
+pub(super) fn decode_base58(text: &str) -> Result<Vec<u8>, MultibaseError> {
     BASE58.decode(text.as_bytes())
 }
 
@@ -62,9 +62,9 @@ impl Base {
         self.alphabet.len().is_power_of_two().then(|| self.alphabet.len().ilog2())
     }
 
-    fn decode(&self, text: &[u8]) -> Result<Vec<u8>, Fault> {
+    fn decode(&self, text: &[u8]) -> Result<Vec<u8>, MultibaseError> {
         let place = |byte: &u8| self.alphabet.iter().position(|digit| digit == byte).and_then(|at| u8::try_from(at).ok());
-        let digits: Vec<u8> = text.iter().map(place).collect::<Option<_>>().ok_or(Fault::NotInBase)?;
+        let digits: Vec<u8> = text.iter().map(place).collect::<Option<_>>().ok_or(MultibaseError::NotInBase)?;
         let bytes = match self.bits() {
             Some(bits) => {
                 let mut bytes = regroup(&digits, bits, 8);
@@ -74,7 +74,7 @@ impl Base {
             }
             None => convert(&digits, self.alphabet.len() as u32, 256),
         };
-        if self.encode(&bytes).eq(text.iter().copied().map(char::from)) { Ok(bytes) } else { Err(Fault::NotCanonical) }
+        if self.encode(&bytes).eq(text.iter().copied().map(char::from)) { Ok(bytes) } else { Err(MultibaseError::NotCanonical) }
     }
 
     fn encode(&self, bytes: &[u8]) -> impl Iterator<Item = char> {
@@ -165,21 +165,21 @@ mod tests {
     #[test]
     fn second_spellings_are_refused() {
         for (text, fault) in [
-            ("", Fault::NoBase),
-            ("mAXASI", Fault::NoBase),
-            ("é", Fault::NoBase),
+            ("", MultibaseError::NoBase),
+            ("mAXASI", MultibaseError::NoBase),
+            ("é", MultibaseError::NoBase),
             // Upper case after a lower-case prefix, and vice versa.
-            ("bPFSXGIDNMFXGSIBB", Fault::NotInBase),
-            ("Bpfsxgidnmfxgsibb", Fault::NotInBase),
-            ("fAA", Fault::NotInBase),
-            ("bpfsxgidnmfxgsibb=", Fault::NotInBase),
-            ("z7paNL19xttacU0", Fault::NotInBase),
-            ("bé", Fault::NotInBase),
+            ("bPFSXGIDNMFXGSIBB", MultibaseError::NotInBase),
+            ("Bpfsxgidnmfxgsibb", MultibaseError::NotInBase),
+            ("fAA", MultibaseError::NotInBase),
+            ("bpfsxgidnmfxgsibb=", MultibaseError::NotInBase),
+            ("z7paNL19xttacU0", MultibaseError::NotInBase),
+            ("bé", MultibaseError::NotInBase),
             // Stray bits, and impossible lengths.
-            ("bab", Fault::NotCanonical),
-            ("ba", Fault::NotCanonical),
-            ("f7", Fault::NotCanonical),
-            ("uA", Fault::NotCanonical),
+            ("bab", MultibaseError::NotCanonical),
+            ("ba", MultibaseError::NotCanonical),
+            ("f7", MultibaseError::NotCanonical),
+            ("uA", MultibaseError::NotCanonical),
         ] {
             assert_eq!(decode(text), Err(fault), "{text}");
         }

@@ -157,12 +157,12 @@ fn txt_keys(keys: &[&[u8]]) -> Vec<String> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum TxtRecordError {
     Malformed,
     TooMany,
 }
 
-impl Fault {
+impl TxtRecordError {
     const fn error(self, function: &'static str) -> RecordsError {
         match self {
             Self::Malformed => RecordsError::Malformed { function },
@@ -172,28 +172,28 @@ impl Fault {
 }
 
 /// Decodes return data that consists of one list of strings.
-fn decode_strings(bytes: &[u8], most: usize) -> Result<Vec<&[u8]>, Fault> {
+fn decode_strings(bytes: &[u8], most: usize) -> Result<Vec<&[u8]>, TxtRecordError> {
     let list = follow(bytes, 0, 32)?;
     let count = number(list, 0)?;
     if count > most {
-        return Err(Fault::TooMany);
+        return Err(TxtRecordError::TooMany);
     }
-    let entries = list.get(32..).ok_or(Fault::Malformed)?;
+    let entries = list.get(32..).ok_or(TxtRecordError::Malformed)?;
     // Check that the offsets exist before allocating the list.
     let head = 32 * count;
     if entries.len() < head {
-        return Err(Fault::Malformed);
+        return Err(TxtRecordError::Malformed);
     }
     let mut texts = Vec::with_capacity(count);
     let mut total = 0;
     for at in 0..count {
         let entry = follow(entries, at, head)?;
         let length = number(entry, 0)?;
-        let text = entry.get(32..).and_then(|rest| rest.get(..length)).ok_or(Fault::Malformed)?;
+        let text = entry.get(32..).and_then(|rest| rest.get(..length)).ok_or(TxtRecordError::Malformed)?;
         total += length;
         // Entries that share bytes would turn a small response into large output.
         if total > bytes.len() {
-            return Err(Fault::Malformed);
+            return Err(TxtRecordError::Malformed);
         }
         texts.push(text);
     }
@@ -201,14 +201,14 @@ fn decode_strings(bytes: &[u8], most: usize) -> Result<Vec<&[u8]>, Fault> {
 }
 
 /// Returns the bytes from an offset on. The offset must not point into the `head` bytes that hold the offsets.
-fn follow(area: &[u8], index: usize, head: usize) -> Result<&[u8], Fault> {
+fn follow(area: &[u8], index: usize, head: usize) -> Result<&[u8], TxtRecordError> {
     let offset = number(area, index)?;
-    if offset < head { Err(Fault::Malformed) } else { area.get(offset..).ok_or(Fault::Malformed) }
+    if offset < head { Err(TxtRecordError::Malformed) } else { area.get(offset..).ok_or(TxtRecordError::Malformed) }
 }
 
-fn number(area: &[u8], index: usize) -> Result<usize, Fault> {
-    let word = area.get(32 * index..).and_then(|rest| rest.first_chunk::<32>()).ok_or(Fault::Malformed)?;
-    usize::try_from(U256::from_be_bytes(*word)).map_err(|_| Fault::Malformed)
+fn number(area: &[u8], index: usize) -> Result<usize, TxtRecordError> {
+    let word = area.get(32 * index..).and_then(|rest| rest.first_chunk::<32>()).ok_or(TxtRecordError::Malformed)?;
+    usize::try_from(U256::from_be_bytes(*word)).map_err(|_| TxtRecordError::Malformed)
 }
 
 #[cfg(test)]
@@ -217,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    fn decoded(texts: &[&str], most: usize) -> Result<Vec<String>, Fault> {
+    fn decoded(texts: &[&str], most: usize) -> Result<Vec<String>, TxtRecordError> {
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
         let bytes = texts.abi_encode();
         let found = decode_strings(&bytes, most)?;
@@ -229,14 +229,14 @@ mod tests {
         assert_eq!(decoded(&[], 0), Ok(Vec::new()));
         let long = "x".repeat(100);
         assert_eq!(decoded(&["a", "", &long], 3), Ok(vec!["a".to_owned(), String::new(), long.clone()]));
-        assert_eq!(decoded(&["a", "b"], 1), Err(Fault::TooMany));
+        assert_eq!(decoded(&["a", "b"], 1), Err(TxtRecordError::TooMany));
     }
 
     #[test]
     fn lists_that_lie_are_refused() {
         let honest = vec!["abc".to_owned(), "d".to_owned()].abi_encode();
         for length in 0..honest.len() - 31 {
-            assert_eq!(decode_strings(&honest[..length], 9), Err(Fault::Malformed), "{length}");
+            assert_eq!(decode_strings(&honest[..length], 9), Err(TxtRecordError::Malformed), "{length}");
         }
         let with = |at: usize, word: U256| {
             let mut bytes = honest.clone();
@@ -244,14 +244,14 @@ mod tests {
             decode_strings(&bytes, 9).map(|found| found.len())
         };
         // The offset of the list, its length, the offsets of the entries, and the length of the first.
-        assert_eq!(with(0, U256::ZERO), Err(Fault::Malformed));
-        assert_eq!(with(0, U256::MAX), Err(Fault::Malformed));
-        assert_eq!(with(1, U256::MAX), Err(Fault::Malformed));
-        assert_eq!(with(1, U256::from(10)), Err(Fault::TooMany));
-        assert_eq!(with(1, U256::from(9)), Err(Fault::Malformed));
-        assert_eq!(with(2, U256::ZERO), Err(Fault::Malformed));
-        assert_eq!(with(3, U256::MAX), Err(Fault::Malformed));
-        assert_eq!(with(4, U256::from(1_000)), Err(Fault::Malformed));
+        assert_eq!(with(0, U256::ZERO), Err(TxtRecordError::Malformed));
+        assert_eq!(with(0, U256::MAX), Err(TxtRecordError::Malformed));
+        assert_eq!(with(1, U256::MAX), Err(TxtRecordError::Malformed));
+        assert_eq!(with(1, U256::from(10)), Err(TxtRecordError::TooMany));
+        assert_eq!(with(1, U256::from(9)), Err(TxtRecordError::Malformed));
+        assert_eq!(with(2, U256::ZERO), Err(TxtRecordError::Malformed));
+        assert_eq!(with(3, U256::MAX), Err(TxtRecordError::Malformed));
+        assert_eq!(with(4, U256::from(1_000)), Err(TxtRecordError::Malformed));
         // All offsets point to the same entry.
         let mut shared = vec![String::new(); 9].abi_encode();
         let text = 64 + 32 * 9;
@@ -259,7 +259,7 @@ mod tests {
             shared[64 + 32 * at..96 + 32 * at].copy_from_slice(&U256::from(32 * 9).to_be_bytes::<32>());
         }
         shared[text..text + 32].copy_from_slice(&U256::from(200).to_be_bytes::<32>());
-        assert_eq!(decode_strings(&shared, 9), Err(Fault::Malformed));
+        assert_eq!(decode_strings(&shared, 9), Err(TxtRecordError::Malformed));
     }
 
     #[test]

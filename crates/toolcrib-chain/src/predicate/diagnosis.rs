@@ -15,7 +15,7 @@ use toolcrib_core::registry::known::REGISTRY_GAS;
 
 use crate::Error;
 use crate::abi::{IAccessPredicate, ICompositePredicate, IToolRegistry};
-use crate::registry::{Access, Revert};
+use crate::registry::{AccessResult, Revert};
 use crate::rpc::{BoundedCall, CallOutcome, Chain, is_out_of_gas};
 
 use super::binding::registry_of;
@@ -141,7 +141,7 @@ impl fmt::Display for Diagnosis {
 
 /// The access check that a registry makes on a predicate.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct PredicateQuery {
     /// The registry, which is the sender of the call.
     pub registry: Address,
     /// The predicate.
@@ -155,20 +155,20 @@ pub struct Question {
 }
 
 /// Finds the reason of a registry's answer. `None` if access was granted or properly denied.
-pub async fn diagnose(chain: &Chain, question: &Question, answer: Access) -> Result<Option<Diagnosis>, Error> {
-    if answer == Access::Granted {
+pub async fn diagnose(chain: &Chain, question: &PredicateQuery, answer: AccessResult) -> Result<Option<Diagnosis>, Error> {
+    if answer == AccessResult::Granted {
         return Ok(None);
     }
     let first = question.ask(chain, REGISTRY_GAS).await?;
     let may_circle = match (&first, answer) {
-        (CallOutcome::Returned(bytes), Access::Denied) => bytes[..] == [0; 32],
-        (CallOutcome::Reverted(_) | CallOutcome::Halted(_), Access::Malfunction) => true,
+        (CallOutcome::Returned(bytes), AccessResult::Denied) => bytes[..] == [0; 32],
+        (CallOutcome::Reverted(_) | CallOutcome::Halted(_), AccessResult::Malfunction) => true,
         _ => false,
     };
     if may_circle && question.turns_with_the_registry(chain).await? {
         return Ok(Some(Diagnosis::Reentered));
     }
-    if answer == Access::Denied {
+    if answer == AccessResult::Denied {
         return Ok(None);
     }
     Ok(Some(match first {
@@ -185,7 +185,7 @@ pub async fn diagnose(chain: &Chain, question: &Question, answer: Access) -> Res
     }))
 }
 
-impl Question {
+impl PredicateQuery {
     fn input(&self) -> Bytes {
         let (id, account) = (self.tool, self.account);
         IAccessPredicate::hasAccessCall { toolId: id, account, data: self.data.clone() }.abi_encode().into()

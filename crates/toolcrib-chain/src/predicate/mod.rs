@@ -30,14 +30,16 @@ pub use clients::{
     Erc1155Gate, Erc1155Predicate, MerklePredicate, SubscriptionGate, SubscriptionPredicate, SubscriptionStatus, TraitGate,
     TraitPredicate,
 };
-pub use diagnosis::{DIAGNOSIS_GAS, Diagnosis, GasShortage, MAX_DIAGNOSED_BYTES, Question, diagnose};
+pub use diagnosis::{DIAGNOSIS_GAS, Diagnosis, GasShortage, MAX_DIAGNOSED_BYTES, PredicateQuery, diagnose};
 pub use limits::Limits;
 pub use pin::{InitCode, MAX_PINNED_SLOTS, Pin, PinFault};
 pub use proof::proof_kind;
 pub use proxy::{
     ADMIN_SLOT, BEACON_SLOT, BEACON_UPGRADED_TOPIC, IMPLEMENTATION_SLOT, UPGRADED_TOPIC, Upgrade, detect_proxy, upgrades,
 };
-pub use requirements::{Fault, Limit, MAX_ANSWER_BYTES, MAX_DATA_BYTES, MAX_LABEL_BYTES, MAX_REQUIREMENTS, Meaning, decode};
+pub use requirements::{
+    Limit, MAX_ANSWER_BYTES, MAX_DATA_BYTES, MAX_LABEL_BYTES, MAX_REQUIREMENTS, Meaning, RequirementsError, decode,
+};
 pub use secret::secret_in;
 pub use text::Opaque;
 pub(crate) use text::read_text;
@@ -206,8 +208,8 @@ async fn ask_requirements(chain: &Chain, address: Address, tool_id: U256) -> Res
     Ok(match chain.call(&call).await? {
         CallOutcome::Returned(bytes) => match decode(&bytes) {
             Ok((logic, entries)) => (Requirements::Listed { logic, entries }, None),
-            Err(Fault::Malformed) => failed(codes::predicate::REQUIREMENTS_MALFORMED),
-            Err(Fault::OverLimit(limit)) => (Requirements::OverLimit, Some(limit.code())),
+            Err(RequirementsError::Malformed) => failed(codes::predicate::REQUIREMENTS_MALFORMED),
+            Err(RequirementsError::OverLimit(limit)) => (Requirements::OverLimit, Some(limit.code())),
         },
         CallOutcome::Reverted(_) => failed(codes::predicate::REQUIREMENTS_REVERTED),
         CallOutcome::Halted(words) if is_out_of_gas(&words) => failed(codes::predicate::REQUIREMENTS_OUT_OF_GAS),

@@ -91,7 +91,7 @@ pub enum Meaning {
 
 /// Why bytes are not a list of requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum RequirementsError {
     /// They do not decode.
     Malformed,
     /// More than the limits allow.
@@ -124,37 +124,37 @@ impl Limit {
 }
 
 /// Decodes the return data of `getRequirements`.
-pub fn decode(bytes: &[u8]) -> Result<(Logic, Vec<Requirement>), Fault> {
+pub fn decode(bytes: &[u8]) -> Result<(Logic, Vec<Requirement>), RequirementsError> {
     if bytes.len() > MAX_ANSWER_BYTES {
-        return Err(Fault::OverLimit(Limit::Answer));
+        return Err(RequirementsError::OverLimit(Limit::Answer));
     }
     let answer = Area(bytes);
     let list = answer.follow(0, 64)?;
     let logic = match answer.small(1)? {
         0 => Logic::And,
         1 => Logic::Or,
-        _ => return Err(Fault::Malformed),
+        _ => return Err(RequirementsError::Malformed),
     };
     let count = list.number(0)?;
     if count > U256::from(MAX_REQUIREMENTS) {
-        return Err(Fault::OverLimit(Limit::Entries));
+        return Err(RequirementsError::OverLimit(Limit::Entries));
     }
     let count = count.to::<usize>();
-    let entries = Area(list.0.get(32..).ok_or(Fault::Malformed)?);
+    let entries = Area(list.0.get(32..).ok_or(RequirementsError::Malformed)?);
     // Check that the offsets exist before allocating the list.
     if entries.0.len() < 32 * count {
-        return Err(Fault::Malformed);
+        return Err(RequirementsError::Malformed);
     }
     let mut requirements = Vec::with_capacity(count);
     for at in 0..count {
         let entry = entries.follow(at, 32 * count)?;
-        let (kind, rest) = entry.word(0)?.split_first_chunk::<4>().ok_or(Fault::Malformed)?;
+        let (kind, rest) = entry.word(0)?.split_first_chunk::<4>().ok_or(RequirementsError::Malformed)?;
         if rest.iter().any(|&byte| byte != 0) {
-            return Err(Fault::Malformed);
+            return Err(RequirementsError::Malformed);
         }
         let data = entry.follow(1, 96)?.bytes(MAX_DATA_BYTES, Limit::Data)?;
         let label = entry.follow(2, 96)?.bytes(MAX_LABEL_BYTES, Limit::Label)?;
-        let label = std::str::from_utf8(label).map_err(|_| Fault::Malformed)?;
+        let label = std::str::from_utf8(label).map_err(|_| RequirementsError::Malformed)?;
         requirements.push(Requirement { kind: kind.into(), data: Bytes::copy_from_slice(data), label: label.to_owned() });
     }
     Ok((logic, requirements))
@@ -185,45 +185,45 @@ impl Meaning {
 struct Area<'a>(&'a [u8]);
 
 impl<'a> Area<'a> {
-    fn word(self, index: usize) -> Result<&'a [u8; 32], Fault> {
-        let start = index.checked_mul(32).ok_or(Fault::Malformed)?;
-        self.0.get(start..).and_then(|rest| rest.first_chunk::<32>()).ok_or(Fault::Malformed)
+    fn word(self, index: usize) -> Result<&'a [u8; 32], RequirementsError> {
+        let start = index.checked_mul(32).ok_or(RequirementsError::Malformed)?;
+        self.0.get(start..).and_then(|rest| rest.first_chunk::<32>()).ok_or(RequirementsError::Malformed)
     }
 
-    fn number(self, index: usize) -> Result<U256, Fault> {
+    fn number(self, index: usize) -> Result<U256, RequirementsError> {
         Ok(U256::from_be_bytes(*self.word(index)?))
     }
 
-    fn small(self, index: usize) -> Result<u8, Fault> {
-        u8::try_from(self.number(index)?).map_err(|_| Fault::Malformed)
+    fn small(self, index: usize) -> Result<u8, RequirementsError> {
+        u8::try_from(self.number(index)?).map_err(|_| RequirementsError::Malformed)
     }
 
-    fn address(self, index: usize) -> Result<Address, Fault> {
+    fn address(self, index: usize) -> Result<Address, RequirementsError> {
         let (head, address) = self.word(index)?.split_at(12);
-        if head.iter().any(|&byte| byte != 0) { Err(Fault::Malformed) } else { Ok(Address::from_slice(address)) }
+        if head.iter().any(|&byte| byte != 0) { Err(RequirementsError::Malformed) } else { Ok(Address::from_slice(address)) }
     }
 
     /// The area that starts at the offset in a word. The offset must not point into the `head` bytes that hold the offsets:
     /// otherwise a page of zeros would be an empty list.
-    fn follow(self, index: usize, head: usize) -> Result<Self, Fault> {
-        let offset = usize::try_from(self.number(index)?).map_err(|_| Fault::Malformed)?;
+    fn follow(self, index: usize, head: usize) -> Result<Self, RequirementsError> {
+        let offset = usize::try_from(self.number(index)?).map_err(|_| RequirementsError::Malformed)?;
         if offset < head {
-            return Err(Fault::Malformed);
+            return Err(RequirementsError::Malformed);
         }
-        self.0.get(offset..).map(Self).ok_or(Fault::Malformed)
+        self.0.get(offset..).map(Self).ok_or(RequirementsError::Malformed)
     }
 
     /// The bytes of the `bytes` or `string` that starts here.
-    fn bytes(self, most: usize, limit: Limit) -> Result<&'a [u8], Fault> {
+    fn bytes(self, most: usize, limit: Limit) -> Result<&'a [u8], RequirementsError> {
         let length = self.number(0)?;
         if length > U256::from(most) {
-            return Err(Fault::OverLimit(limit));
+            return Err(RequirementsError::OverLimit(limit));
         }
-        self.0.get(32..32 + length.to::<usize>()).ok_or(Fault::Malformed)
+        self.0.get(32..32 + length.to::<usize>()).ok_or(RequirementsError::Malformed)
     }
 
     /// Decodes data of a kind whose layout was checked.
-    fn meaning(self, kind: RequirementKind) -> Result<Meaning, Fault> {
+    fn meaning(self, kind: RequirementKind) -> Result<Meaning, RequirementsError> {
         Ok(match kind {
             RequirementKind::Erc721Holding => Meaning::Erc721 { collection: self.address(0)? },
             RequirementKind::Erc1155Holding => Meaning::Erc1155 { collection: self.address(0)?, token_id: self.number(1)? },
@@ -239,20 +239,20 @@ impl<'a> Area<'a> {
         })
     }
 
-    fn traits(self) -> Result<Meaning, Fault> {
+    fn traits(self) -> Result<Meaning, RequirementsError> {
         let list = self.follow(3, 128)?;
-        let count = usize::try_from(list.number(0)?).map_err(|_| Fault::Malformed)?;
+        let count = usize::try_from(list.number(0)?).map_err(|_| RequirementsError::Malformed)?;
         // The list is inside the data of one requirement, so a valid count is small.
         if count > MAX_DATA_BYTES / 32 || list.0.len() < 32 * (count + 1) {
-            return Err(Fault::Malformed);
+            return Err(RequirementsError::Malformed);
         }
         let values = (1..=count).map(|at| list.word(at).map(|word| B256::from(*word))).collect::<Result<_, _>>()?;
         Ok(Meaning::Trait { collection: self.address(0)?, traits: self.address(1)?, key: self.word(2)?.into(), values })
     }
 
-    fn attestation(self) -> Result<Meaning, Fault> {
+    fn attestation(self) -> Result<Meaning, RequirementsError> {
         let uri = self.follow(0, 64)?.bytes(MAX_DATA_BYTES, Limit::Data)?;
-        let jwks_uri = std::str::from_utf8(uri).map_err(|_| Fault::Malformed)?.to_owned();
+        let jwks_uri = std::str::from_utf8(uri).map_err(|_| RequirementsError::Malformed)?.to_owned();
         Ok(Meaning::Attestation { jwks_uri, condition: self.word(1)?.into() })
     }
 }

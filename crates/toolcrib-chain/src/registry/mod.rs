@@ -12,7 +12,9 @@ pub use toolcrib_core::registry::{ToolConfig, ToolState};
 
 use crate::Error;
 use crate::abi::{IRawToolRegistry, IToolRegistry};
-use crate::predicate::{Diagnosis, Opaque, Proxy, ProxyKind, Question, detect_proxy, diagnose, read_text, supports_interface};
+use crate::predicate::{
+    Diagnosis, Opaque, PredicateQuery, Proxy, ProxyKind, detect_proxy, diagnose, read_text, supports_interface,
+};
 use crate::rpc::{BoundedCall, CallOutcome, Chain};
 use crate::transaction::Call;
 
@@ -45,7 +47,7 @@ pub struct Registry {
 
 /// The result of an access check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Access {
+pub enum AccessResult {
     /// The account has access. Does not prove that the caller controls the account.
     Granted,
     /// The account does not qualify.
@@ -54,7 +56,7 @@ pub enum Access {
     Malfunction,
 }
 
-impl Access {
+impl AccessResult {
     /// The code for denied access and malfunctions; `None` if access is granted.
     pub const fn code(self) -> Option<Code> {
         match self {
@@ -159,7 +161,7 @@ impl Registry {
 
     /// Checks whether an account has access to a tool. `data` is for predicates that take a proof; never put a secret into it, because
     /// nodes see it.
-    pub async fn access(&self, id: U256, account: Address, data: Bytes) -> Result<Access, Error> {
+    pub async fn access(&self, id: U256, account: Address, data: Bytes) -> Result<AccessResult, Error> {
         if id.is_zero() {
             return Err(Error::ToolNotFound { registry: self.address, id });
         }
@@ -173,17 +175,23 @@ impl Registry {
                 CallOutcome::TooLarge => return Err(self.undecodable("tryHasAccess", usize::MAX)),
             }
         }
-        Ok(Access::Malfunction)
+        Ok(AccessResult::Malfunction)
     }
 
     /// Returns why [`Self::access`] did not grant access, as far as that can be determined. A malfunction always has a reason, a proper
     /// denial has none.
-    pub async fn explain(&self, id: U256, account: Address, data: Bytes, answer: Access) -> Result<Option<Diagnosis>, Error> {
-        if answer == Access::Granted {
+    pub async fn explain(
+        &self,
+        id: U256,
+        account: Address,
+        data: Bytes,
+        answer: AccessResult,
+    ) -> Result<Option<Diagnosis>, Error> {
+        if answer == AccessResult::Granted {
             return Ok(None);
         }
         let Some(predicate) = self.config(id).await?.access_predicate else { return Ok(None) };
-        diagnose(&self.chain, &Question { registry: self.address, predicate, tool: id, account, data }, answer).await
+        diagnose(&self.chain, &PredicateQuery { registry: self.address, predicate, tool: id, account, data }, answer).await
     }
 
     /// The highest id assigned so far.
@@ -308,7 +316,7 @@ impl Registry {
         }
     }
 
-    fn decode_access(&self, bytes: &[u8]) -> Result<Access, Error> {
+    fn decode_access(&self, bytes: &[u8]) -> Result<AccessResult, Error> {
         if bytes.is_empty() {
             return Err(self.silent());
         }
@@ -319,10 +327,10 @@ impl Registry {
             _ => None,
         };
         match (bit(ok), bit(granted)) {
-            (Some(true), Some(true)) => Ok(Access::Granted),
-            (Some(true), Some(false)) => Ok(Access::Denied),
+            (Some(true), Some(true)) => Ok(AccessResult::Granted),
+            (Some(true), Some(false)) => Ok(AccessResult::Denied),
             // (false, true) is not allowed; a registry that returns it is not trusted.
-            (Some(false), Some(_)) => Ok(Access::Malfunction),
+            (Some(false), Some(_)) => Ok(AccessResult::Malfunction),
             _ => Err(undecodable()),
         }
     }

@@ -61,13 +61,13 @@ pub trait Wallet: fmt::Debug + Send + Sync {
 /// Where a signature will be valid: the kind of place and, except for documents, the chain id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
-    place: Place,
+    place: ChainKind,
     chain_id: Option<u64>,
 }
 
 /// What kind of chain a signature is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum ChainKind {
     /// A public chain.
     Public,
     /// The local development chain 31337.
@@ -104,7 +104,7 @@ impl Cleared {
 
 impl Scope {
     /// Documents, whose signatures are valid everywhere.
-    pub const DOCUMENT: Self = Self { place: Place::Document, chain_id: None };
+    pub const DOCUMENT: Self = Self { place: ChainKind::Document, chain_id: None };
 
     /// Determines where a chain's signatures are valid. A node that identifies itself as a development node, and an unknown one on this
     /// computer, is not the real chain.
@@ -126,7 +126,7 @@ impl Scope {
 
     /// A chain that is used without a node, such as that of a payment. If you have a node, use [`Self::of`].
     pub const fn offline(chain_id: u64) -> Self {
-        let place = if chain_id == LOCAL_CHAIN_ID { Place::Development } else { Place::Public };
+        let place = if chain_id == LOCAL_CHAIN_ID { ChainKind::Development } else { ChainKind::Public };
         Self { place, chain_id: Some(chain_id) }
     }
 
@@ -135,36 +135,36 @@ impl Scope {
         if chain_id == LOCAL_CHAIN_ID {
             Self::offline(chain_id)
         } else {
-            Self { place: Place::Impersonated, chain_id: Some(chain_id) }
+            Self { place: ChainKind::Impersonated, chain_id: Some(chain_id) }
         }
     }
 
     /// The kind of place.
-    pub const fn place(self) -> Place {
+    pub const fn place(self) -> ChainKind {
         self.place
     }
 
     /// Returns a permission to sign, or an error.
     pub fn clear(self, wallet: &dyn Wallet) -> Result<Cleared, WalletError> {
         let address = wallet.address();
-        if self.place == Place::Impersonated && !DEV_ACCOUNTS.contains(&address) {
+        if self.place == ChainKind::Impersonated && !DEV_ACCOUNTS.contains(&address) {
             return Err(WalletError::DevChain { address });
         }
-        if self.place == Place::Public && DEV_ACCOUNTS.contains(&address) {
+        if self.place == ChainKind::Public && DEV_ACCOUNTS.contains(&address) {
             return Err(WalletError::PublishedKey { address });
         }
         Ok(Cleared { address, chain_id: self.chain_id })
     }
 
-    fn from_version(version: &str, is_loopback: bool) -> Place {
+    fn from_version(version: &str, is_loopback: bool) -> ChainKind {
         /// Names in the client versions of development nodes.
         const DEVELOPMENT: [&str; 6] = ["anvil", "hardhat", "ganache", "toolcrib", "tenderly", "evm_rs"];
         /// Names in the client versions of nodes of real chains.
         const REAL: [&str; 9] = ["geth", "reth", "erigon", "nethermind", "besu", "bor", "monad", "nitro", "zksync"];
         if DEVELOPMENT.iter().any(|name| version.contains(name)) {
-            return Place::Impersonated;
+            return ChainKind::Impersonated;
         }
-        if is_loopback && !REAL.iter().any(|name| version.contains(name)) { Place::Impersonated } else { Place::Public }
+        if is_loopback && !REAL.iter().any(|name| version.contains(name)) { ChainKind::Impersonated } else { ChainKind::Public }
     }
 }
 

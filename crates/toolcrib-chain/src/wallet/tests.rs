@@ -240,15 +240,15 @@ async fn leave_for_one_chain_is_no_leave_for_another() {
 #[test]
 fn development_nodes_are_known_by_their_names() {
     #[track_caller]
-    fn check(version: &str, is_loopback: bool, expected: Place) {
+    fn check(version: &str, is_loopback: bool, expected: ChainKind) {
         assert_eq!(Scope::from_version(version, is_loopback), expected, "{version}");
     }
-    check("anvil/v1.7.1", false, Place::Impersonated);
-    check("hardhatnetwork/2.22", true, Place::Impersonated);
-    check("toolcrib-devchain/0.0.0", false, Place::Impersonated);
-    check("geth/v1.16.0-stable/linux-amd64/go1.24", true, Place::Public);
-    check("reth/v1.9.0", true, Place::Public);
-    check("", true, Place::Impersonated);
-    check("something/1", true, Place::Impersonated);
-    check("something/1", false, Place::Public);
+    check("anvil/v1.7.1", false, ChainKind::Impersonated);
+    check("hardhatnetwork/2.22", true, ChainKind::Impersonated);
+    check("toolcrib-devchain/0.0.0", false, ChainKind::Impersonated);
+    check("geth/v1.16.0-stable/linux-amd64/go1.24", true, ChainKind::Public);
+    check("reth/v1.9.0", true, ChainKind::Public);
+    check("", true, ChainKind::Impersonated);
+    check("something/1", true, ChainKind::Impersonated);
+    check("something/1", false, ChainKind::Public);
 }

@@ -10,7 +10,7 @@ use toolcrib_chain::predicate::{
     Erc1155Gate, Erc1155Predicate, Limits, Meaning, MerklePredicate, REQUIREMENTS_GAS, Requirements, SubscriptionGate,
     SubscriptionPredicate, TraitGate, TraitPredicate, check_registry, introspect, proof_kind, registry_of,
 };
-use toolcrib_chain::registry::{Access, EventFilter, Registry, RegistryEvent, ToolState};
+use toolcrib_chain::registry::{AccessResult, EventFilter, Registry, RegistryEvent, ToolState};
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
 use toolcrib_chain::settlement::Trail;
 use toolcrib_chain::sign::{
@@ -67,7 +67,7 @@ impl World {
         deploy(&self.chain, name, &self.registry.address().abi_encode()).await
     }
 
-    async fn access(&self, id: U256, account: Address, data: Bytes) -> Access {
+    async fn access(&self, id: U256, account: Address, data: Bytes) -> AccessResult {
         self.registry.access(id, account, data).await.expect("an answer")
     }
 
@@ -103,12 +103,12 @@ async fn the_life_of_a_tool_on(world: World) {
         (config.creator, config.manifest_hash, config.access_predicate),
         (world.creator.address(), B256::repeat_byte(1), None)
     );
-    assert_eq!(world.access(id, STRANGER, Bytes::from_static(b"ignored")).await, Access::Granted);
+    assert_eq!(world.access(id, STRANGER, Bytes::from_static(b"ignored")).await, AccessResult::Granted);
     let (uri, hash) = ("https://tools.example/y", B256::repeat_byte(2));
     world.write(registry.update(id, uri, hash)).await;
     let nobody = Address::repeat_byte(0x33);
     world.write(registry.set_predicate(id, Some(nobody))).await;
-    assert_eq!(world.access(id, STRANGER, Bytes::new()).await, Access::Malfunction, "an address without code is not open");
+    assert_eq!(world.access(id, STRANGER, Bytes::new()).await, AccessResult::Malfunction, "an address without code is not open");
     world.write(registry.set_predicate(id, None)).await;
     assert_eq!(registry.tool(id + U256::from(1)).await.expect("an answer"), ToolState::NotFound);
     world.write(registry.deregister(id)).await;
@@ -164,17 +164,17 @@ async fn a_signed_proof_opens_the_door_for_its_signer_only_on(world: World) {
     };
     let signature = sign(proof, &domain).await;
     let data = AccessProofPredicate::data(proof.deadline, &signature);
-    assert_eq!(world.access(id, HOLDER, data.clone()).await, Access::Granted);
-    assert_eq!(world.access(id, STRANGER, data.clone()).await, Access::Denied, "the proof is its signer's");
-    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Denied);
-    assert_eq!(world.access(id, HOLDER, data.slice(..40)).await, Access::Malfunction);
+    assert_eq!(world.access(id, HOLDER, data.clone()).await, AccessResult::Granted);
+    assert_eq!(world.access(id, STRANGER, data.clone()).await, AccessResult::Denied, "the proof is its signer's");
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, AccessResult::Denied);
+    assert_eq!(world.access(id, HOLDER, data.slice(..40)).await, AccessResult::Malfunction);
     let other = world.tool(Some(address)).await;
-    assert_eq!(world.access(other, HOLDER, data).await, Access::Denied, "the proof is for one tool");
+    assert_eq!(world.access(other, HOLDER, data).await, AccessResult::Denied, "the proof is for one tool");
     let late = AccessProof { deadline: now - 60, ..proof };
     let data = AccessProofPredicate::data(late.deadline, &sign(late, &domain).await);
-    assert_eq!(world.access(id, HOLDER, data).await, Access::Denied, "the deadline has passed");
+    assert_eq!(world.access(id, HOLDER, data).await, AccessResult::Denied, "the deadline has passed");
     let elsewhere = sign(proof, &AccessProof::domain(1, address)).await;
-    assert_eq!(world.access(id, HOLDER, AccessProofPredicate::data(proof.deadline, &elsewhere)).await, Access::Denied);
+    assert_eq!(world.access(id, HOLDER, AccessProofPredicate::data(proof.deadline, &elsewhere)).await, AccessResult::Denied);
     assert_eq!(world.meanings(address, id).await, [Meaning::AccessProof { verifier: address }]);
 }
 
@@ -202,9 +202,9 @@ async fn a_proof_for_one_registry_is_worth_nothing_in_another_on(world: World) {
     let cleared = Scope::impersonated(31_337).clear(&wallet).expect("allowed");
     let signature = wallet.sign_typed_data(&proof.typed_data(&domain), cleared).await.expect("signed");
     let data = AccessProofPredicate::data(deadline, &signature);
-    assert_eq!(world.access(id, HOLDER, data.clone()).await, Access::Granted);
+    assert_eq!(world.access(id, HOLDER, data.clone()).await, AccessResult::Granted);
     let answer = other.access(id, HOLDER, data.clone()).await.expect("an answer");
-    assert_eq!(answer, Access::Malfunction, "not granted, and told from a denial");
+    assert_eq!(answer, AccessResult::Malfunction, "not granted, and told from a denial");
     let found = other.explain(id, HOLDER, data, answer).await.expect("a look").expect("a reason");
     assert_eq!(found.code().id(), "predicate.other_registry", "{found}");
     assert!(found.to_string().contains(&world.registry.address().to_string()), "{found}");
@@ -269,9 +269,15 @@ async fn a_list_opens_the_door_for_those_on_it_on(world: World) {
     world.write(predicate.set_root(id, root)).await;
     assert_eq!(predicate.root(id).await.expect("an answer"), Some(root));
     for account in list {
-        assert_eq!(world.access(id, account, MerklePredicate::data(&list, account).expect("on the list")).await, Access::Granted);
+        assert_eq!(
+            world.access(id, account, MerklePredicate::data(&list, account).expect("on the list")).await,
+            AccessResult::Granted
+        );
     }
-    assert_eq!(world.access(id, STRANGER, MerklePredicate::data(&list, HOLDER).expect("on the list")).await, Access::Denied);
+    assert_eq!(
+        world.access(id, STRANGER, MerklePredicate::data(&list, HOLDER).expect("on the list")).await,
+        AccessResult::Denied
+    );
     assert_eq!(world.meanings(address, id).await, [Meaning::Merkle { root }]);
     let error = world.chain.simulate(STRANGER, &predicate.set_root(id, root)).await.expect_err("not the creator");
     assert!(error.to_string().contains("CallerIsNotToolCreator"), "{error}");
@@ -320,15 +326,15 @@ async fn a_composite_joins_predicates_and_never_grants_by_fault_on(world: World)
     world.write(composite.set(id, CompositeOp::Any, &[term(denier, true)])).await;
     assert_eq!(composite.op(id).await.expect("an answer"), CompositeOp::Any);
     assert_eq!(composite.terms(id).await.expect("an answer"), [term(denier, true)]);
-    assert_eq!(world.access(id, STRANGER, Bytes::new()).await, Access::Granted, "not nobody is everybody");
+    assert_eq!(world.access(id, STRANGER, Bytes::new()).await, AccessResult::Granted, "not nobody is everybody");
     world.write(composite.set(id, CompositeOp::All, &[term(denier, false)])).await;
-    assert_eq!(world.access(id, STRANGER, Bytes::new()).await, Access::Denied);
+    assert_eq!(world.access(id, STRANGER, Bytes::new()).await, AccessResult::Denied);
     assert_eq!(world.meanings(address, id).await, [Meaning::DenyAll]);
     // A term that reverts, negated.
     let broken = Address::repeat_byte(0x44);
     toolcrib_testkit::nodes::set_code(&world.chain, broken, &[0x60, 0, 0x60, 0, 0xfd]).await;
     world.write(composite.set(id, CompositeOp::Any, &[term(broken, true)])).await;
-    assert_ne!(world.access(id, STRANGER, Bytes::new()).await, Access::Granted);
+    assert_ne!(world.access(id, STRANGER, Bytes::new()).await, AccessResult::Granted);
     let seen = introspect(&world.chain, address, id).await.expect("an answer");
     assert!(!seen.is_complete());
     assert_eq!(seen.codes().iter().map(|code| code.id()).collect::<Vec<_>>(), ["predicate.incomplete"]);
@@ -356,10 +362,10 @@ async fn holders_of_tokens_are_let_in_on(world: World) {
     let id = world.tool(Some(on721)).await;
     world.write(gate.set_collections(id, vec![nft])).await;
     assert_eq!(gate.collections(id).await.expect("an answer"), [nft]);
-    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Denied);
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, AccessResult::Denied);
     world.call(nft, "mint(address,uint256)", (HOLDER, five).abi_encode()).await;
-    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Granted);
-    assert_eq!(world.access(id, STRANGER, Bytes::new()).await, Access::Denied);
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, AccessResult::Granted);
+    assert_eq!(world.access(id, STRANGER, Bytes::new()).await, AccessResult::Denied);
     assert_eq!(world.meanings(on721, id).await, [Meaning::Erc721 { collection: nft }]);
     let error = chain.simulate(world.creator.address(), &gate.set_collections(id, vec![nft; 11])).await.expect_err("too many");
     assert!(error.to_string().contains("TooManyCollections(11"), "{error}");
@@ -369,9 +375,9 @@ async fn holders_of_tokens_are_let_in_on(world: World) {
     let gates = vec![Erc1155Gate { collection: multi, token_ids: vec![U256::from(1), five] }];
     world.write(gate.set_gates(id, gates.clone())).await;
     assert_eq!(gate.gates(id).await.expect("an answer"), gates);
-    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Denied);
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, AccessResult::Denied);
     world.call(multi, "mint(address,uint256,uint256)", (HOLDER, five, U256::from(1)).abi_encode()).await;
-    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Granted);
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, AccessResult::Granted);
     let meanings = [1, 5].map(|token| Meaning::Erc1155 { collection: multi, token_id: U256::from(token) });
     assert_eq!(world.meanings(on1155, id).await, meanings);
 
@@ -382,9 +388,9 @@ async fn holders_of_tokens_are_let_in_on(world: World) {
     world.write(gate.set_gate(id, wanted)).await;
     assert_eq!(gate.gate(id).await.expect("an answer"), Some(wanted));
     world.call(coin, "mint(address,uint256)", (HOLDER, U256::from(4)).abi_encode()).await;
-    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Denied);
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, AccessResult::Denied);
     world.call(coin, "mint(address,uint256)", (HOLDER, U256::from(1)).abi_encode()).await;
-    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Granted);
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, AccessResult::Granted);
     assert_eq!(world.meanings(on20, id).await, [Meaning::Erc20 { token: coin, min_balance: five }]);
 }
 
@@ -407,11 +413,11 @@ async fn subscribers_and_owners_of_traits_are_let_in_on(world: World) {
     let wanted = SubscriptionGate { collection: subscription, min_tier: 2 };
     world.write(gate.set_gate(id, wanted)).await;
     assert_eq!(gate.gate(id).await.expect("an answer"), Some(wanted));
-    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Denied);
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, AccessResult::Denied);
     let status = gate.status(id, HOLDER).await.expect("an answer");
     assert_eq!((status.has_token, status.required_tier, status.is_active), (false, 2, false));
     world.call(subscription, "subscribe(address,uint8,uint64)", (HOLDER, U256::from(2), u64::MAX).abi_encode()).await;
-    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, Access::Granted);
+    assert_eq!(world.access(id, HOLDER, Bytes::new()).await, AccessResult::Granted);
     let status = gate.status(id, HOLDER).await.expect("an answer");
     assert_eq!((status.has_token, status.tier, status.expiration, status.is_active), (true, 2, u64::MAX, true));
     assert_eq!(world.meanings(on_subscription, id).await, [Meaning::Subscription { collection: subscription, min_tier: 2 }]);
@@ -427,12 +433,12 @@ async fn subscribers_and_owners_of_traits_are_let_in_on(world: World) {
     };
     world.write(gate.set_gate(id, wanted.clone())).await;
     assert_eq!(gate.gate(id).await.expect("an answer"), Some(wanted.clone()));
-    assert_eq!(world.access(id, HOLDER, TraitPredicate::data(U256::from(1))).await, Access::Denied);
+    assert_eq!(world.access(id, HOLDER, TraitPredicate::data(U256::from(1))).await, AccessResult::Denied);
     world.call(traits, "mint(address,uint256)", (HOLDER, U256::from(1)).abi_encode()).await;
     world.call(traits, "defineTrait(bytes32)", wanted.key.abi_encode()).await;
     world.call(traits, "setTrait(uint256,bytes32,bytes32)", (U256::from(1), wanted.key, wanted.values[1]).abi_encode()).await;
-    assert_eq!(world.access(id, HOLDER, TraitPredicate::data(U256::from(1))).await, Access::Granted);
-    assert_eq!(world.access(id, STRANGER, TraitPredicate::data(U256::from(1))).await, Access::Denied);
+    assert_eq!(world.access(id, HOLDER, TraitPredicate::data(U256::from(1))).await, AccessResult::Granted);
+    assert_eq!(world.access(id, STRANGER, TraitPredicate::data(U256::from(1))).await, AccessResult::Denied);
     let meaning = Meaning::Trait { collection: traits, traits, key: wanted.key, values: wanted.values };
     assert_eq!(world.meanings(on_trait, id).await, [meaning]);
 }

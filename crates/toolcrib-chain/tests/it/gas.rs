@@ -11,7 +11,7 @@ use toolcrib_chain::predicate::{
     CompositeOp, CompositePredicate, CompositeTerm, Diagnosis, Erc20Gate, Erc20Predicate, Erc721Predicate, Erc1155Gate,
     Erc1155Predicate, Limits,
 };
-use toolcrib_chain::registry::{Access, Registry};
+use toolcrib_chain::registry::{AccessResult, Registry};
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome, Chain};
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
 use toolcrib_core::registry::gas::{ColdAccess, GasUse, Implementation, TokenCode, erc20, erc721, erc1155};
@@ -165,7 +165,7 @@ impl World {
         eprintln!("{label}: needs {needed}, estimated {estimated}, {} accounts, {} slots", estimate.accounts, estimate.slots);
         assert!(needed <= estimated, "{label}: {needed} is above the estimate {estimated}");
         assert!(estimated * 100 <= needed * 112, "{label}: the estimate {estimated} is far above {needed}");
-        let granted = self.registry.access(id, HOLDER, Bytes::new()).await.expect("an answer") == Access::Granted;
+        let granted = self.registry.access(id, HOLDER, Bytes::new()).await.expect("an answer") == AccessResult::Granted;
         assert_eq!(granted, needed <= REGISTRY_GAS, "{label}: the registry gives {REGISTRY_GAS}");
         needed
     }
@@ -203,7 +203,7 @@ async fn the_largest_configurations_fit_at_both_prices() {
 /// The diagnosis of the registry's answer.
 async fn reason(world: &World, id: U256) -> Diagnosis {
     let answer = world.registry.access(id, HOLDER, Bytes::new()).await.expect("an answer");
-    assert_eq!(answer, Access::Malfunction);
+    assert_eq!(answer, AccessResult::Malfunction);
     world.registry.explain(id, HOLDER, Bytes::new(), answer).await.expect("a look").expect("a reason")
 }
 
@@ -233,7 +233,7 @@ async fn a_term_that_runs_out_of_gas_on_monad_is_named() {
     // Without the composite it has enough.
     let call = world.registry.set_predicate(id, Some(term));
     send(&world.chain, Some(call.to), call.data).await;
-    assert_eq!(world.registry.access(id, HOLDER, Bytes::new()).await.expect("an answer"), Access::Granted);
+    assert_eq!(world.registry.access(id, HOLDER, Bytes::new()).await.expect("an answer"), AccessResult::Granted);
 }
 
 // A predicate that calls tokens reports their out-of-gas errors as its own revert. It must be told from a broken token.

@@ -6,7 +6,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use toolcrib_chain::Error;
 use toolcrib_chain::abi::IToolRegistry;
-use toolcrib_chain::registry::{Access, EventFilter, Registry, RegistryEvent, Revert, ToolState};
+use toolcrib_chain::registry::{AccessResult, EventFilter, Registry, RegistryEvent, Revert, ToolState};
 
 use toolcrib_testkit::nodes::fake::{FakeNode, Reply, chain};
 
@@ -59,7 +59,7 @@ async fn a_tool_is_in_one_of_three_states() {
 // req: REG-025, REG-026, REG-036
 #[tokio::test]
 async fn access_has_three_answers() {
-    let check = async |bytes: Vec<u8>, expected: Result<Access, &str>| {
+    let check = async |bytes: Vec<u8>, expected: Result<AccessResult, &str>| {
         let (_node, registry) = registry({
             let bytes = bytes.clone();
             move || returned(&bytes)
@@ -68,17 +68,17 @@ async fn access_has_three_answers() {
         let access = registry.access(U256::from(7), ACCOUNT, Bytes::new()).await;
         assert_eq!(access.as_ref().map_err(|error| error.code().id()).copied(), expected, "{bytes:02x?}");
     };
-    check((true, true).abi_encode(), Ok(Access::Granted)).await;
-    check((true, false).abi_encode(), Ok(Access::Denied)).await;
-    check((false, false).abi_encode(), Ok(Access::Malfunction)).await;
-    check((false, true).abi_encode(), Ok(Access::Malfunction)).await;
+    check((true, true).abi_encode(), Ok(AccessResult::Granted)).await;
+    check((true, false).abi_encode(), Ok(AccessResult::Denied)).await;
+    check((false, false).abi_encode(), Ok(AccessResult::Malfunction)).await;
+    check((false, true).abi_encode(), Ok(AccessResult::Malfunction)).await;
     check((U256::from(2), U256::from(1)).abi_encode(), Err("chain.rpc_answer")).await;
     check((U256::from(1), U256::MAX).abi_encode(), Err("chain.rpc_answer")).await;
     check(true.abi_encode(), Err("chain.rpc_answer")).await;
     check([(true, true).abi_encode(), vec![0]].concat(), Err("chain.rpc_answer")).await;
     check(vec![], Err("chain.not_a_registry")).await;
-    assert_eq!(Access::Granted.code(), None);
-    assert_ne!(Access::Denied.code(), Access::Malfunction.code(), "you do not qualify, or it is broken");
+    assert_eq!(AccessResult::Granted.code(), None);
+    assert_ne!(AccessResult::Denied.code(), AccessResult::Malfunction.code(), "you do not qualify, or it is broken");
 }
 
 // req: REG-037, PRED-012
@@ -86,7 +86,7 @@ async fn access_has_three_answers() {
 async fn asking_for_access_sends_no_data_and_tries_twice_with_gas() {
     let (node, registry) = registry(|| Reply::Error(-32000, "out of gas".to_owned(), Value::Null)).await;
     let access = registry.access(U256::from(7), ACCOUNT, Bytes::new()).await.expect("an answer");
-    assert_eq!(access, Access::Malfunction, "what cannot be computed is not granted");
+    assert_eq!(access, AccessResult::Malfunction, "what cannot be computed is not granted");
     let seen = node.seen();
     let gas = |at: usize| {
         U256::from_str_radix(seen[at]["params"][0]["gas"].as_str().expect("gas").trim_start_matches("0x"), 16).expect("a number")

@@ -8,7 +8,7 @@ use toolcrib_chain::Error;
 use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::transaction::Call;
-use toolcrib_chain::wallet::{DEV_ACCOUNTS, LocalWallet, Place, Scope, Secret, Wallet};
+use toolcrib_chain::wallet::{ChainKind, DEV_ACCOUNTS, LocalWallet, Scope, Secret, Wallet};
 
 use toolcrib_testkit::nodes::{Node, deploy, dev, set_balance};
 
@@ -154,7 +154,7 @@ async fn on_a_local_chain_with_a_public_number_only_development_accounts_sign() 
 
 async fn on_a_local_chain_with_a_public_number_only_development_accounts_sign_on(anvil: Node) {
     let chain: Chain = anvil.chain().await;
-    assert_eq!(Scope::of(&chain).await.expect("known").place(), Place::Impersonated);
+    assert_eq!(Scope::of(&chain).await.expect("known").place(), ChainKind::Impersonated);
     let own = own_wallet();
     set_balance(&chain, own.address(), U256::from(10).pow(U256::from(18))).await;
     let error = chain.send(&own, &gift(Address::repeat_byte(1)), PATIENCE).await;
@@ -164,5 +164,5 @@ async fn on_a_local_chain_with_a_public_number_only_development_accounts_sign_on
         .await
         .expect("one of the ten");
     let Some(local) = Node::each(31_337).await.into_iter().next() else { return };
-    assert_eq!(Scope::of(&local.chain().await).await.expect("known").place(), Place::Development);
+    assert_eq!(Scope::of(&local.chain().await).await.expect("known").place(), ChainKind::Development);
 }

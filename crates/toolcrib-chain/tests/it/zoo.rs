@@ -8,7 +8,7 @@ use serde_json::json;
 use toolcrib_chain::predicate::{
     ADMIN_SLOT, BEACON_SLOT, Erc165, IMPLEMENTATION_SLOT, InitCode, Opaque, Pin, ProxyKind, Requirements, introspect, upgrades,
 };
-use toolcrib_chain::registry::{Access, Registry};
+use toolcrib_chain::registry::{AccessResult, Registry};
 use toolcrib_chain::rpc::Chain;
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
 
@@ -147,7 +147,7 @@ async fn no_hostile_predicate_grants_crashes_or_stalls_on(anvil: Node) {
         let started = Instant::now();
         let access = registry.access(id, DEV_ACCOUNTS[1], Bytes::new()).await.expect("an answer");
         // The innermost call of the recursion gets too little gas, and the registry's hasAccess turns that into a plain "no".
-        let expected = if name.starts_with("recurses") { Access::Denied } else { Access::Malfunction };
+        let expected = if name.starts_with("recurses") { AccessResult::Denied } else { AccessResult::Malfunction };
         assert_eq!(access, expected, "{name}");
         let diagnosis = registry.explain(id, DEV_ACCOUNTS[1], Bytes::new(), access).await.expect("a reason");
         let diagnosis = diagnosis.unwrap_or_else(|| panic!("{name}: no reason"));

@@ -12,7 +12,7 @@ use toolcrib_x402::{Authorization, Challenge, Members, Payment, Resource, Signat
 use super::ask::within_max_price;
 use super::pay::echoed;
 use super::{Candidate, Fit, Quote, Request};
-use crate::approver::Question;
+use crate::approver::ApprovalRequest;
 use crate::client::Exchanges;
 use crate::denial::Subject;
 use crate::ledger::{PaymentId, Spend};
@@ -137,7 +137,7 @@ impl Client {
     /// Asks for approval of an amount above the limit for payments without approval.
     pub(crate) async fn ask_to_spend(&self, tool: Option<ToolRef>, terms: Terms, spend: &Spend) -> Result<(), CallError> {
         let policy = &self.inner.policy;
-        let question = Question::Spend { tool, terms, account: spend.payer, ask_above: policy.ask_above };
+        let question = ApprovalRequest::Spend { tool, terms, account: spend.payer, ask_above: policy.ask_above };
         if policy.asks(spend.amount) && !self.inner.approver.approve(&question).await {
             return Err(CallError::NotApproved { terms });
         }
@@ -147,7 +147,7 @@ impl Client {
     /// Asks for approval of a proof of identity, if the policy requires that.
     async fn ask_to_identify(&self, tool: ToolRef, terms: Terms) -> Result<(), CallError> {
         let account = self.account().ok_or(CallError::NoWallet)?;
-        let question = Question::Identity { tool, terms, account };
+        let question = ApprovalRequest::Identity { tool, terms, account };
         if self.inner.policy.ask_identity == Some(true) && !self.inner.approver.approve(&question).await {
             return Err(CallError::IdentityNotApproved { terms });
         }

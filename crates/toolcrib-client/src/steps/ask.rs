@@ -14,7 +14,7 @@ use super::answer::{no_answer, read_output};
 use super::choose::{Stated, choose, misfit, terms_of, unpayable_pricing};
 use super::schemas::{Schemas, Unchecked};
 use super::{CallOptions, Called, Candidate, Request, SignInRequest, read_challenge, sign_in};
-use crate::approver::Question;
+use crate::approver::ApprovalRequest;
 use crate::client::Exchanges;
 use crate::denial::Subject;
 use crate::ledger::Spend;
@@ -231,7 +231,7 @@ impl Client {
         };
         // Without a wallet there is nothing to approve.
         let Some(account) = self.account() else { return Err(error) };
-        if !self.inner.approver.approve(&Question::Differs { tool, asked, account, findings }).await {
+        if !self.inner.approver.approve(&ApprovalRequest::Differs { tool, asked, account, findings }).await {
             return Err(error);
         }
         stated.agreed = Some(asked);
@@ -243,7 +243,7 @@ impl Client {
         if fixed.is_empty() || consent.ack_const {
             return Ok(());
         }
-        if self.inner.approver.approve(&Question::Fixed { tool, values: &fixed }).await {
+        if self.inner.approver.approve(&ApprovalRequest::Fixed { tool, values: &fixed }).await {
             return Ok(());
         }
         Err(CallError::FixedValues { values: fixed })

@@ -7,7 +7,7 @@ use toolcrib_core::json;
 use toolcrib_core::schema::{Echo, MAX_INSTANCE_BYTES, Validator};
 use toolcrib_core::tool::ToolManifest;
 
-use crate::approver::Question;
+use crate::approver::ApprovalRequest;
 use crate::{CallError, Client, Consent};
 
 /// A schema that cannot be applied safely, so that nothing is validated against it. The standard keeps such a tool listed.
@@ -68,7 +68,7 @@ impl Client {
         if unchecked.is_empty() || consent.unchecked {
             return Ok(());
         }
-        if self.inner.approver.approve(&Question::Unchecked { tool, parts: &unchecked }).await {
+        if self.inner.approver.approve(&ApprovalRequest::Unchecked { tool, parts: &unchecked }).await {
             return Ok(());
         }
         Err(CallError::Schema { parts: unchecked })

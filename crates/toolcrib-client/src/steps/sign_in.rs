@@ -22,7 +22,7 @@ use super::answer::{no_answer, read_output};
 use super::pay::random;
 use super::request::answer_of;
 use super::{Basis, Called, REVERIFY_SECONDS, Request};
-use crate::approver::Question;
+use crate::approver::ApprovalRequest;
 use crate::client::Exchanges;
 use crate::denial::Subject;
 use crate::{CallError, Client, ServerWords};
@@ -149,7 +149,7 @@ impl Client {
     /// Signs in and calls again with it, once. The approver is asked first, unless `is_agreed`.
     pub async fn sign_in(&self, request: SignInRequest, is_agreed: bool) -> Result<Called, CallError> {
         let prepared = self.prepare_sign_in(request)?;
-        let question = Question::SignIn { tool: prepared.request.basis.tool(), terms: prepared.terms() };
+        let question = ApprovalRequest::SignIn { tool: prepared.request.basis.tool(), terms: prepared.terms() };
         if !is_agreed && !self.inner.approver.approve(&question).await {
             return Err(CallError::SignInNotApproved { domain: prepared.terms.domain });
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, Bytes, U256, keccak256};
 use alloy_sol_types::SolValue;
 use toolcrib_chain::predicate::{Erc20Gate, Erc20Predicate, Meaning};
-use toolcrib_chain::registry::Access;
+use toolcrib_chain::registry::AccessResult;
 use toolcrib_client::CallError;
 
 use toolcrib_testkit::servers::{answer, ok};
@@ -51,7 +51,7 @@ async fn what_is_lacking_is_read_from_the_chain() {
     };
     let denial = call().await;
     assert_eq!(denial.words.code.as_deref(), Some("access.denied"));
-    assert_eq!((denial.account, denial.predicate, denial.access), (Some(CALLER), Some(predicate), Some(Access::Denied)));
+    assert_eq!((denial.account, denial.predicate, denial.access), (Some(CALLER), Some(predicate), Some(AccessResult::Denied)));
     let [holding] = denial.holdings.as_slice() else { panic!("{denial:?}") };
     assert!(matches!(holding.meaning, Meaning::Erc20 { token: asked, .. } if asked == token), "{holding:?}");
     assert_eq!((holding.needed, holding.held, holding.is_met()), (Some(U256::from(1_000)), Some(U256::ZERO), Some(false)));
@@ -60,13 +60,13 @@ async fn what_is_lacking_is_read_from_the_chain() {
     // A server that denies an account to which the chain grants access is detected.
     mint(&world, token, CALLER, 1_000);
     let denial = call().await;
-    assert_eq!((denial.access, denial.holdings[0].is_met()), (Some(Access::Granted), Some(true)));
+    assert_eq!((denial.access, denial.holdings[0].is_met()), (Some(AccessResult::Granted), Some(true)));
     assert_eq!((wallet.signatures(), world.count().await), (2, 0));
     drop(server);
     let open = world.tool(|_| {}, Arc::new(|_| answer("403 Forbidden", "", b""))).await;
     let error = client.call(open.reference, &input(), &usual()).await.unwrap_err();
     let CallError::Denied(denial) = error else { panic!("{error:?}") };
-    assert_eq!((denial.predicate, denial.access), (None, Some(Access::Granted)));
+    assert_eq!((denial.predicate, denial.access), (None, Some(AccessResult::Granted)));
 }
 
 fn mint(world: &World, token: Address, to: Address, amount: u64) {

@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use toolcrib_chain::predicate::Erc721Predicate;
-use toolcrib_chain::registry::Access;
+use toolcrib_chain::registry::AccessResult;
 use toolcrib_client::ledger::State;
 use toolcrib_client::{CallError, CallOptions, Resolution};
 use toolcrib_core::caip::ToolRef;
@@ -267,7 +267,7 @@ async fn predicates_before_money() {
         let error = client.call(tool.reference, &input(), &usual()).await.unwrap_err();
         let CallError::Denied(denial) = error else { panic!("{error:?}") };
         assert_eq!(denial.words.code.as_deref(), Some("access.denied"));
-        assert_eq!((denial.access, denial.holdings[0].is_met()), (Some(Access::Denied), Some(false)));
+        assert_eq!((denial.access, denial.holdings[0].is_met()), (Some(AccessResult::Denied), Some(false)));
         assert_eq!((tool.counts(), denial.payment.is_some()), ((0, 0), is_paid));
     }
     assert_eq!((world.balance(CALLER), world.balance(RECIPIENT)), before, "nobody paid for a denial");

@@ -10,7 +10,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::url::Origin;
 use toolcrib_x402::Version;
 
-use toolcrib_testkit::databases::{DURABLE, Place};
+use toolcrib_testkit::databases::{DURABLE, TestStore};
 
 pub(crate) const START: i64 = 1_800_000_000;
 
@@ -43,10 +43,10 @@ pub(crate) fn signing(nonce: u8) -> Signing<'static> {
 }
 
 /// A ledger of its own on each engine that there is.
-async fn ledgers() -> Vec<(Place, Ledger)> {
+async fn ledgers() -> Vec<(TestStore, Ledger)> {
     let mut ledgers = Vec::new();
     for backend in DURABLE {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let ledger = Ledger::open(place.database().await).await.unwrap();
         ledgers.push((place, ledger));
     }

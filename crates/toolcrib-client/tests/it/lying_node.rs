@@ -10,7 +10,7 @@ use toolcrib_core::url::Origin;
 use toolcrib_verify::Verifier;
 use toolcrib_x402::{Authorization, Version, asset};
 
-use toolcrib_testkit::databases::{DURABLE, Place};
+use toolcrib_testkit::databases::{DURABLE, TestStore};
 use toolcrib_testkit::nodes::fake::chain;
 use toolcrib_testkit::nodes::lying::{FROM, Fate, Signed, TRANSACTION, node};
 use toolcrib_testkit::servers::{NOW, World};
@@ -41,7 +41,7 @@ async fn budget_is_freed_and_settlements_are_believed_as_the_rules_say() {
         amount,
     };
     for backend in DURABLE {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let ledger = Ledger::open(place.database().await).await.unwrap();
         for case in signed.cases() {
             let name = case.name;

@@ -7,7 +7,7 @@ use crate::url::HttpsUrl;
 /// The relation of a tool's endpoint to an agent's endpoint, closest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum EndpointRelation {
     /// The same URL.
     Same,
     /// A URL below the path of the agent's endpoint.
@@ -16,7 +16,7 @@ pub enum Place {
     SameOrigin,
 }
 
-impl Place {
+impl EndpointRelation {
     /// Compares two endpoints. Returns `None` if their origins differ.
     pub fn of(agent: &HttpsUrl, tool: &HttpsUrl) -> Option<Self> {
         if agent.origin() != tool.origin() {
@@ -52,7 +52,7 @@ mod tests {
     fn endpoints_are_compared_by_origin_path_and_query() {
         let place = |agent: &str, tool: &str| {
             let url = |text: &str| HttpsUrl::parse(text).expect("a URL");
-            Place::of(&url(agent), &url(tool)).map(Place::as_str)
+            EndpointRelation::of(&url(agent), &url(tool)).map(EndpointRelation::as_str)
         };
         let agent = "https://a.example/mcp";
         for (tool, expected) in [

@@ -28,22 +28,22 @@ fn chains() {
     let long_namespace = format!("{}:1", "a".repeat(MAX_NAMESPACE_CHARS + 1));
     let long_reference = format!("abc:{}", "a".repeat(MAX_REFERENCE_CHARS + 1));
     for (bad, fault) in [
-        ("", Fault::Empty),
-        ("base", Fault::ChainShape),
-        ("ab:1", Fault::Namespace),
-        ("EIP155:1", Fault::Namespace),
-        ("ab_c:1", Fault::Namespace),
-        (":1", Fault::Namespace),
-        (&long_namespace, Fault::Namespace),
-        ("abc:", Fault::Reference),
-        ("abc:a:b", Fault::Reference),
-        ("abc:é", Fault::Reference),
-        (&long_reference, Fault::Reference),
-        ("eip155:08453", Fault::EvmChain),
-        ("eip155:0x2105", Fault::EvmChain),
-        ("eip155:0", Fault::EvmChain),
-        ("eip155:base", Fault::EvmChain),
-        ("eip155:18446744073709551616", Fault::EvmChain),
+        ("", CaipError::Empty),
+        ("base", CaipError::ChainShape),
+        ("ab:1", CaipError::Namespace),
+        ("EIP155:1", CaipError::Namespace),
+        ("ab_c:1", CaipError::Namespace),
+        (":1", CaipError::Namespace),
+        (&long_namespace, CaipError::Namespace),
+        ("abc:", CaipError::Reference),
+        ("abc:a:b", CaipError::Reference),
+        ("abc:é", CaipError::Reference),
+        (&long_reference, CaipError::Reference),
+        ("eip155:08453", CaipError::EvmChain),
+        ("eip155:0x2105", CaipError::EvmChain),
+        ("eip155:0", CaipError::EvmChain),
+        ("eip155:base", CaipError::EvmChain),
+        ("eip155:18446744073709551616", CaipError::EvmChain),
     ] {
         assert_eq!(ChainId::parse(bad), Err(fault), "{bad}");
     }
@@ -69,22 +69,22 @@ fn accounts() {
     assert!(AccountId::parse(&longest).is_ok());
     let text = |tail: &str| format!("eip155:8453:{tail}");
     for (bad, fault) in [
-        (String::new(), Fault::Empty),
-        (USDC.to_owned(), Fault::AccountShape),
-        (format!("base:{USDC}"), Fault::AccountShape),
-        (format!("{longest}a"), Fault::AccountAddress),
-        (text(""), Fault::AccountAddress),
-        (text("vitalik_eth"), Fault::AccountAddress),
-        (text("vitalik.eth"), Fault::EvmAddress),
-        (text(&USDC[..41]), Fault::EvmAddress),
-        (text(&format!("{USDC}0")), Fault::EvmAddress),
-        (text(&USDC[2..]), Fault::EvmAddress),
-        (text(USDC_CHECKSUMMED), Fault::UppercaseHex),
-        (text(&USDC.replace("0x", "0X")), Fault::UppercaseHex),
-        (text(ZERO), Fault::ZeroAccount),
-        ("starknet:SN_GOERLI:0x0".to_owned(), Fault::ZeroAccount),
-        (format!("eip155:1:2:{USDC}"), Fault::Reference),
-        (format!("eip155:08453:{USDC}"), Fault::EvmChain),
+        (String::new(), CaipError::Empty),
+        (USDC.to_owned(), CaipError::AccountShape),
+        (format!("base:{USDC}"), CaipError::AccountShape),
+        (format!("{longest}a"), CaipError::AccountAddress),
+        (text(""), CaipError::AccountAddress),
+        (text("vitalik_eth"), CaipError::AccountAddress),
+        (text("vitalik.eth"), CaipError::EvmAddress),
+        (text(&USDC[..41]), CaipError::EvmAddress),
+        (text(&format!("{USDC}0")), CaipError::EvmAddress),
+        (text(&USDC[2..]), CaipError::EvmAddress),
+        (text(USDC_CHECKSUMMED), CaipError::UppercaseHex),
+        (text(&USDC.replace("0x", "0X")), CaipError::UppercaseHex),
+        (text(ZERO), CaipError::ZeroAccount),
+        ("starknet:SN_GOERLI:0x0".to_owned(), CaipError::ZeroAccount),
+        (format!("eip155:1:2:{USDC}"), CaipError::Reference),
+        (format!("eip155:08453:{USDC}"), CaipError::EvmChain),
     ] {
         assert_eq!(AccountId::parse(&bad), Err(fault), "{bad}");
     }
@@ -110,25 +110,25 @@ fn assets() {
     }
     let text = |tail: &str| format!("eip155:8453/{tail}");
     for (bad, fault) in [
-        (String::new(), Fault::Empty),
-        ("eip155:8453".to_owned(), Fault::AssetShape),
-        (text(""), Fault::AssetShape),
-        (text("erc20"), Fault::AssetShape),
-        (text(&format!(":{USDC}")), Fault::AssetNamespace),
-        (text(&format!("ERC20:{USDC}")), Fault::AssetNamespace),
-        (text("erc20:"), Fault::AssetReference),
-        (text("custom:a_b"), Fault::AssetReference),
-        (text("custom:a:b"), Fault::AssetReference),
-        (text("erc20:USDC"), Fault::EvmAddress),
-        (text(&format!("erc20:{USDC_CHECKSUMMED}")), Fault::UppercaseHex),
-        (text(&format!("erc1155:{USDC_CHECKSUMMED}/1")), Fault::UppercaseHex),
-        (text("slip44:eth"), Fault::Slip44),
-        (text("slip44:060"), Fault::Slip44),
-        (text(&format!("erc721:{USDC}/")), Fault::TokenId),
-        (text(&format!("erc721:{USDC}/1/2")), Fault::TokenId),
-        (format!("{longest}9"), Fault::TokenId),
-        ("eip155/erc20:0x".to_owned(), Fault::ChainShape),
-        ("/erc20:0x".to_owned(), Fault::Empty),
+        (String::new(), CaipError::Empty),
+        ("eip155:8453".to_owned(), CaipError::AssetShape),
+        (text(""), CaipError::AssetShape),
+        (text("erc20"), CaipError::AssetShape),
+        (text(&format!(":{USDC}")), CaipError::AssetNamespace),
+        (text(&format!("ERC20:{USDC}")), CaipError::AssetNamespace),
+        (text("erc20:"), CaipError::AssetReference),
+        (text("custom:a_b"), CaipError::AssetReference),
+        (text("custom:a:b"), CaipError::AssetReference),
+        (text("erc20:USDC"), CaipError::EvmAddress),
+        (text(&format!("erc20:{USDC_CHECKSUMMED}")), CaipError::UppercaseHex),
+        (text(&format!("erc1155:{USDC_CHECKSUMMED}/1")), CaipError::UppercaseHex),
+        (text("slip44:eth"), CaipError::Slip44),
+        (text("slip44:060"), CaipError::Slip44),
+        (text(&format!("erc721:{USDC}/")), CaipError::TokenId),
+        (text(&format!("erc721:{USDC}/1/2")), CaipError::TokenId),
+        (format!("{longest}9"), CaipError::TokenId),
+        ("eip155/erc20:0x".to_owned(), CaipError::ChainShape),
+        ("/erc20:0x".to_owned(), CaipError::Empty),
     ] {
         assert_eq!(AssetId::parse(&bad), Err(fault), "{bad}");
     }
@@ -142,7 +142,7 @@ fn asset_and_recipient_share_a_chain() {
     assert_eq!(asset.chain(), account(8453).chain());
     assert_ne!(asset.chain(), account(1).chain());
     // A second spelling of the same chain is rejected before any comparison.
-    assert_eq!(AccountId::parse(&format!("eip155:08453:{USDC}")), Err(Fault::EvmChain));
+    assert_eq!(AccountId::parse(&format!("eip155:08453:{USDC}")), Err(CaipError::EvmChain));
 }
 
 // req: PRICE-007
@@ -192,23 +192,23 @@ fn tools() {
 
     let with_id = |id: &str| format!("eip155:1/erc8257:{USDC}/{id}");
     for (bad, fault) in [
-        (String::new(), Fault::Empty),
-        ("1".to_owned(), Fault::ToolShape),
-        (format!("eip155:1/erc721:{USDC}/1"), Fault::ToolShape),
-        (format!("solana:1/erc8257:{USDC}/1"), Fault::ToolShape),
-        (format!("eip155:1/erc8257:{USDC}"), Fault::ToolShape),
-        (with_id("1/2"), Fault::ToolShape),
-        (with_id(""), Fault::ToolId),
-        (with_id("0x1"), Fault::ToolId),
-        (with_id("01"), Fault::ToolId),
-        (with_id("-1"), Fault::ToolId),
-        (with_id("9".repeat(78).as_str()), Fault::ToolId),
-        (with_id("1".repeat(79).as_str()), Fault::ToolId),
-        (with_id("0"), Fault::ToolIdZero),
-        (format!("eip155:1/erc8257:{}/1", USDC.to_ascii_uppercase().replace("0X", "0x")), Fault::ToolChecksum),
-        (format!("eip155:1/erc8257:{}/1", USDC_CHECKSUMMED.replace("fCD", "fcD")), Fault::ToolChecksum),
-        (format!("eip155:1/erc8257:{}/1", &USDC[..41]), Fault::EvmAddress),
-        (format!("eip155:01/erc8257:{USDC}/1"), Fault::EvmChain),
+        (String::new(), CaipError::Empty),
+        ("1".to_owned(), CaipError::ToolShape),
+        (format!("eip155:1/erc721:{USDC}/1"), CaipError::ToolShape),
+        (format!("solana:1/erc8257:{USDC}/1"), CaipError::ToolShape),
+        (format!("eip155:1/erc8257:{USDC}"), CaipError::ToolShape),
+        (with_id("1/2"), CaipError::ToolShape),
+        (with_id(""), CaipError::ToolId),
+        (with_id("0x1"), CaipError::ToolId),
+        (with_id("01"), CaipError::ToolId),
+        (with_id("-1"), CaipError::ToolId),
+        (with_id("9".repeat(78).as_str()), CaipError::ToolId),
+        (with_id("1".repeat(79).as_str()), CaipError::ToolId),
+        (with_id("0"), CaipError::ToolIdZero),
+        (format!("eip155:1/erc8257:{}/1", USDC.to_ascii_uppercase().replace("0X", "0x")), CaipError::ToolChecksum),
+        (format!("eip155:1/erc8257:{}/1", USDC_CHECKSUMMED.replace("fCD", "fcD")), CaipError::ToolChecksum),
+        (format!("eip155:1/erc8257:{}/1", &USDC[..41]), CaipError::EvmAddress),
+        (format!("eip155:01/erc8257:{USDC}/1"), CaipError::EvmChain),
     ] {
         assert_eq!(ToolRef::parse(&bad), Err(fault), "{bad}");
     }

@@ -167,11 +167,11 @@ impl Document {
     }
 
     /// Every number that a double does not represent exactly, in source order.
-    pub(crate) fn lossy_numbers(&self) -> impl Iterator<Item = (Value<'_>, Loss)> {
+    pub(crate) fn lossy_numbers(&self) -> impl Iterator<Item = (Value<'_>, PrecisionLoss)> {
         self.nodes.iter().enumerate().filter_map(|(at, node)| {
             let loss = match node.tag {
-                Tag::NumberImprecise => Loss::Digits,
-                Tag::NumberUnderflow => Loss::Everything,
+                Tag::NumberImprecise => PrecisionLoss::Digits,
+                Tag::NumberUnderflow => PrecisionLoss::Everything,
                 _ => return None,
             };
             Some((Value { doc: self, at: at as u32 }, loss))
@@ -248,7 +248,7 @@ impl fmt::Debug for Document {
 
 /// How much of a number is lost in a double.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
+pub enum PrecisionLoss {
     /// An integer beyond 2^53 was rounded.
     Digits,
     /// A number close to zero became zero.

@@ -180,9 +180,9 @@ fn lossy_numbers_are_known() {
     assert_eq!(
         lossy,
         [
-            ("9007199254740992".to_owned(), Loss::Digits),
-            ("-9007199254740993".to_owned(), Loss::Digits),
-            ("1e-400".to_owned(), Loss::Everything)
+            ("9007199254740992".to_owned(), PrecisionLoss::Digits),
+            ("-9007199254740993".to_owned(), PrecisionLoss::Digits),
+            ("1e-400".to_owned(), PrecisionLoss::Everything)
         ]
     );
 }

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, Bytes, FixedBytes};
 use serde::{Deserialize, Serialize};
 
 use super::{RequirementKind, UNREAD_KIND};
-use crate::tool::{Access, Logic};
+use crate::tool::{AccessRules, Logic};
 
 /// A registry's state of an id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,7 +122,7 @@ pub enum Requirements {
 
 impl Requirements {
     /// The requirements that a manifest declares.
-    pub fn stated(access: Access<'_>) -> Self {
+    pub fn stated(access: AccessRules<'_>) -> Self {
         let entries = access.requirements().map(|entry| Requirement {
             kind: entry.kind().into(),
             data: entry.data().into(),

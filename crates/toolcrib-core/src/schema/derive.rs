@@ -34,7 +34,7 @@ mod tests {
         /// What to look for.
         query: String,
         limit: Option<u32>,
-        place: Place,
+        place: Coordinates,
         tags: Vec<String>,
         extra: HashMap<String, f64>,
         order: Order,
@@ -42,7 +42,7 @@ mod tests {
 
     #[derive(JsonSchema)]
     #[expect(dead_code, reason = "only the schema is wanted")]
-    struct Place {
+    struct Coordinates {
         latitude: f64,
         longitude: f64,
     }

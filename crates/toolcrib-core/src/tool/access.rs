@@ -29,12 +29,12 @@ pub enum Logic {
 
 /// The access block of a conformant manifest.
 #[derive(Clone, Copy, Debug)]
-pub struct Access<'d> {
+pub struct AccessRules<'d> {
     logic: Logic,
     requirements: Array<'d>,
 }
 
-impl<'d> Access<'d> {
+impl<'d> AccessRules<'d> {
     pub(super) fn of(value: Value<'d>) -> Option<Self> {
         let logic = parse_logic(value.get("logic")?.as_str()?)?;
         Some(Self { logic, requirements: value.get("requirements")?.as_array()? })

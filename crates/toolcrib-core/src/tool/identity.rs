@@ -8,7 +8,7 @@ use crate::codes::{self, Code};
 use crate::finding::{Edit, Finding, Fix, Mode, Severity, Span};
 use crate::hex::{self, Hex};
 use crate::json::{Object, Value};
-use crate::url::image::{ImageKind, ImageUri, Refusal};
+use crate::url::image::{ImageKind, ImageRejection, ImageUri};
 use crate::url::{self, HttpsUrl, MAX_URL_BYTES};
 use crate::{semver, text};
 
@@ -127,7 +127,7 @@ pub(super) fn check_images(fields: &Fields<'_>, context: &mut Context) {
                 url::check(value, found, context);
             }
             ImageKind::Https(_) | ImageKind::Ipfs | ImageKind::DataImage(_) => {}
-            ImageKind::Refused(Refusal::Script | Refusal::File | Refusal::DataHtml) => {
+            ImageKind::Refused(ImageRejection::Script | ImageRejection::File | ImageRejection::DataHtml) => {
                 let severity = context.mode.strict(Severity::Warning);
                 context.report(Finding::new(codes::tool::IMAGE_SCHEME).at(value).severity(severity).got(found));
             }

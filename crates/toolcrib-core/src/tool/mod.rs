@@ -16,7 +16,7 @@ mod verifiability;
 
 use alloy_primitives::Address;
 
-pub use access::{Access, Logic, MAX_DATA_BYTES, MAX_LABEL_BYTES, MAX_REQUIREMENTS, Requirement};
+pub use access::{AccessRules, Logic, MAX_DATA_BYTES, MAX_LABEL_BYTES, MAX_REQUIREMENTS, Requirement};
 pub use builder::{Built, ToolBuilder, template};
 pub use identity::{MAX_DESCRIPTION, MAX_NAME, MAX_TAGS, TYPE_V1};
 pub use pricing::{Cost, MAX_PRICES, Price};
@@ -126,8 +126,8 @@ impl ToolManifest {
     }
 
     /// The declared access requirements. A hint: the predicate onchain decides.
-    pub fn access(&self) -> Option<Access<'_>> {
-        self.document.root().get("access").and_then(Access::of)
+    pub fn access(&self) -> Option<AccessRules<'_>> {
+        self.document.root().get("access").and_then(AccessRules::of)
     }
 
     /// The claims about the execution environment.

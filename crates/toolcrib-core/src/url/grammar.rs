@@ -17,7 +17,7 @@ pub const MAX_HOST_BYTES: usize = 253;
 
 /// A violation of the URL grammar and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Fault {
+pub struct UrlError {
     /// The kind of violation.
     pub kind: FaultKind,
     /// The affected bytes of the text.
@@ -131,9 +131,9 @@ impl FaultKind {
 /// The faults of one text: each kind once, at its first occurrence. A hostile text cannot make this grow.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    pub(super) list: Vec<Fault>,
+    pub(super) list: Vec<UrlError>,
     seen: u64,
-    pub(super) hard: Option<Fault>,
+    pub(super) hard: Option<UrlError>,
 }
 
 impl Faults {
@@ -141,7 +141,7 @@ impl Faults {
         let bit = 1 << kind as u32;
         if self.seen & bit == 0 {
             self.seen |= bit;
-            let fault = Fault { kind, span: Span::new(span.start, span.end) };
+            let fault = UrlError { kind, span: Span::new(span.start, span.end) };
             self.list.push(fault);
             if self.hard.is_none() && kind.level() == Level::Hard {
                 self.hard = Some(fault);

@@ -4,7 +4,7 @@
 //! and accepts none of them: a URI that is not plainly of an allowed kind is rejected.
 
 use super::grammar::{self, FaultKind, Faults};
-use super::{Fault, HttpsUrl};
+use super::{HttpsUrl, UrlError};
 
 /// Image types that a data URI may declare: those that ERC-8257 names. None of them can contain scripts.
 const DATA_TYPES: &[(&str, ImageMime)] =
@@ -30,7 +30,7 @@ pub enum ImageKind {
     /// Plain `http`: dropped unless the operator opted in, and then only through a proxy and without a referrer.
     Http,
     /// Show a placeholder instead.
-    Refused(Refusal),
+    Refused(ImageRejection),
 }
 
 /// An image type that a data URI may have.
@@ -47,7 +47,7 @@ pub enum ImageMime {
 /// Why an image is not displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum ImageRejection {
     /// `javascript:` or `vbscript:`: a script.
     Script,
     /// `file:`: it reads the user's files.
@@ -65,7 +65,7 @@ pub enum Refusal {
     /// No scheme.
     Relative,
     /// An accepted scheme with a malformed rest.
-    Malformed(Option<Fault>),
+    Malformed(Option<UrlError>),
 }
 
 impl ImageUri {
@@ -75,11 +75,11 @@ impl ImageUri {
     /// use toolcrib_core::url::image::{ImageKind, ImageUri, Refusal};
     ///
     /// assert!(matches!(ImageUri::classify("https://example.com/icon.png"), ImageKind::Https(_)));
-    /// assert_eq!(ImageUri::classify(" JavaScript:alert(1)"), ImageKind::Refused(Refusal::Script));
+    /// assert_eq!(ImageUri::classify(" JavaScript:alert(1)"), ImageKind::Refused(ImageRejection::Script));
     /// ```
     pub fn classify(text: &str) -> ImageKind {
         let Some((scheme, rest)) = scheme_as_browsers_read_it(text) else {
-            return ImageKind::Refused(Refusal::Relative);
+            return ImageKind::Refused(ImageRejection::Relative);
         };
         // A URI that needs normalisation is rejected, but classified as what it would become.
         let plain = text.bytes().all(|b| b.is_ascii_graphic());
@@ -87,21 +87,21 @@ impl ImageUri {
             "https" => {
                 return match HttpsUrl::parse(text) {
                     Ok(url) => ImageKind::Https(url),
-                    Err(fault) => ImageKind::Refused(Refusal::Malformed(Some(fault))),
+                    Err(fault) => ImageKind::Refused(ImageRejection::Malformed(Some(fault))),
                 };
             }
             "http" if plain => return ImageKind::Http,
             "ipfs" if plain && is_ipfs(text, rest) => return ImageKind::Ipfs,
             "data" => match data_type(&text[rest..]) {
                 Ok(mime) if plain => return ImageKind::DataImage(mime),
-                Ok(_) => Refusal::Malformed(None),
+                Ok(_) => ImageRejection::Malformed(None),
                 Err(refusal) => refusal,
             },
-            "javascript" | "vbscript" | "livescript" | "mocha" => Refusal::Script,
-            "file" => Refusal::File,
-            "blob" | "filesystem" => Refusal::Blob,
-            "http" | "ipfs" => Refusal::Malformed(None),
-            _ => Refusal::Scheme,
+            "javascript" | "vbscript" | "livescript" | "mocha" => ImageRejection::Script,
+            "file" => ImageRejection::File,
+            "blob" | "filesystem" => ImageRejection::Blob,
+            "http" | "ipfs" => ImageRejection::Malformed(None),
+            _ => ImageRejection::Scheme,
         };
         ImageKind::Refused(refused)
     }
@@ -162,20 +162,20 @@ fn is_ipfs(text: &str, rest: usize) -> bool {
 }
 
 /// The type that a data URI declares, if it is allowed.
-fn data_type(after_scheme: &str) -> Result<ImageMime, Refusal> {
+fn data_type(after_scheme: &str) -> Result<ImageMime, ImageRejection> {
     // Browsers reject the URI without a comma; the type must be determined without reading megabytes.
     const MAX_TYPE_BYTES: usize = 64;
     let head = &after_scheme.as_bytes()[..after_scheme.len().min(MAX_TYPE_BYTES)];
-    let Some(end) = head.iter().position(|b| matches!(b, b',' | b';')) else { return Err(Refusal::DataOther) };
+    let Some(end) = head.iter().position(|b| matches!(b, b',' | b';')) else { return Err(ImageRejection::DataOther) };
     let declared: String =
         head[..end].iter().filter(|b| !b.is_ascii_whitespace()).map(|&b| char::from(b).to_ascii_lowercase()).collect();
     if let Some((_, mime)) = DATA_TYPES.iter().find(|(name, _)| *name == declared) {
-        return if after_scheme.contains(',') { Ok(*mime) } else { Err(Refusal::DataOther) };
+        return if after_scheme.contains(',') { Ok(*mime) } else { Err(ImageRejection::DataOther) };
     }
     Err(match declared.as_str() {
-        "image/svg+xml" | "image/svg" => Refusal::DataSvg,
-        "text/html" | "application/xhtml+xml" | "text/xml" | "application/xml" => Refusal::DataHtml,
-        _ => Refusal::DataOther,
+        "image/svg+xml" | "image/svg" => ImageRejection::DataSvg,
+        "text/html" | "application/xhtml+xml" | "text/xml" | "application/xml" => ImageRejection::DataHtml,
+        _ => ImageRejection::DataOther,
     })
 }
 
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn refused(text: &str) -> Refusal {
+    fn refused(text: &str) -> ImageRejection {
         match ImageUri::classify(text) {
             ImageKind::Refused(refusal) => refusal,
             other => panic!("{text:?} is {other:?}"),
@@ -202,10 +202,10 @@ mod tests {
             "vbscript:x",
             "VBSCRIPT:x",
         ] {
-            assert_eq!(refused(text), Refusal::Script, "{text:?}");
+            assert_eq!(refused(text), ImageRejection::Script, "{text:?}");
         }
         for text in ["file:///etc/passwd", "FILE:///c:/", "\n file:///x", "f\rile:///x"] {
-            assert_eq!(refused(text), Refusal::File, "{text:?}");
+            assert_eq!(refused(text), ImageRejection::File, "{text:?}");
         }
         for text in [
             "data:text/html,<script>",
@@ -214,7 +214,7 @@ mod tests {
             "data: text/html,x",
             "da\tta:text/h\ntml,x",
         ] {
-            assert_eq!(refused(text), Refusal::DataHtml, "{text:?}");
+            assert_eq!(refused(text), ImageRejection::DataHtml, "{text:?}");
         }
     }
 
@@ -223,9 +223,9 @@ mod tests {
     fn http_and_blob_are_told_apart_from_https() {
         assert_eq!(ImageUri::classify("http://example.com/x.png"), ImageKind::Http);
         assert_eq!(ImageUri::classify("HTTP://example.com/x.png"), ImageKind::Http);
-        assert_eq!(refused(" http://example.com/x.png"), Refusal::Malformed(None));
-        assert_eq!(refused("blob:https://example.com/9a8b"), Refusal::Blob);
-        assert_eq!(refused("Blob:https://example.com/9a8b"), Refusal::Blob);
+        assert_eq!(refused(" http://example.com/x.png"), ImageRejection::Malformed(None));
+        assert_eq!(refused("blob:https://example.com/9a8b"), ImageRejection::Blob);
+        assert_eq!(refused("Blob:https://example.com/9a8b"), ImageRejection::Blob);
     }
 
     // req: RENDER-009
@@ -234,9 +234,9 @@ mod tests {
         assert_eq!(ImageUri::classify("data:image/png;base64,iVBORw0KGgo="), ImageKind::DataImage(ImageMime::Png));
         assert_eq!(ImageUri::classify("DATA:IMAGE/JPEG,%FF"), ImageKind::DataImage(ImageMime::Jpeg));
         assert_eq!(ImageUri::classify("data:image/webp;base64,AA"), ImageKind::DataImage(ImageMime::Webp));
-        assert_eq!(refused("data:image/png;base64,AA AA"), Refusal::Malformed(None));
+        assert_eq!(refused("data:image/png;base64,AA AA"), ImageRejection::Malformed(None));
         for text in ["data:image/svg+xml,<svg/>", "data:image/SVG+xml;base64,AA", "\tdata:image/svg+xml;utf8,x"] {
-            assert_eq!(refused(text), Refusal::DataSvg, "{text:?}");
+            assert_eq!(refused(text), ImageRejection::DataSvg, "{text:?}");
         }
         for text in [
             "data:image/gif;base64,AA",
@@ -247,9 +247,9 @@ mod tests {
             "data:image/png;base64",
             "data:text/plain,x",
         ] {
-            assert_eq!(refused(text), Refusal::DataOther, "{text:?}");
+            assert_eq!(refused(text), ImageRejection::DataOther, "{text:?}");
         }
-        assert_eq!(refused(&format!("data:{},x", "a".repeat(100_000))), Refusal::DataOther);
+        assert_eq!(refused(&format!("data:{},x", "a".repeat(100_000))), ImageRejection::DataOther);
     }
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
             "ipfs://Qm1/<x>",
             " ipfs://Qm1",
         ] {
-            assert_eq!(refused(text), Refusal::Malformed(None), "{text}");
+            assert_eq!(refused(text), ImageRejection::Malformed(None), "{text}");
         }
     }
 
@@ -282,13 +282,13 @@ mod tests {
         for text in
             [" https://example.com/x.png", "https://10.0.0.1/x.png", "https://user@example.com/", "ht\ttps://example.com/"]
         {
-            assert!(matches!(refused(text), Refusal::Malformed(Some(_))), "{text:?}");
+            assert!(matches!(refused(text), ImageRejection::Malformed(Some(_))), "{text:?}");
         }
         for text in ["", "icon.png", "/icon.png", "//example.com/icon.png", ":x", "1a:x"] {
-            assert_eq!(refused(text), Refusal::Relative, "{text:?}");
+            assert_eq!(refused(text), ImageRejection::Relative, "{text:?}");
         }
         for text in ["ftp://example.com/x", "about:blank", "chrome://x", "ar://x", "intent:x"] {
-            assert_eq!(refused(text), Refusal::Scheme, "{text:?}");
+            assert_eq!(refused(text), ImageRejection::Scheme, "{text:?}");
         }
     }
 

@@ -20,7 +20,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 pub use display::{HostDisplay, confusable_with, display_host};
-pub use grammar::{Fault, FaultKind, Level, MAX_HOST_BYTES, MAX_LABEL_BYTES};
+pub use grammar::{FaultKind, Level, MAX_HOST_BYTES, MAX_LABEL_BYTES, UrlError};
 use grammar::{Faults, Parts};
 
 use crate::checked::Context;
@@ -58,30 +58,30 @@ impl HttpsUrl {
     /// assert_eq!(url.normalized(), "https://tools.example.com/Api?q=1");
     /// assert!(HttpsUrl::parse("https://bücher.example").is_err());
     /// ```
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
         let mut faults = Faults::default();
         let parts = grammar::scan(text, &mut faults);
         match (faults.hard, parts) {
             (None, Some(parts)) => Ok(Self::build(text, &parts)),
             (Some(fault), _) => Err(fault),
             // The scanner records a hard fault whenever it returns no parts.
-            (None, None) => Err(Fault { kind: FaultKind::Empty, span: Span::new(0, text.len()) }),
+            (None, None) => Err(UrlError { kind: FaultKind::Empty, span: Span::new(0, text.len()) }),
         }
     }
 
     /// Parses a URL as a producer: the text must already be normalised.
-    pub fn parse_exact(text: &str) -> Result<Self, Fault> {
+    pub fn parse_exact(text: &str) -> Result<Self, UrlError> {
         let mut faults = Faults::default();
         let parts = grammar::scan(text, &mut faults);
         match (faults.hard.or_else(|| faults.list.first().copied()), parts) {
             (None, Some(parts)) => Ok(Self::build(text, &parts)),
             (Some(fault), _) => Err(fault),
-            (None, None) => Err(Fault { kind: FaultKind::Empty, span: Span::new(0, text.len()) }),
+            (None, None) => Err(UrlError { kind: FaultKind::Empty, span: Span::new(0, text.len()) }),
         }
     }
 
     /// All faults of a text, in the order found, each kind once.
-    pub fn faults(text: &str) -> Vec<Fault> {
+    pub fn faults(text: &str) -> Vec<UrlError> {
         let mut faults = Faults::default();
         grammar::scan(text, &mut faults);
         faults.list
@@ -185,11 +185,11 @@ pub struct Origin {
 
 impl Origin {
     /// Parses an origin: an `https` URL with nothing after host and port.
-    pub fn parse(text: &str) -> Result<Self, Fault> {
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
         let url = HttpsUrl::parse(text)?;
         let extra = url.normalized.len() - url.path;
         if extra > 0 {
-            return Err(Fault { kind: FaultKind::Character, span: Span::new(text.len() - extra, text.len()) });
+            return Err(UrlError { kind: FaultKind::Character, span: Span::new(text.len() - extra, text.len()) });
         }
         Ok(url.origin())
     }
@@ -269,7 +269,7 @@ fn to_ascii(host: &str) -> Option<String> {
     idna::domain_to_ascii_cow(host.as_bytes(), idna::AsciiDenyList::URL).ok().map(std::borrow::Cow::into_owned)
 }
 
-impl Fault {
+impl UrlError {
     /// The code of this fault.
     pub const fn code(&self) -> Code {
         self.kind.code()
@@ -314,13 +314,13 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for UrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.code().title())
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for UrlError {}
 
 impl FaultKind {
     /// The code of this kind of fault.
@@ -377,7 +377,7 @@ fn inside(value: Value<'_>, text: &str, part: Span) -> Option<Span> {
 
 /// The fix for a fault that consumers normalise. Each fix changes only its own part, so that all can be applied together; if the source has
 /// escapes, the whole string is replaced, once.
-fn fix(value: Value<'_>, text: &str, fault: Fault, url: Option<&HttpsUrl>) -> Option<Fix> {
+fn fix(value: Value<'_>, text: &str, fault: UrlError, url: Option<&HttpsUrl>) -> Option<Fix> {
     let (title, replacement) = match fault.kind {
         FaultKind::SchemeUpperCase => ("lowercase the scheme", "https".to_owned()),
         FaultKind::HostUpperCase => ("lowercase the host", text.get(fault.span.start..fault.span.end)?.to_ascii_lowercase()),

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::lint::is_under;
-use super::{Fault, FaultKind, HttpsUrl, MAX_URL_BYTES, Origin};
+use super::{FaultKind, HttpsUrl, MAX_URL_BYTES, Origin, UrlError};
 use crate::codes::{self, Code};
 use crate::finding::Finding;
 use crate::slug::{self, Slug};
@@ -114,7 +114,7 @@ pub enum WellKnownFault {
     /// Longer than the registry permits; holds the number of bytes.
     TooLong(usize),
     /// Not a well-formed URL.
-    Malformed(Fault),
+    Malformed(UrlError),
     /// There is a `?`.
     Query,
     /// There is a `#`.
@@ -124,7 +124,7 @@ pub enum WellKnownFault {
     /// The path does not end with [`PATH_SUFFIX`].
     Suffix,
     /// The slug is invalid.
-    Slug(slug::Fault),
+    Slug(slug::SlugError),
 }
 
 impl WellKnownFault {
@@ -134,7 +134,7 @@ impl WellKnownFault {
             Self::NotHttps => codes::url::METADATA_NOT_HTTPS,
             Self::TooLong(_) => codes::url::METADATA_TOO_LONG,
             // ERC-8257 §7 has a separate reason for it.
-            Self::Malformed(Fault { kind: FaultKind::HostNotAscii, .. }) => codes::url::METADATA_NOT_ACE,
+            Self::Malformed(UrlError { kind: FaultKind::HostNotAscii, .. }) => codes::url::METADATA_NOT_ACE,
             Self::Malformed(_) => codes::url::METADATA_MALFORMED,
             Self::Query => codes::url::METADATA_QUERY,
             Self::Fragment => codes::url::METADATA_FRAGMENT,
@@ -180,7 +180,7 @@ fn dissect(metadata_uri: &str) -> (Result<HttpsUrl, WellKnownFault>, Result<Slug
     let url = match HttpsUrl::parse(metadata_uri) {
         _ if metadata_uri.len() > MAX_URL_BYTES => Err(WellKnownFault::TooLong(metadata_uri.len())),
         Ok(url) => Ok(url),
-        Err(Fault { kind: FaultKind::NotHttps | FaultKind::NoScheme | FaultKind::Empty, .. }) => Err(WellKnownFault::NotHttps),
+        Err(UrlError { kind: FaultKind::NotHttps | FaultKind::NoScheme | FaultKind::Empty, .. }) => Err(WellKnownFault::NotHttps),
         Err(fault) => Err(WellKnownFault::Malformed(fault)),
     };
     let path = url.as_ref().map_err(|_| Vec::new()).and_then(|url| {

@@ -10,7 +10,7 @@ use revm::database::{CacheDB, DatabaseRef as _};
 use revm::database_interface::WrapDatabaseRef;
 
 use super::state::View;
-use super::{Chain, Point, Refusal, evm};
+use super::{Chain, Point, Rejection, evm};
 use crate::limits::{BLOCK_GAS, CALL_GAS};
 
 /// Gas of a transfer to an account without code.
@@ -21,7 +21,7 @@ const CALL_STIPEND: u64 = 2_300;
 
 impl Chain {
     /// Executes a call and returns its return data.
-    pub(crate) fn call(&self, request: &TransactionRequest, at: &Point, overrides: StateOverride) -> Result<Bytes, Refusal> {
+    pub(crate) fn call(&self, request: &TransactionRequest, at: &Point, overrides: StateOverride) -> Result<Bytes, Rejection> {
         let gas = request.gas.unwrap_or(CALL_GAS).min(CALL_GAS);
         evm::answer(self.simulate(request, gas, at, &overrides)?)
     }
@@ -32,7 +32,7 @@ impl Chain {
         request: &TransactionRequest,
         at: &Point,
         overrides: StateOverride,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<u64, Rejection> {
         let mut high = request.gas.filter(|gas| *gas >= TRANSFER_GAS).unwrap_or(u64::MAX).min(BLOCK_GAS).min(evm::MAX_TX_GAS);
 
         // The sender's balance limits the gas.
@@ -43,7 +43,7 @@ impl Chain {
             let have = balance.unwrap_or_else(|| self.balance(sender, at));
             let value = request.value.unwrap_or_default();
             let Some(left) = have.checked_sub(value) else {
-                return Err(Refusal::InsufficientFunds { sender, have, want: value });
+                return Err(Rejection::InsufficientFunds { sender, have, want: value });
             };
             high = high.min(u64::try_from(left / U256::from(price)).unwrap_or(u64::MAX));
         }
@@ -64,8 +64,8 @@ impl Chain {
         let first = self.simulate(request, high, at, &overrides)?;
         let (used, refunded) = match &first {
             ExecutionResult::Success { gas, .. } => (gas.tx_gas_used(), gas.inner_refunded()),
-            ExecutionResult::Halt { reason: HaltReason::OutOfGas(_), .. } => return Err(Refusal::Allowance(high)),
-            _ => return Err(evm::answer(first).err().unwrap_or(Refusal::Allowance(high))),
+            ExecutionResult::Halt { reason: HaltReason::OutOfGas(_), .. } => return Err(Rejection::Allowance(high)),
+            _ => return Err(evm::answer(first).err().unwrap_or(Rejection::Allowance(high))),
         };
         let mut low = used.saturating_sub(1);
         // A call keeps back a 64th of its gas from the callee (EIP-150), so slightly more than was used is usually enough.
@@ -88,7 +88,7 @@ impl Chain {
         mut request: TransactionRequest,
         at: &Point,
         overrides: &StateOverride,
-    ) -> Result<(AccessList, u64, Option<Refusal>), Refusal> {
+    ) -> Result<(AccessList, u64, Option<Rejection>), Rejection> {
         let gas = request.gas.unwrap_or(CALL_GAS).min(CALL_GAS);
         request.access_list = None;
         let from = request.from.unwrap_or_default();
@@ -127,7 +127,7 @@ impl Chain {
         gas: u64,
         at: &Point,
         overrides: &StateOverride,
-    ) -> Result<ExecutionResult, Refusal> {
+    ) -> Result<ExecutionResult, Rejection> {
         self.run(request, gas, at, overrides).map(|done| done.result)
     }
 
@@ -137,7 +137,7 @@ impl Chain {
         gas: u64,
         at: &Point,
         overrides: &StateOverride,
-    ) -> Result<ResultAndState, Refusal> {
+    ) -> Result<ResultAndState, Rejection> {
         let tx = evm::call_env(request, gas, self.config.chain_id);
         let (cfg, block) = (evm::lenient(&self.config), evm::block_env(&at.header));
         let view = self.view(at.epoch);
@@ -151,7 +151,7 @@ impl Chain {
             Err(InvalidTransaction::CallGasCostMoreThanGasLimit { .. } | InvalidTransaction::GasFloorMoreThanGasLimit { .. })
                 if request.gas.is_none() =>
             {
-                Err(Refusal::Allowance(gas))
+                Err(Rejection::Allowance(gas))
             }
             Err(error) => Err(evm::refusal(&tx, error)),
         }
@@ -164,11 +164,11 @@ fn is_precompile(address: Address) -> bool {
     bytes[..19].iter().all(|byte| *byte == 0) && (1..=0x11).contains(&bytes[19])
 }
 
-fn overridden<'a>(view: View<'a>, overrides: &StateOverride) -> Result<CacheDB<View<'a>>, Refusal> {
+fn overridden<'a>(view: View<'a>, overrides: &StateOverride) -> Result<CacheDB<View<'a>>, Rejection> {
     let mut db = CacheDB::new(view);
     for (address, change) in overrides {
         if change.move_precompile_to.is_some() {
-            return Err(Refusal::Parameter("movePrecompileToAddress is not supported".into()));
+            return Err(Rejection::Parameter("movePrecompileToAddress is not supported".into()));
         }
         let Ok(info) = view.basic_ref(*address);
         let mut info = info.unwrap_or_default();
@@ -185,7 +185,7 @@ fn overridden<'a>(view: View<'a>, overrides: &StateOverride) -> Result<CacheDB<V
         let word = |word: &alloy_primitives::B256| U256::from_be_bytes(word.0);
         match (&change.state, &change.state_diff) {
             (Some(_), Some(_)) => {
-                return Err(Refusal::Parameter(format!("account {address} has both 'state' and 'stateDiff'")));
+                return Err(Rejection::Parameter(format!("account {address} has both 'state' and 'stateDiff'")));
             }
             (Some(whole), None) => {
                 let storage = whole.iter().map(|(slot, value)| (word(slot), word(value))).collect();

@@ -15,7 +15,7 @@ use toolcrib_core::registry::gas::ColdAccess;
 
 use super::Config;
 use super::blocks::{Outcome, Tx};
-use super::refusal::Refusal;
+use super::refusal::Rejection;
 
 /// The hard fork: that of Ethereum since December 2025.
 pub(crate) const SPEC: SpecId = SpecId::OSAKA;
@@ -133,11 +133,11 @@ pub(crate) fn outcome(result: ExecutionResult) -> Outcome {
 }
 
 /// The return data of a call, or its error.
-pub(crate) fn answer(result: ExecutionResult) -> Result<alloy_primitives::Bytes, Refusal> {
+pub(crate) fn answer(result: ExecutionResult) -> Result<alloy_primitives::Bytes, Rejection> {
     match result {
         ExecutionResult::Success { output, .. } => Ok(output.into_data()),
-        ExecutionResult::Revert { output, .. } => Err(Refusal::Reverted(output)),
-        ExecutionResult::Halt { reason, .. } => Err(Refusal::Halted(halt(&reason))),
+        ExecutionResult::Revert { output, .. } => Err(Rejection::Reverted(output)),
+        ExecutionResult::Halt { reason, .. } => Err(Rejection::Halted(halt(&reason))),
     }
 }
 
@@ -160,26 +160,26 @@ pub(crate) fn halt(reason: &HaltReason) -> String {
 }
 
 /// Converts an invalid transaction of the EVM to a node's error.
-pub(crate) fn refusal(tx: &TxEnv, error: InvalidTransaction) -> Refusal {
+pub(crate) fn refusal(tx: &TxEnv, error: InvalidTransaction) -> Rejection {
     let sender = tx.caller;
     match error {
-        InvalidTransaction::NonceTooLow { tx: given, state } => Refusal::NonceTooLow { sender, given, expected: state },
-        InvalidTransaction::NonceTooHigh { tx: given, state } => Refusal::NonceTooHigh { sender, given, expected: state },
+        InvalidTransaction::NonceTooLow { tx: given, state } => Rejection::NonceTooLow { sender, given, expected: state },
+        InvalidTransaction::NonceTooHigh { tx: given, state } => Rejection::NonceTooHigh { sender, given, expected: state },
         InvalidTransaction::LackOfFundForMaxFee { fee, balance } => {
-            Refusal::InsufficientFunds { sender, have: *balance, want: *fee }
+            Rejection::InsufficientFunds { sender, have: *balance, want: *fee }
         }
         InvalidTransaction::CallGasCostMoreThanGasLimit { initial_gas, gas_limit } => {
-            Refusal::IntrinsicGas { have: gas_limit, want: initial_gas }
+            Rejection::IntrinsicGas { have: gas_limit, want: initial_gas }
         }
         InvalidTransaction::GasFloorMoreThanGasLimit { gas_floor, gas_limit } => {
-            Refusal::IntrinsicGas { have: gas_limit, want: gas_floor }
+            Rejection::IntrinsicGas { have: gas_limit, want: gas_floor }
         }
         InvalidTransaction::PriorityFeeGreaterThanMaxFee => {
-            Refusal::TipAboveFeeCap { tip: tx.gas_priority_fee.unwrap_or_default(), cap: tx.gas_price }
+            Rejection::TipAboveFeeCap { tip: tx.gas_priority_fee.unwrap_or_default(), cap: tx.gas_price }
         }
-        InvalidTransaction::TxGasLimitGreaterThanCap { gas_limit, cap } => Refusal::GasLimit { have: gas_limit, limit: cap },
-        InvalidTransaction::CreateInitCodeSizeLimit => Refusal::Invalid("max initcode size exceeded".into()),
-        other => Refusal::Invalid(other.to_string()),
+        InvalidTransaction::TxGasLimitGreaterThanCap { gas_limit, cap } => Rejection::GasLimit { have: gas_limit, limit: cap },
+        InvalidTransaction::CreateInitCodeSizeLimit => Rejection::Invalid("max initcode size exceeded".into()),
+        other => Rejection::Invalid(other.to_string()),
     }
 }
 

@@ -5,7 +5,7 @@ use alloy_eips::calc_next_block_base_fee;
 use alloy_eips::eip1559::BaseFeeParams;
 use alloy_rpc_types_eth::FeeHistory;
 
-use super::{Chain, Refusal};
+use super::{Chain, Rejection};
 use crate::limits::{MAX_FEE_HISTORY, MAX_PERCENTILES};
 
 /// The suggested priority fee. There is no competition for blocks here; this is the value that wallets expect.
@@ -28,7 +28,7 @@ impl Chain {
     }
 
     /// Base fees, gas used ratios and priority fees of the `count` blocks up to `newest`.
-    pub(crate) fn fee_history(&self, count: u64, newest: u64, percentiles: Option<&[f64]>) -> Result<FeeHistory, Refusal> {
+    pub(crate) fn fee_history(&self, count: u64, newest: u64, percentiles: Option<&[f64]>) -> Result<FeeHistory, Rejection> {
         let newest = newest.min(self.head().header.number);
         let count = count.min(MAX_FEE_HISTORY).min(newest + 1);
         if count == 0 {
@@ -38,7 +38,7 @@ impl Chain {
             let ordered = percentiles.windows(2).all(|pair| matches!(pair, [a, b] if a <= b));
             let bounded = percentiles.iter().all(|percentile| (0.0..=100.0).contains(percentile));
             if percentiles.len() > MAX_PERCENTILES || !ordered || !bounded {
-                return Err(Refusal::Parameter("invalid reward percentile: at most 100 ascending numbers in 0..=100".into()));
+                return Err(Rejection::Parameter("invalid reward percentile: at most 100 ascending numbers in 0..=100".into()));
             }
         }
         let oldest = newest + 1 - count;

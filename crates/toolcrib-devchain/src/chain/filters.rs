@@ -8,7 +8,7 @@ use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
 use serde::Serialize;
 
 use super::blocks::Mined;
-use super::{Chain, Refusal};
+use super::{Chain, Rejection};
 use crate::limits::{MAX_FILTER_ALTERNATIVES, MAX_FILTER_BACKLOG, MAX_FILTERS, MAX_LOGS};
 
 /// What a poll of a filter returns.
@@ -98,16 +98,16 @@ impl Filters {
 
 impl Chain {
     /// The logs that match now.
-    pub(crate) fn logs(&self, filter: &Filter) -> Result<Vec<Log>, Refusal> {
+    pub(crate) fn logs(&self, filter: &Filter) -> Result<Vec<Log>, Rejection> {
         check_filter(filter)?;
         let blocks = match filter.block_option {
-            FilterBlockOption::AtBlockHash(hash) => std::slice::from_ref(self.blocks.by_hash(hash).ok_or(Refusal::NoBlock)?),
+            FilterBlockOption::AtBlockHash(hash) => std::slice::from_ref(self.blocks.by_hash(hash).ok_or(Rejection::NoBlock)?),
             FilterBlockOption::Range { from_block, to_block } => {
                 let head = self.head().header.number;
                 let number = |tag: Option<BlockNumberOrTag>| self.number(tag.unwrap_or(BlockNumberOrTag::Latest));
                 let (from, to) = (number(from_block), number(to_block));
                 if from > to {
-                    return Err(Refusal::Range);
+                    return Err(Rejection::Range);
                 }
                 let (from, to) = (from, to.min(head));
                 if from > to {
@@ -115,7 +115,7 @@ impl Chain {
                 }
                 if to - from >= self.config.log_range {
                     let most = self.config.log_range;
-                    return Err(Refusal::TooMuch(format!("query exceeds max block range {most}: from {from} to {to}")));
+                    return Err(Rejection::TooMuch(format!("query exceeds max block range {most}: from {from} to {to}")));
                 }
                 // Both are numbers of existing blocks.
                 self.blocks.all().get(from as usize..=to as usize).unwrap_or_default()
@@ -128,7 +128,7 @@ impl Chain {
             }
             for log in block.logs().filter(|log| filter.matches(&log.inner)) {
                 if found.len() == MAX_LOGS {
-                    return Err(Refusal::TooMuch(format!("query returned more than {MAX_LOGS} results")));
+                    return Err(Rejection::TooMuch(format!("query returned more than {MAX_LOGS} results")));
                 }
                 found.push(log.clone());
             }
@@ -136,10 +136,10 @@ impl Chain {
         Ok(found)
     }
 
-    pub(crate) fn install_log_filter(&mut self, filter: Filter) -> Result<U256, Refusal> {
+    pub(crate) fn install_log_filter(&mut self, filter: Filter) -> Result<U256, Rejection> {
         check_filter(&filter)?;
         if filter.block_option.is_block_hash() {
-            return Err(Refusal::Parameter("a filter watches a range of blocks, not one block".into()));
+            return Err(Rejection::Parameter("a filter watches a range of blocks, not one block".into()));
         }
         Ok(self.filters.install(Watched::Logs(Box::new(self.resolved(filter)), Vec::new())))
     }
@@ -157,10 +157,10 @@ impl Chain {
     }
 
     /// The changes since the last poll. Logs of replaced blocks are returned again, marked as removed.
-    pub(crate) fn filter_changes(&mut self, id: U256) -> Result<Changes, Refusal> {
+    pub(crate) fn filter_changes(&mut self, id: U256) -> Result<Changes, Rejection> {
         self.filters.polls += 1;
         let polls = self.filters.polls;
-        let filter = self.filters.installed.get_mut(&id).ok_or(Refusal::NoFilter)?;
+        let filter = self.filters.installed.get_mut(&id).ok_or(Rejection::NoFilter)?;
         filter.polled = polls;
         Ok(match &mut filter.watched {
             Watched::Logs(_, waiting) => Changes::Logs(std::mem::take(waiting)),
@@ -169,10 +169,10 @@ impl Chain {
     }
 
     /// All logs that a filter matches, whether polled before or not.
-    pub(crate) fn filter_logs(&self, id: U256) -> Result<Vec<Log>, Refusal> {
+    pub(crate) fn filter_logs(&self, id: U256) -> Result<Vec<Log>, Rejection> {
         match self.filters.installed.get(&id).map(|filter| &filter.watched) {
             Some(Watched::Logs(filter, _)) => self.logs(filter),
-            _ => Err(Refusal::NoFilter),
+            _ => Err(Rejection::NoFilter),
         }
     }
 
@@ -191,11 +191,11 @@ impl Chain {
 }
 
 /// Rejects filters that would be costly to match.
-pub(crate) fn check_filter(filter: &Filter) -> Result<(), Refusal> {
+pub(crate) fn check_filter(filter: &Filter) -> Result<(), Rejection> {
     let too_many =
         filter.address.len() > MAX_FILTER_ALTERNATIVES || filter.topics.iter().any(|topic| topic.len() > MAX_FILTER_ALTERNATIVES);
     if too_many {
-        return Err(Refusal::TooMuch(format!("exceed max addresses or topics per search position: {MAX_FILTER_ALTERNATIVES}")));
+        return Err(Rejection::TooMuch(format!("exceed max addresses or topics per search position: {MAX_FILTER_ALTERNATIVES}")));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use alloy_rpc_types_eth::Log;
 use super::blocks::Tx;
 use super::pool::Pool;
 use super::state::Epoch;
-use super::{Chain, Event, Refusal};
+use super::{Chain, Event, Rejection};
 use crate::limits::MAX_SNAPSHOTS;
 
 /// A saved point of the chain.
@@ -47,13 +47,13 @@ impl Chain {
 
     /// Replaces the newest `depth` blocks by as many new ones with the same timestamps and other hashes. Each of `pairs`
     /// is a transaction and the index of its new block, from 0; all other transactions of the old blocks are dropped.
-    pub(crate) fn reorg(&mut self, depth: u64, pairs: Vec<(Tx, u64)>) -> Result<(), Refusal> {
+    pub(crate) fn reorg(&mut self, depth: u64, pairs: Vec<(Tx, u64)>) -> Result<(), Rejection> {
         let head = self.head().header.number;
         let Some(base) = head.checked_sub(depth) else {
-            return Err(Refusal::Parameter(format!("reorg depth {depth} is more than the {head} blocks since genesis")));
+            return Err(Rejection::Parameter(format!("reorg depth {depth} is more than the {head} blocks since genesis")));
         };
         if let Some((_, block)) = pairs.iter().find(|(_, block)| *block >= depth) {
-            return Err(Refusal::Parameter(format!("block {block} of the reorg is not below its depth {depth}")));
+            return Err(Rejection::Parameter(format!("block {block} of the reorg is not below its depth {depth}")));
         }
         if depth == 0 {
             return Ok(());
@@ -75,10 +75,10 @@ impl Chain {
     }
 
     /// Removes the newest `depth` blocks without replacing them.
-    pub(crate) fn rollback(&mut self, depth: u64) -> Result<(), Refusal> {
+    pub(crate) fn rollback(&mut self, depth: u64) -> Result<(), Rejection> {
         let head = self.head().header.number;
         let Some(base) = head.checked_sub(depth) else {
-            return Err(Refusal::Parameter(format!("rollback depth {depth} is more than the {head} blocks since genesis")));
+            return Err(Rejection::Parameter(format!("rollback depth {depth} is more than the {head} blocks since genesis")));
         };
         if depth > 0 {
             let epoch = self.blocks.at(base).map_or(0, |block| block.epoch);

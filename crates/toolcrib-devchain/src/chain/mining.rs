@@ -10,7 +10,7 @@ use revm::database_interface::WrapDatabaseRef;
 use revm::handler::validation::validate_initial_tx_gas;
 
 use super::blocks::{Mined, Outcome, Tx};
-use super::{Chain, Event, Refusal, evm};
+use super::{Chain, Event, Rejection, evm};
 use crate::limits::{BLOCK_GAS, MAX_NONCE_GAP};
 
 /// When blocks are mined.
@@ -27,12 +27,12 @@ pub enum Mining {
 
 impl Chain {
     /// Decodes and submits a raw transaction.
-    pub(crate) fn send_raw(&mut self, raw: &[u8]) -> Result<B256, Refusal> {
+    pub(crate) fn send_raw(&mut self, raw: &[u8]) -> Result<B256, Rejection> {
         self.send(decode(raw)?)
     }
 
     /// Submits a transaction, and mines it if automine is on.
-    pub(crate) fn send(&mut self, tx: Tx) -> Result<B256, Refusal> {
+    pub(crate) fn send(&mut self, tx: Tx) -> Result<B256, Rejection> {
         let hash = *tx.tx_hash();
         self.check(&tx)?;
         self.pool.add(tx)?;
@@ -155,7 +155,7 @@ impl Chain {
         executed
     }
 
-    fn execute(&mut self, header: &Header, tx: &Tx) -> Result<Outcome, Refusal> {
+    fn execute(&mut self, header: &Header, tx: &Tx) -> Result<Outcome, Rejection> {
         let env = evm::signed_env(tx);
         let view = WrapDatabaseRef(self.view(self.state.epoch()));
         let done = evm::run(view, evm::strict(&self.config), evm::block_env(header), env)
@@ -165,23 +165,23 @@ impl Chain {
     }
 
     /// Validates a transaction before execution.
-    fn check(&self, tx: &Tx) -> Result<(), Refusal> {
+    fn check(&self, tx: &Tx) -> Result<(), Rejection> {
         let (sender, hash) = (tx.signer(), *tx.tx_hash());
         if tx.is_eip4844() {
-            return Err(Refusal::Type("blob transactions (type 3) are not taken by this development chain"));
+            return Err(Rejection::Type("blob transactions (type 3) are not taken by this development chain"));
         }
         if self.pool.get(hash).is_some() || self.blocks.transaction(hash).is_some() {
-            return Err(Refusal::AlreadyKnown);
+            return Err(Rejection::AlreadyKnown);
         }
         // Legacy transactions may be without a chain id; all others have one.
         if let Some(have) = tx.chain_id()
             && have != self.config.chain_id
         {
-            return Err(Refusal::ChainId { have, want: self.config.chain_id });
+            return Err(Rejection::ChainId { have, want: self.config.chain_id });
         }
         let limit = BLOCK_GAS.min(evm::MAX_TX_GAS);
         if tx.gas_limit() > limit {
-            return Err(Refusal::GasLimit { have: tx.gas_limit(), limit });
+            return Err(Rejection::GasLimit { have: tx.gas_limit(), limit });
         }
         let env = evm::signed_env(tx);
         validate_initial_tx_gas(&env, evm::SPEC, false, false, evm::MAX_TX_GAS, None)
@@ -189,33 +189,33 @@ impl Chain {
         let account = self.state.account(sender, self.state.epoch());
         let (given, expected) = (tx.nonce(), account.nonce);
         if given < expected {
-            return Err(Refusal::NonceTooLow { sender, given, expected });
+            return Err(Rejection::NonceTooLow { sender, given, expected });
         }
         if given - expected > MAX_NONCE_GAP {
-            return Err(Refusal::NonceTooHigh { sender, given, expected });
+            return Err(Rejection::NonceTooHigh { sender, given, expected });
         }
         let cap = tx.max_fee_per_gas();
         if let Some(tip) = tx.max_priority_fee_per_gas()
             && tip > cap
         {
-            return Err(Refusal::TipAboveFeeCap { tip, cap });
+            return Err(Rejection::TipAboveFeeCap { tip, cap });
         }
         let base_fee = self.next_base_fee();
         if cap < u128::from(base_fee) && self.mining == Mining::Auto {
-            return Err(Refusal::FeeCapTooLow { sender, cap, base_fee });
+            return Err(Rejection::FeeCapTooLow { sender, cap, base_fee });
         }
         let want = U256::from(tx.gas_limit()).saturating_mul(U256::from(cap)).saturating_add(tx.value());
         if account.balance < want {
-            return Err(Refusal::InsufficientFunds { sender, have: account.balance, want });
+            return Err(Rejection::InsufficientFunds { sender, have: account.balance, want });
         }
         if tx.is_eip7702() && tx.authorization_list().is_none_or(<[_]>::is_empty) {
-            return Err(Refusal::Invalid("EIP-7702 transaction with empty auth list".into()));
+            return Err(Rejection::Invalid("EIP-7702 transaction with empty auth list".into()));
         }
         if tx.is_create() && tx.input().len() > revm::primitives::eip3860::MAX_INITCODE_SIZE {
-            return Err(Refusal::Invalid("max initcode size exceeded".into()));
+            return Err(Rejection::Invalid("max initcode size exceeded".into()));
         }
         if !delegates_or_empty(&self.state.code(sender, self.state.epoch())) {
-            return Err(Refusal::Invalid(format!("sender not an eoa: address {sender}")));
+            return Err(Rejection::Invalid(format!("sender not an eoa: address {sender}")));
         }
         Ok(())
     }
@@ -227,13 +227,13 @@ fn delegates_or_empty(code: &[u8]) -> bool {
 }
 
 /// Decodes a raw transaction and recovers its sender.
-pub(crate) fn decode(raw: &[u8]) -> Result<Tx, Refusal> {
+pub(crate) fn decode(raw: &[u8]) -> Result<Tx, Rejection> {
     let mut rest = raw;
-    let envelope = TxEnvelope::decode_2718(&mut rest).map_err(|error| Refusal::Encoding(error.to_string()))?;
+    let envelope = TxEnvelope::decode_2718(&mut rest).map_err(|error| Rejection::Encoding(error.to_string()))?;
     if !rest.is_empty() {
-        return Err(Refusal::Encoding("bytes after the transaction".into()));
+        return Err(Rejection::Encoding("bytes after the transaction".into()));
     }
     let signer = evm::signer_of(envelope.signature(), envelope.signature_hash());
-    let signer = signer.map_err(|error| Refusal::Signature(error.to_string()))?;
+    let signer = signer.map_err(|error| Rejection::Signature(error.to_string()))?;
     Ok(Recovered::new_unchecked(envelope, signer))
 }

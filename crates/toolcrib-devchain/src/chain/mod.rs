@@ -33,7 +33,7 @@ pub(crate) use fees::SUGGESTED_TIP;
 pub(crate) use filters::check_filter;
 pub use mining::Mining;
 pub(crate) use mining::decode;
-pub use refusal::Refusal;
+pub use refusal::Rejection;
 pub(crate) use saved::SavedChain;
 
 use blocks::Blocks;
@@ -176,7 +176,7 @@ impl Chain {
     ///
     /// At `latest`, code sees the number of the newest block, but the current time. Otherwise, a chain that
     /// mines only on demand would check the validity of signatures at the time of its last transaction, perhaps hours ago.
-    pub(crate) fn point(&self, id: BlockId) -> Result<Point, Refusal> {
+    pub(crate) fn point(&self, id: BlockId) -> Result<Point, Rejection> {
         match id {
             BlockId::Number(BlockNumberOrTag::Pending) => Ok(Point { header: self.next_header(), epoch: self.state.epoch() }),
             BlockId::Number(BlockNumberOrTag::Latest) => {
@@ -185,7 +185,7 @@ impl Chain {
                 Ok(Point { header: Header { timestamp, ..head.header.clone() }, epoch: head.epoch })
             }
             _ => {
-                let block = self.block(id).ok_or(Refusal::NoBlock)?;
+                let block = self.block(id).ok_or(Rejection::NoBlock)?;
                 Ok(Point { header: block.header.clone(), epoch: block.epoch })
             }
         }
@@ -197,7 +197,7 @@ impl Chain {
     }
 
     /// Nonce of an account; at `pending` including transactions in the pool.
-    pub(crate) fn nonce(&self, address: Address, id: BlockId) -> Result<u64, Refusal> {
+    pub(crate) fn nonce(&self, address: Address, id: BlockId) -> Result<u64, Rejection> {
         let mined = self.state.account(address, self.point(id)?.epoch).nonce;
         Ok(if id.is_pending() { self.pool.next_nonce(address, mined) } else { mined })
     }

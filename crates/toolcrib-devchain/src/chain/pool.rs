@@ -7,7 +7,7 @@ use alloy_primitives::map::{AddressMap, B256Map};
 use alloy_primitives::{Address, B256};
 
 use super::blocks::Tx;
-use super::refusal::Refusal;
+use super::refusal::Rejection;
 use crate::limits::MAX_POOL;
 
 /// A replacement must raise both fees by this many percent, as in geth.
@@ -29,16 +29,16 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// Adds a transaction. It replaces one with the same nonce if it pays enough more.
-    pub(crate) fn add(&mut self, tx: Tx) -> Result<(), Refusal> {
+    pub(crate) fn add(&mut self, tx: Tx) -> Result<(), Rejection> {
         let (sender, nonce, hash) = (tx.signer(), tx.nonce(), *tx.tx_hash());
         let before = self.senders.get(&sender).and_then(|queue| queue.get(&nonce));
         match before {
-            Some(before) if !outbids(&tx, &before.tx) => return Err(Refusal::Underpriced),
+            Some(before) if !outbids(&tx, &before.tx) => return Err(Rejection::Underpriced),
             Some(before) => {
                 let replaced = *before.tx.tx_hash();
                 self.places.remove(&replaced);
             }
-            None if self.places.len() >= MAX_POOL => return Err(Refusal::PoolFull),
+            None if self.places.len() >= MAX_POOL => return Err(Rejection::PoolFull),
             None => {}
         }
         self.arrivals += 1;

@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, hex};
 /// Why the chain rejected a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum Rejection {
     /// The nonce was already used.
     #[error("nonce too low: address {sender}, tx: {given} state: {expected}")]
     NonceTooLow {
@@ -141,7 +141,7 @@ pub enum Refusal {
     Failed(B256),
 }
 
-impl Refusal {
+impl Rejection {
     /// The JSON-RPC error code.
     pub const fn rpc_code(&self) -> i64 {
         match self {
@@ -200,7 +200,7 @@ mod tests {
     #[track_caller]
     fn check(data: &str, message: &str) {
         let data = Bytes::from(hex::decode(data).unwrap());
-        assert_eq!(Refusal::Reverted(data).to_string(), message);
+        assert_eq!(Rejection::Reverted(data).to_string(), message);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::{Blocks, Mined};
 use super::state::{Epoch, SavedState, State};
-use super::{Chain, Config, Mining, Refusal, mining};
+use super::{Chain, Config, Mining, Rejection, mining};
 use crate::clock::TravelClock;
 
 /// The version of the file format. Increased if older files can no longer be read.
@@ -50,7 +50,7 @@ pub(crate) enum Unusable {
     #[error("its block {0} is not the one that follows")]
     Broken(usize),
     #[error("a transaction in it cannot be read: {0}")]
-    Transaction(#[from] Refusal),
+    Transaction(#[from] Rejection),
 }
 
 impl Chain {

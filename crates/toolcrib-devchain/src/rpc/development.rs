@@ -12,7 +12,7 @@ use toolcrib_core::clock::Clock;
 
 use super::params::Loose;
 use super::{Answer, Method, Params, RpcError, reply, sending};
-use crate::chain::{Chain, Mining, Refusal, Tx, decode};
+use crate::chain::{Chain, Mining, Rejection, Tx, decode};
 use crate::limits::MAX_MINE;
 
 pub(super) fn find(method: &str) -> Option<Method> {
@@ -123,10 +123,10 @@ fn set_next_block_timestamp(chain: &mut Chain, mut params: Params) -> Answer {
     Ok(Value::Null)
 }
 
-fn set_next(chain: &mut Chain, given: u64) -> Result<(), Refusal> {
+fn set_next(chain: &mut Chain, given: u64) -> Result<(), Rejection> {
     let newest = chain.head().header.timestamp;
     if given < newest {
-        return Err(Refusal::Timestamp { given, newest });
+        return Err(Rejection::Timestamp { given, newest });
     }
     chain.clock.set_next(given);
     Ok(())
@@ -176,19 +176,19 @@ fn set_storage_at(chain: &mut Chain, mut params: Params) -> Answer {
 fn reorg(chain: &mut Chain, mut params: Params) -> Answer {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Given {
+    enum ReorgTransaction {
         Raw(Bytes),
         Request(Box<TransactionRequest>),
     }
     let depth = params.next::<Loose>()?.u64()?;
-    let given: Vec<(Given, u64)> = params.optional()?.unwrap_or_default();
+    let given: Vec<(ReorgTransaction, u64)> = params.optional()?.unwrap_or_default();
     let base = chain.head().header.number.saturating_sub(depth);
     let mut nonces: HashMap<Address, u64> = HashMap::new();
     let mut pairs: Vec<(Tx, u64)> = Vec::with_capacity(given.len());
     for (given, block) in given {
         let tx = match given {
-            Given::Raw(raw) => decode(&raw)?,
-            Given::Request(request) => {
+            ReorgTransaction::Raw(raw) => decode(&raw)?,
+            ReorgTransaction::Request(request) => {
                 let from = request.from.unwrap_or_default();
                 let nonce = match nonces.get(&from) {
                     Some(nonce) => *nonce,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::chain::Refusal;
+use crate::chain::Rejection;
 
 /// An error object of JSON-RPC 2.0.
 #[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
@@ -61,8 +61,8 @@ impl RpcError {
     }
 }
 
-impl From<Refusal> for RpcError {
-    fn from(refusal: Refusal) -> Self {
+impl From<Rejection> for RpcError {
+    fn from(refusal: Rejection) -> Self {
         let data = refusal.data().map(|data| Value::String(data.to_string()));
         Self { code: refusal.rpc_code(), message: refusal.to_string(), data }
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Method, Params, RpcError, reply};
 use crate::accounts::dev_signer;
-use crate::chain::{Chain, Refusal, SUGGESTED_TIP, Tx};
+use crate::chain::{Chain, Rejection, SUGGESTED_TIP, Tx};
 
 pub(super) fn find(method: &str) -> Option<Method> {
     Some(match method {
@@ -47,7 +47,7 @@ fn sign_typed_data(_: &mut Chain, mut params: Params) -> Answer {
         Value::String(text) => serde_json::from_str(&text).map_err(wrong)?,
         value => serde_json::from_value(value).map_err(wrong)?,
     };
-    let signer = dev_signer(address).ok_or(Refusal::UnknownAccount(address))?;
+    let signer = dev_signer(address).ok_or(Rejection::UnknownAccount(address))?;
     let hash = data.eip712_signing_hash().map_err(|error| RpcError::params(format!("invalid argument 1: {error}")))?;
     let signature = signer.sign_hash_sync(&hash).map_err(|error| RpcError::internal(error.to_string()))?;
     reply(hex::encode_prefixed(signature.as_bytes()))
@@ -68,7 +68,7 @@ fn send_sync(chain: &mut Chain, mut params: Params) -> Answer {
 
 /// Signs a message by EIP-191.
 fn sign_message(address: Address, message: &[u8]) -> Answer {
-    let signer = dev_signer(address).ok_or(Refusal::UnknownAccount(address))?;
+    let signer = dev_signer(address).ok_or(Rejection::UnknownAccount(address))?;
     let signature = signer.sign_message_sync(message).map_err(|error| RpcError::internal(error.to_string()))?;
     reply(hex::encode_prefixed(signature.as_bytes()))
 }
@@ -76,15 +76,15 @@ fn sign_message(address: Address, message: &[u8]) -> Answer {
 /// Fills in missing fields of a request and signs it, if its sender is a development account.
 pub(crate) fn sign_request(chain: &Chain, mut request: TransactionRequest, nonce: Option<u64>) -> Result<Tx, RpcError> {
     let from = request.from.ok_or_else(|| RpcError::params("missing field `from`"))?;
-    let signer = dev_signer(from).ok_or(Refusal::UnknownAccount(from))?;
+    let signer = dev_signer(from).ok_or(Rejection::UnknownAccount(from))?;
     if request.max_fee_per_blob_gas.is_some() || request.sidecar.is_some() || request.blob_versioned_hashes.is_some() {
-        return Err(Refusal::Type("blob transactions (type 3) are not taken by this development chain").into());
+        return Err(Rejection::Type("blob transactions (type 3) are not taken by this development chain").into());
     }
     let pending = BlockId::Number(BlockNumberOrTag::Pending);
     if let Some(have) = request.chain_id
         && have != chain.config.chain_id
     {
-        return Err(Refusal::ChainId { have, want: chain.config.chain_id }.into());
+        return Err(Rejection::ChainId { have, want: chain.config.chain_id }.into());
     }
     request.chain_id = Some(chain.config.chain_id);
     request.input.normalize_input();

@@ -12,7 +12,7 @@ use alloy_rpc_types_eth::state::{AccountOverride, StateOverride};
 use alloy_signer::SignerSync;
 use serde_json::json;
 use toolcrib_devchain::accounts::{DEV_BALANCE, dev_signers};
-use toolcrib_devchain::{CREATE2_FACTORY, Mining, Predeploy, Refusal};
+use toolcrib_devchain::{CREATE2_FACTORY, Mining, Predeploy, Rejection};
 
 use crate::support::*;
 
@@ -164,14 +164,14 @@ async fn nonces_funds_and_fees_are_checked() {
     let chain = chain().await;
     let refused = |raw: Bytes| chain.send_raw(&raw).unwrap_err();
     assert!(chain.send_raw(&legacy(0, 2 * GWEI, Some(31_337))).is_ok());
-    assert_eq!(refused(legacy(0, 2 * GWEI, Some(31_337))), Refusal::AlreadyKnown);
-    assert!(matches!(refused(legacy(0, 3 * GWEI, Some(31_337))), Refusal::NonceTooLow { given: 0, expected: 1, .. }));
-    assert!(matches!(refused(legacy(9_999, GWEI, Some(31_337))), Refusal::NonceTooHigh { .. }));
-    assert!(matches!(refused(legacy(1, GWEI, Some(1))), Refusal::ChainId { have: 1, want: 31_337 }));
-    assert!(matches!(refused(legacy(1, 1, Some(31_337))), Refusal::FeeCapTooLow { cap: 1, .. }));
-    assert!(matches!(refused(legacy(1, u128::MAX, Some(31_337))), Refusal::InsufficientFunds { .. }));
-    assert!(matches!(refused(Bytes::from_static(&[1, 2, 3])), Refusal::Encoding(_)));
-    assert!(matches!(refused([&legacy(1, GWEI, None)[..], &[0]].concat().into()), Refusal::Encoding(_)));
+    assert_eq!(refused(legacy(0, 2 * GWEI, Some(31_337))), Rejection::AlreadyKnown);
+    assert!(matches!(refused(legacy(0, 3 * GWEI, Some(31_337))), Rejection::NonceTooLow { given: 0, expected: 1, .. }));
+    assert!(matches!(refused(legacy(9_999, GWEI, Some(31_337))), Rejection::NonceTooHigh { .. }));
+    assert!(matches!(refused(legacy(1, GWEI, Some(1))), Rejection::ChainId { have: 1, want: 31_337 }));
+    assert!(matches!(refused(legacy(1, 1, Some(31_337))), Rejection::FeeCapTooLow { cap: 1, .. }));
+    assert!(matches!(refused(legacy(1, u128::MAX, Some(31_337))), Rejection::InsufficientFunds { .. }));
+    assert!(matches!(refused(Bytes::from_static(&[1, 2, 3])), Rejection::Encoding(_)));
+    assert!(matches!(refused([&legacy(1, GWEI, None)[..], &[0]].concat().into()), Rejection::Encoding(_)));
     // Without a chain id, as before EIP-155.
     assert!(chain.send_raw(&legacy(1, GWEI, None)).is_ok());
 
@@ -202,7 +202,7 @@ async fn a_replacement_must_pay_more() {
     let chain = builder().mining(Mining::Manual).spawn().await.unwrap();
     let client = client(&chain);
     let first = chain.send_raw(&legacy(0, 100 * GWEI, Some(31_337))).unwrap();
-    assert_eq!(chain.send_raw(&legacy(0, 110 * GWEI - 1, Some(31_337))).unwrap_err(), Refusal::Underpriced);
+    assert_eq!(chain.send_raw(&legacy(0, 110 * GWEI - 1, Some(31_337))).unwrap_err(), Rejection::Underpriced);
     let second = chain.send_raw(&legacy(0, 110 * GWEI, Some(31_337))).unwrap();
     assert_eq!(client.get_transaction_count(account(0)).pending().await.unwrap(), 1);
     assert_eq!(client.get_transaction_count(account(0)).await.unwrap(), 0);

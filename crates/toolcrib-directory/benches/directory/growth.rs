@@ -7,7 +7,7 @@ use toolcrib_store::{Database, Location};
 use crate::load::{Outcome, ask, share};
 use crate::process::{CHAIN, REGISTRY, Served, Words, cpu_seconds, filled, load_now, memory, server_cpu, tool};
 use crate::{argument, number, program};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::samples::crowd::{Dice, sentence};
 
 /// Requests a second of the mix, and of searches in whole sentences.
@@ -35,7 +35,7 @@ pub(crate) async fn measure() {
                 _ => match argument("--postgres") {
                     Some(url) => url,
                     None => {
-                        let Some(made) = Place::new(Backend::Postgres).await else { continue };
+                        let Some(made) = TestStore::new(Backend::Postgres).await else { continue };
                         place = made;
                         place.setting.clone()
                     }

@@ -12,7 +12,7 @@ use toolcrib_store::{Database, Location};
 use crate::process::{CHAIN, REGISTRY, Served, Words, cpu_seconds, filled, load_now, memory, server_cpu};
 use crate::{argument, number};
 use toolcrib_testkit::Anvil;
-use toolcrib_testkit::databases::{Backend, PASSWORD, Place, Server};
+use toolcrib_testkit::databases::{Backend, PASSWORD, Server, TestStore};
 
 /// A process that ends with this one.
 struct Ended(Child);
@@ -40,7 +40,7 @@ pub(crate) async fn measure() {
     let words = |name: &str| Words { folder: ours.path().join(name), embedding: None };
     let search = words("search");
     filled(&sqlite, &search, tools);
-    let place = Place::new(Backend::Postgres).await.expect("PostgreSQL");
+    let place = TestStore::new(Backend::Postgres).await.expect("PostgreSQL");
     // A folder belongs to one process.
     let other_search = words("search-beside");
     filled(&place.setting, &other_search, tools);

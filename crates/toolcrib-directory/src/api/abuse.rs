@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolcrib_index::moderation::MAX_DETAILS_CHARS;
 
-use crate::answer::{Answer, Refusal, json};
+use crate::answer::{Answer, ApiError, json};
 use crate::api::{TOOL_PREFIX, read_json, tool_shown_at};
 use crate::directory::App;
 use crate::front::Caller;
@@ -50,14 +50,14 @@ pub(crate) async fn abuse(
 ) -> Answer {
     let Report { reason, details } = read_json(&app, caller, &headers, body, MAX_BYTES).await?;
     if !REASONS.contains(&reason.as_str()) {
-        return Err(Refusal::parameter("reason", format!("expected one of {}", REASONS.join(", "))));
+        return Err(ApiError::parameter("reason", format!("expected one of {}", REASONS.join(", "))));
     }
     if details.chars().count() > MAX_DETAILS_CHARS {
-        return Err(Refusal::parameter("details", format!("it is longer than {MAX_DETAILS_CHARS} characters")));
+        return Err(ApiError::parameter("details", format!("it is longer than {MAX_DETAILS_CHARS} characters")));
     }
     let report = match parameters::resource_part(&uri, TOOL_PREFIX, "abuse") {
         Some(id) => {
-            let view = app.primary.resource(id).await?.ok_or_else(Refusal::not_found)?;
+            let view = app.primary.resource(id).await?.ok_or_else(ApiError::not_found)?;
             app.primary.report_resource_abuse(&view, &reason, &details, app.now()).await?
         }
         None => {

@@ -14,7 +14,7 @@ use toolcrib_core::codes;
 use toolcrib_index::moderation::{self, AbuseReport, Decision, LogEntry, MAX_TEXT_CHARS, ResourceRef, Rule, Step, Subject};
 use utoipa::IntoParams;
 
-use crate::answer::{Answer, Refusal, json};
+use crate::answer::{Answer, ApiError, json};
 use crate::api::{read_body, read_json};
 use crate::directory::App;
 use crate::front::{Caller, given_key};
@@ -204,16 +204,16 @@ impl From<AbuseReport> for ReportView {
 pub(crate) struct Operator(String);
 
 impl FromRequestParts<Arc<App>> for Operator {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let Some(key) = given_key(&parts.headers) else {
-            return Err(Refusal::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_MISSING));
+            return Err(ApiError::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_MISSING));
         };
         match app.keys.find(&key, app.now()).await? {
             Some((_, record)) if record.admin => Ok(Self(record.name)),
-            Some(_) => Err(Refusal::new(StatusCode::FORBIDDEN, codes::directory::NOT_ADMIN)),
-            None => Err(Refusal::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_UNKNOWN)),
+            Some(_) => Err(ApiError::new(StatusCode::FORBIDDEN, codes::directory::NOT_ADMIN)),
+            None => Err(ApiError::new(StatusCode::UNAUTHORIZED, codes::directory::KEY_UNKNOWN)),
         }
     }
 }
@@ -232,31 +232,31 @@ pub(crate) async fn moderate(
 ) -> Answer {
     let wanted: Wanted = read_json(&app, caller, &headers, body, MAX_BYTES).await?;
     let step = Step::WORDS.into_iter().find(|(word, _)| *word == wanted.action).map(|(_, step)| step);
-    let step = step.ok_or_else(|| Refusal::parameter("action", "expected block, unblock, hide or unhide"))?;
+    let step = step.ok_or_else(|| ApiError::parameter("action", "expected block, unblock, hide or unhide"))?;
     for (name, text) in [("reason", &wanted.reason), ("notice", &wanted.notice)] {
         if text.chars().count() > MAX_TEXT_CHARS {
-            return Err(Refusal::parameter(name, format!("it is longer than {MAX_TEXT_CHARS} characters")));
+            return Err(ApiError::parameter(name, format!("it is longer than {MAX_TEXT_CHARS} characters")));
         }
     }
     if matches!(step, Step::Block | Step::Hide) && wanted.reason.trim().is_empty() {
-        return Err(Refusal::parameter("reason", "expected a reason, for the public notice and the log"));
+        return Err(ApiError::parameter("reason", "expected a reason, for the public notice and the log"));
     }
     let subject = match (&wanted.tool, &wanted.creator) {
         (Some(tool), None) => {
             if let Some(resource) = ResourceRef::parse(tool) {
-                app.primary.resource_subject(resource).await?.ok_or_else(Refusal::not_found)?
+                app.primary.resource_subject(resource).await?.ok_or_else(ApiError::not_found)?
             } else {
                 let expected = "expected eip155:<chain>/erc8257:<registry>/<id> or x402_bazaar/<number>";
-                let tool = ToolRef::parse(tool).map_err(|_| Refusal::parameter("tool", expected))?;
-                let view = app.primary.tool(&tool).await?.ok_or_else(Refusal::not_found)?;
+                let tool = ToolRef::parse(tool).map_err(|_| ApiError::parameter("tool", expected))?;
+                let view = app.primary.tool(&tool).await?.ok_or_else(ApiError::not_found)?;
                 Subject::Tool(view.row.key)
             }
         }
         (None, Some(creator)) => {
-            let malformed = || Refusal::parameter("creator", "expected 0x and 40 hexadecimal digits");
+            let malformed = || ApiError::parameter("creator", "expected 0x and 40 hexadecimal digits");
             Subject::Creator(address(creator).ok_or_else(malformed)?)
         }
-        _ => return Err(Refusal::parameter("tool", "expected either a tool or a creator")),
+        _ => return Err(ApiError::parameter("tool", "expected either a tool or a creator")),
     };
     let decision = Decision { subject, step, reason: &wanted.reason, notice: &wanted.notice, actor: &actor };
     let changed = app.primary.moderate(&decision, app.now()).await?;
@@ -296,7 +296,7 @@ pub(crate) async fn close(
     read_body(&app, caller, &headers, body, MAX_BYTES).await?;
     let number = uri.path().strip_prefix("/api/v2/admin/reports/").and_then(|rest| rest.strip_suffix("/close"));
     let number = number.and_then(|number| number.parse().ok());
-    let number: i64 = number.ok_or_else(|| Refusal::parameter("report", "expected a report number"))?;
+    let number: i64 = number.ok_or_else(|| ApiError::parameter("report", "expected a report number"))?;
     let changed = app.primary.close_report(number, &actor, app.now()).await?;
     Ok(json(StatusCode::OK, &Decided { changed }))
 }

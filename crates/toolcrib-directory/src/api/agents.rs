@@ -12,7 +12,7 @@ use toolcrib_http::percent_decode;
 use toolcrib_index::agents::{AgentCursor, AgentPage, AgentQuery, AgentView, MAX_QUERY_CHARS, MaxPrice};
 use utoipa::IntoParams;
 
-use crate::answer::{Answer, Refusal, body, fresh_for, json};
+use crate::answer::{Answer, ApiError, body, fresh_for, json};
 use crate::api::tools::{FRESH, Limit};
 use crate::inert;
 use crate::parameters::{Amount, Cursor, Flag, Id, Param, Pricing, Query, Text};
@@ -87,8 +87,8 @@ pub(crate) async fn get(app: Reader, uri: Uri) -> Answer {
 pub(crate) async fn report(app: Reader, uri: Uri) -> Answer {
     let view = agent_under(&app, &uri, AGENT_PREFIX, "/report").await?;
     let text = app.index.agent_report(&view.domain).await?;
-    let text = text.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::directory::NOT_VERIFIED_YET))?;
-    let corrupt = |_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::store::CORRUPT);
+    let text = text.ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, codes::directory::NOT_VERIFIED_YET))?;
+    let corrupt = |_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, codes::store::CORRUPT);
     // The report quotes untrusted text, so it is serialized again in the escaped form.
     let report: Value = serde_json::from_str(&text).map_err(corrupt)?;
     Ok(depends(fresh_for(body(StatusCode::OK, "application/json", inert::to_vec(&report)), FRESH), agent_keys(&view)))
@@ -101,14 +101,14 @@ pub(crate) fn agent_keys(view: &AgentView) -> [String; 2] {
 
 impl AgentsParameters {
     /// Converts the parameters to a query of the index.
-    pub(crate) fn query(self) -> Result<AgentQuery, Refusal> {
+    pub(crate) fn query(self) -> Result<AgentQuery, ApiError> {
         let max_price = match (self.max_price.map(Param::value), self.currency.0) {
             (None, None) => None,
             (Some(micro), Some(currency)) => Some(MaxPrice { micro, currency }),
             (Some(_), None) => {
-                return Err(Refusal::parameter("currency", "required with max_price, because amounts are not converted"));
+                return Err(ApiError::parameter("currency", "required with max_price, because amounts are not converted"));
             }
-            (None, Some(_)) => return Err(Refusal::parameter("max_price", "required with currency")),
+            (None, Some(_)) => return Err(ApiError::parameter("max_price", "required with currency")),
         };
         Ok(AgentQuery {
             words: self.q.0,
@@ -117,14 +117,14 @@ impl AgentsParameters {
             pricing: self.pricing.map(Param::value),
             max_price,
             include_unverified: !self.verified.0,
-            after: self.cursor.0.as_deref().map(AgentCursor::parse).transpose().map_err(|_| Refusal::cursor())?,
+            after: self.cursor.0.as_deref().map(AgentCursor::parse).transpose().map_err(|_| ApiError::cursor())?,
             limit: usize::try_from(self.limit.0).unwrap_or(1),
         })
     }
 }
 
 /// Finds agents, and returns them as they are shown.
-pub(crate) async fn find(app: &Reader, query: &AgentQuery) -> Result<AgentList, Refusal> {
+pub(crate) async fn find(app: &Reader, query: &AgentQuery) -> Result<AgentList, ApiError> {
     let now = app.now();
     let AgentPage { agents, next } = app.index.find_agents(query, now).await?;
     let agents = agents.iter().map(|view| AgentItem::of(view, now)).collect();
@@ -132,17 +132,17 @@ pub(crate) async fn find(app: &Reader, query: &AgentQuery) -> Result<AgentList, 
 }
 
 /// Returns the agent in a path, between `prefix` and `end`. Names that are not in the list are not found.
-pub(crate) async fn agent_under(app: &Reader, uri: &Uri, prefix: &str, end: &str) -> Result<AgentView, Refusal> {
+pub(crate) async fn agent_under(app: &Reader, uri: &Uri, prefix: &str, end: &str) -> Result<AgentView, ApiError> {
     let segment = uri.path().strip_prefix(prefix).and_then(|rest| rest.strip_suffix(end)).unwrap_or_default();
-    let malformed = |message: &str| Refusal::new(StatusCode::BAD_REQUEST, codes::agent::DOMAIN_MALFORMED).message(message);
+    let malformed = |message: &str| ApiError::new(StatusCode::BAD_REQUEST, codes::agent::DOMAIN_MALFORMED).message(message);
     let text = percent_decode(segment).ok_or_else(|| malformed("the name is not encoded as UTF-8"))?;
     let domain = AgtDomain::from_input(&text).map_err(|fault| malformed(fault.described()))?;
     let view = app.index.agent(&domain).await?.filter(|view| view.listed);
-    view.ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, codes::agent::NOT_LISTED))
+    view.ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, codes::agent::NOT_LISTED))
 }
 
 /// Returns everything that is shown of an agent.
-pub(crate) async fn shown(app: &Reader, view: &AgentView) -> Result<Agent, Refusal> {
+pub(crate) async fn shown(app: &Reader, view: &AgentView) -> Result<Agent, ApiError> {
     let (now, changes) = (app.now(), app.index.agent_changes(&view.domain, SHOWN_CHANGES).await?);
     let owner = view.verdict.as_ref().and_then(|verdict| verdict.owner);
     let tools = match (view.facts(now), owner) {

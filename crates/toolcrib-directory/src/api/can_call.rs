@@ -3,12 +3,12 @@
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolcrib_index::access::{self, May, callable};
+use toolcrib_index::access::{self, Tristate, callable};
 use toolcrib_index::listing::Price;
 use toolcrib_index::model::ToolView;
 use utoipa::IntoParams;
 
-use crate::answer::{Answer, Refusal, fresh_for, json};
+use crate::answer::{Answer, ApiError, fresh_for, json};
 use crate::api::tool_at;
 use crate::parameters::{Account, Dollars, Param, Query};
 use crate::reader::Reader;
@@ -45,15 +45,15 @@ pub(crate) struct CanCall {
 }
 
 pub(crate) async fn can_call(app: Reader, Query(asked): Query<CanCallParameters>, uri: Uri) -> Answer {
-    let missing = || Refusal::parameter("wallet", "expected the account of the caller");
+    let missing = || ApiError::parameter("wallet", "expected the account of the caller");
     let (wallet, budget) = (asked.wallet.map(Param::value).ok_or_else(missing)?, asked.budget.map(Param::value));
     let view = tool_at(&app, &uri).await?;
     let may = callable(&app.index, &app.chains, wallet, &[view.row.key], budget).await?;
-    let answer = may.answers.first().copied().ok_or_else(Refusal::not_found)?;
+    let answer = may.answers.first().copied().ok_or_else(ApiError::not_found)?;
     Ok(fresh_for(json(StatusCode::OK, &judge(&view, answer, budget)), "no-store"))
 }
 
-fn judge(view: &ToolView, answer: access::Answer, budget: Option<u64>) -> CanCall {
+fn judge(view: &ToolView, answer: access::ToolAccess, budget: Option<u64>) -> CanCall {
     let prices = manifest(view).map(|manifest| manifest.prices.as_slice()).unwrap_or_default();
     let costs = |price: &Price| if price.amount == "0" { Some(0) } else { price.micro_usd };
     let cheapest = if prices.is_empty() { Some(0) } else { prices.iter().filter_map(costs).min() };
@@ -67,28 +67,28 @@ fn judge(view: &ToolView, answer: access::Answer, budget: Option<u64>) -> CanCal
         reasons.push("the tool is not verified and conformant");
     }
     match answer.access {
-        May::Yes => {}
-        May::No => reasons.push("the registry denies this account"),
-        May::Unknown => reasons.push("the access check on the chain gave no result"),
+        Tristate::Yes => {}
+        Tristate::No => reasons.push("the registry denies this account"),
+        Tristate::Unknown => reasons.push("the access check on the chain gave no result"),
     }
     if budget.is_some() {
         match answer.budget {
-            May::Yes => {}
-            May::No => reasons.push("the price is above the budget"),
-            May::Unknown => reasons.push("the price cannot be converted to US dollars"),
+            Tristate::Yes => {}
+            Tristate::No => reasons.push("the price is above the budget"),
+            Tristate::Unknown => reasons.push("the price cannot be converted to US dollars"),
         }
     }
-    let yes = |may: May| match may {
-        May::Yes => Some(true),
-        May::No => Some(false),
-        May::Unknown => None,
+    let yes = |may: Tristate| match may {
+        Tristate::Yes => Some(true),
+        Tristate::No => Some(false),
+        Tristate::Unknown => None,
     };
     CanCall {
         can_call: if listed { yes(answer.callable()) } else { Some(false) },
         access: match answer.access {
-            May::Yes => "granted",
-            May::No => "denied",
-            May::Unknown => "unknown",
+            Tristate::Yes => "granted",
+            Tristate::No => "denied",
+            Tristate::Unknown => "unknown",
         },
         price_usd: price.map(dollars),
         within_budget: budget.and_then(|_| yes(answer.budget)),

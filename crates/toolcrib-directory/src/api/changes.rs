@@ -19,7 +19,7 @@ use toolcrib_index::Error;
 use toolcrib_index::feed::{Change, MAX_PAGE};
 use utoipa::IntoParams;
 
-use crate::answer::{Answer, Refusal, body, json};
+use crate::answer::{Answer, ApiError, body, json};
 use crate::front::Caller;
 use crate::inert;
 use crate::parameters::{Count, Number, Param, Query};
@@ -119,19 +119,19 @@ pub(crate) async fn changes(
 }
 
 /// Returns the number of the last change, and changes after a cursor. An invalid cursor is rejected with a valid one.
-async fn after(app: &Reader, cursor: i64, limit: usize) -> Result<(i64, Vec<Change>), Refusal> {
+async fn after(app: &Reader, cursor: i64, limit: usize) -> Result<(i64, Vec<Change>), ApiError> {
     let last = app.index.last_change().await?;
     // Another node may have shown the reader changes that this replica does not have yet. Only the primary knows whether they exist.
     if cursor > last && !app.replicas.is_empty() && cursor <= app.primary.last_change().await? {
         return Ok((last, Vec::new()));
     }
     if cursor > last {
-        return Err(Refusal::reset(codes::index::CURSOR_AHEAD, last));
+        return Err(ApiError::reset(codes::index::CURSOR_AHEAD, last));
     }
     match app.index.changes(cursor, limit).await {
         Ok(changes) => Ok((last, changes)),
         Err(error @ Error::Forgotten { .. }) => {
-            Err(Refusal::reset(codes::index::CURSOR_EXPIRED, last).message(error.to_string()))
+            Err(ApiError::reset(codes::index::CURSOR_EXPIRED, last).message(error.to_string()))
         }
         Err(error) => Err(error.into()),
     }
@@ -170,7 +170,7 @@ async fn stream_from(app: Reader, caller: Caller, cursor: Option<i64>, headers: 
     let seen = match headers.get(LAST_EVENT_ID) {
         Some(id) => {
             let id = id.to_str().ok().and_then(|id| id.parse().ok()).filter(|id: &i64| *id >= 0);
-            Some(id.ok_or_else(|| Refusal::parameter("Last-Event-ID", "expected a change number"))?)
+            Some(id.ok_or_else(|| ApiError::parameter("Last-Event-ID", "expected a change number"))?)
         }
         None => cursor,
     };
@@ -180,7 +180,7 @@ async fn stream_from(app: Reader, caller: Caller, cursor: Option<i64>, headers: 
     };
     // Reported before the stream begins, as a response that a client understands.
     after(&app, cursor, 1).await?;
-    let hold = app.streams.take(caller.network(), 1).ok_or_else(Refusal::busy)?;
+    let hold = app.streams.take(caller.network(), 1).ok_or_else(ApiError::busy)?;
     app.metrics.streams.fetch_add(1, Ordering::Relaxed);
     let open = Open { app, cursor, is_first: true, _hold: hold };
     let events = stream::unfold(open, |mut open| async move {

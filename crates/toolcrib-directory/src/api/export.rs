@@ -13,10 +13,10 @@ use futures_util::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolcrib_http::Hold;
-use toolcrib_index::{List, Order, Place};
+use toolcrib_index::{List, ListPosition, Order};
 use utoipa::IntoParams;
 
-use crate::answer::{Answer, Refusal, body};
+use crate::answer::{Answer, ApiError, body};
 use crate::api::tools::{cursor, place};
 use crate::front::Caller;
 use crate::inert;
@@ -52,10 +52,10 @@ pub(crate) struct ExportLine {
 
 pub(crate) async fn export(app: Reader, Extension(caller): Extension<Caller>, Query(asked): Query<ExportParameters>) -> Answer {
     let include_unverified = asked.include_unverified.0;
-    let after = asked.cursor.0.map(|text| place(&text, Order::Oldest).ok_or_else(Refusal::cursor)).transpose()?;
+    let after = asked.cursor.0.map(|text| place(&text, Order::Oldest).ok_or_else(ApiError::cursor)).transpose()?;
     // Everything that is read from here on, from any database, includes this change and those before it.
     let last = if app.replicas.is_empty() { app.index.last_change().await? } else { app.cache.last().max(0) };
-    let hold = app.exports.take(caller.network(), 1).ok_or_else(Refusal::busy)?;
+    let hold = app.exports.take(caller.network(), 1).ok_or_else(ApiError::busy)?;
     app.metrics.streams.fetch_add(1, Ordering::Relaxed);
     let open = Open { app, after, include_unverified, is_done: false, _hold: hold };
     let lines = stream::unfold(open, |mut open| async move {
@@ -71,7 +71,7 @@ pub(crate) async fn export(app: Reader, Extension(caller): Extension<Caller>, Qu
 /// An export in progress.
 struct Open {
     app: Reader,
-    after: Option<Place>,
+    after: Option<ListPosition>,
     include_unverified: bool,
     is_done: bool,
     _hold: Hold,
@@ -99,7 +99,7 @@ impl Open {
         };
         let mut lines = Vec::new();
         for view in &page.tools {
-            let here = Place { registered_at: view.row.registered.time, key: view.row.key };
+            let here = ListPosition { registered_at: view.row.registered.time, key: view.row.key };
             let line = ExportLine { tool: ToolItem::of(view), cursor: cursor(here, Order::Oldest) };
             lines.extend(inert::to_vec(&line));
             lines.push(b'\n');

@@ -15,7 +15,7 @@ use toolcrib_http::metrics_response;
 use toolcrib_index::replicas::{ReplicaReport, ReplicaState};
 use toolcrib_index::search::SearchStart;
 
-use crate::answer::{Answer, Refusal, body, fresh_for, json};
+use crate::answer::{Answer, ApiError, body, fresh_for, json};
 use crate::directory::App;
 use crate::openapi as document;
 
@@ -105,7 +105,7 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Answer {
 
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer {
     if !app.options.serves_metrics {
-        return Err(Refusal::not_found());
+        return Err(ApiError::not_found());
     }
     Ok(metrics_response(metrics_page(&app)))
 }

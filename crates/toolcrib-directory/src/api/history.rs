@@ -3,11 +3,11 @@
 use axum::http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolcrib_index::follow::{EventPlace, Happening, ToolEvent};
+use toolcrib_index::follow::{EventKind, EventPlace, ToolEvent};
 use toolcrib_index::model::ToolKey;
 use utoipa::IntoParams;
 
-use crate::answer::{Answer, Refusal, fresh_for, json};
+use crate::answer::{Answer, ApiError, fresh_for, json};
 use crate::api::tool_at;
 use crate::api::tools::FRESH;
 use crate::parameters::{Count, Cursor, Query};
@@ -71,7 +71,7 @@ pub(crate) struct HistoryEvent {
 }
 
 pub(crate) async fn history(app: Reader, Query(asked): Query<HistoryParameters>, uri: Uri) -> Answer {
-    let after = asked.cursor.0.map(|text| place(&text).ok_or_else(Refusal::cursor)).transpose()?;
+    let after = asked.cursor.0.map(|text| place(&text).ok_or_else(ApiError::cursor)).transpose()?;
     let view = tool_at(&app, &uri).await?;
     let (events, next) = events(&app, view.row.key, after, usize::try_from(asked.limit.0).unwrap_or(1)).await?;
     let next = next.map(|next| format!("{}.{}", next.block, next.log_index));
@@ -84,7 +84,7 @@ pub(crate) async fn events(
     key: ToolKey,
     after: Option<EventPlace>,
     limit: usize,
-) -> Result<(Vec<HistoryEvent>, Option<EventPlace>), Refusal> {
+) -> Result<(Vec<HistoryEvent>, Option<EventPlace>), ApiError> {
     let mut found = app.index.events(key, after, limit + 1).await?;
     let has_more = found.len() > limit;
     found.truncate(limit);
@@ -117,20 +117,20 @@ impl HistoryEvent {
             implementation: None,
         };
         match event.what {
-            Happening::Registered { creator, predicate, metadata_uri, manifest_hash } => {
+            EventKind::Registered { creator, predicate, metadata_uri, manifest_hash } => {
                 shown.creator = Some(format!("{creator:#x}"));
                 shown.predicate = Some(format!("{:#x}", predicate.unwrap_or_default()));
                 shown.metadata_uri = Some(metadata_uri);
                 shown.manifest_hash = Some(manifest_hash.to_string());
             }
-            Happening::MetadataUpdated { metadata_uri, manifest_hash } => {
+            EventKind::MetadataUpdated { metadata_uri, manifest_hash } => {
                 shown.metadata_uri = Some(metadata_uri);
                 shown.manifest_hash = Some(manifest_hash.to_string());
             }
-            Happening::PredicateUpdated { predicate } => {
+            EventKind::PredicateUpdated { predicate } => {
                 shown.predicate = Some(format!("{:#x}", predicate.unwrap_or_default()));
             }
-            Happening::Upgraded { predicate, implementation } => {
+            EventKind::Upgraded { predicate, implementation } => {
                 shown.predicate = Some(format!("{predicate:#x}"));
                 shown.implementation = Some(format!("{implementation:#x}"));
             }

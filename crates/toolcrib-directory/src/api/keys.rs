@@ -10,11 +10,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolcrib_core::codes;
 
-use crate::answer::{Answer, Refusal, json};
+use crate::answer::{Answer, ApiError, json};
 use crate::api::read_body;
 use crate::directory::App;
 use crate::front::Caller;
-use crate::limits::{Class, Who};
+use crate::limits::{BucketKey, Class};
 use crate::view::time;
 
 /// The maximum size of a body, which is read and ignored. The operation takes none.
@@ -54,13 +54,13 @@ pub(crate) async fn issue(
 ) -> Answer {
     read_body(&app, caller, &headers, body, MAX_BYTES).await?;
     if !app.options.issues_keys {
-        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::directory::KEYS_OFF));
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, codes::directory::KEYS_OFF));
     }
     // First the caller's own limit, so that a caller above it does not use up the limit of all.
-    let own = app.limiter.count(Who::at(caller.address, Class::Key), app.options.keys_per_address);
-    let wait = own.wait.or_else(|| app.limiter.count(Who::Issuance, app.options.keys_in_all).wait);
+    let own = app.limiter.count(BucketKey::at(caller.address, Class::Key), app.options.keys_per_address);
+    let wait = own.wait.or_else(|| app.limiter.count(BucketKey::Issuance, app.options.keys_in_all).wait);
     if let Some(seconds) = wait {
-        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, codes::directory::RATE).retry_after(seconds));
+        return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, codes::directory::RATE).retry_after(seconds));
     }
     let (reads, writes) = (app.options.key_reads.per_hour, app.options.key_writes.per_hour);
     let issued = app.keys.issue(None, reads, writes, app.options.key_seconds, app.now()).await?;

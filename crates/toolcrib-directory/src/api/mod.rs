@@ -14,7 +14,7 @@ use toolcrib_core::codes;
 use toolcrib_http::{BodyError, ReadBody};
 use toolcrib_index::model::ToolView;
 
-use crate::answer::{Refusal, echo};
+use crate::answer::{ApiError, echo};
 use crate::directory::App;
 use crate::front::Caller;
 use crate::parameters;
@@ -92,17 +92,17 @@ fn both(router: MethodRouter<Arc<App>>) -> MethodRouter<Arc<App>> {
 }
 
 fn not_allowed(allow: &'static str) -> Response {
-    let mut response = Refusal::new(StatusCode::METHOD_NOT_ALLOWED, codes::directory::METHOD).into_response();
+    let mut response = ApiError::new(StatusCode::METHOD_NOT_ALLOWED, codes::directory::METHOD).into_response();
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }
 
 /// Reads a body up to a maximum size, in time.
-async fn read_body(app: &App, caller: Caller, headers: &HeaderMap, body: Body, most: usize) -> Result<ReadBody, Refusal> {
-    let refused = |status| Refusal::new(status, codes::directory::BODY);
+async fn read_body(app: &App, caller: Caller, headers: &HeaderMap, body: Body, most: usize) -> Result<ReadBody, ApiError> {
+    let refused = |status| ApiError::new(status, codes::directory::BODY);
     let read = app.bodies.read(body, headers, caller.network(), most, BODY_TIME).await;
     read.map_err(|error| match error {
-        BodyError::Busy => Refusal::busy(),
+        BodyError::Busy => ApiError::busy(),
         BodyError::Slow => refused(StatusCode::REQUEST_TIMEOUT),
         BodyError::Broken => refused(StatusCode::BAD_REQUEST),
         _ => refused(StatusCode::PAYLOAD_TOO_LARGE),
@@ -116,18 +116,18 @@ async fn read_json<T: DeserializeOwned>(
     headers: &HeaderMap,
     body: Body,
     most: usize,
-) -> Result<T, Refusal> {
+) -> Result<T, ApiError> {
     let bytes = read_body(app, caller, headers, body, most).await?;
-    serde_json::from_slice(&bytes).map_err(|error| Refusal::parameter("body", echo(&error.to_string())))
+    serde_json::from_slice(&bytes).map_err(|error| ApiError::parameter("body", echo(&error.to_string())))
 }
 
 /// Returns the tool in a path. A tool that the operator blocked is rejected with the notice.
-async fn tool_at(app: &Reader, uri: &Uri) -> Result<ToolView, Refusal> {
+async fn tool_at(app: &Reader, uri: &Uri) -> Result<ToolView, ApiError> {
     let view = tool_shown_at(app, uri).await?;
     if !view.is_blocked() {
         return Ok(view);
     }
-    let refusal = Refusal::new(StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS, codes::directory::BLOCKED);
+    let refusal = ApiError::new(StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS, codes::directory::BLOCKED);
     match view.moderation.map(|moderation| moderation.notice).filter(|notice| !notice.is_empty()) {
         Some(notice) => Err(refusal.message(notice)),
         None => Err(refusal),
@@ -135,14 +135,14 @@ async fn tool_at(app: &Reader, uri: &Uri) -> Result<ToolView, Refusal> {
 }
 
 /// Returns the tool in a path. A tool that the operator blocked is returned without its content.
-async fn tool_shown_at(app: &Reader, uri: &Uri) -> Result<ToolView, Refusal> {
+async fn tool_shown_at(app: &Reader, uri: &Uri) -> Result<ToolView, ApiError> {
     tool_under(app, uri, TOOL_PREFIX).await
 }
 
 /// Returns the tool in a path with this prefix.
-pub(crate) async fn tool_under(app: &Reader, uri: &Uri, prefix: &str) -> Result<ToolView, Refusal> {
-    let tool = parameters::tool(uri, prefix)?.ok_or_else(Refusal::not_found)?;
-    let mut view = app.index.tool(&tool).await?.ok_or_else(Refusal::not_found)?;
+pub(crate) async fn tool_under(app: &Reader, uri: &Uri, prefix: &str) -> Result<ToolView, ApiError> {
+    let tool = parameters::tool(uri, prefix)?.ok_or_else(ApiError::not_found)?;
+    let mut view = app.index.tool(&tool).await?.ok_or_else(ApiError::not_found)?;
     if view.is_blocked() {
         view.listing = None;
         view.row.metadata_uri.clear();

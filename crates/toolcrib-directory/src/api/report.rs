@@ -5,7 +5,7 @@ use axum::http::{StatusCode, Uri};
 use serde_json::Value;
 use toolcrib_core::codes;
 
-use crate::answer::{Answer, Refusal, body, fresh_for};
+use crate::answer::{Answer, ApiError, body, fresh_for};
 use crate::api::tool_at;
 use crate::api::tools::FRESH;
 use crate::inert;
@@ -31,10 +31,10 @@ pub(crate) async fn evidence(app: Reader, uri: Uri) -> Answer {
     Ok(depends(response, of_views([&view])))
 }
 
-fn not_looked_at() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, codes::directory::NOT_VERIFIED_YET)
+fn not_looked_at() -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, codes::directory::NOT_VERIFIED_YET)
 }
 
-fn corrupt() -> Refusal {
-    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, codes::store::CORRUPT)
+fn corrupt() -> ApiError {
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, codes::store::CORRUPT)
 }

@@ -13,7 +13,7 @@ use toolcrib_index::search::{
 };
 use utoipa::IntoParams;
 
-use crate::answer::{Answer, Refusal, body, fresh_for, json};
+use crate::answer::{Answer, ApiError, body, fresh_for, json};
 use crate::api::tool::beside;
 use crate::api::tools::{FRESH, Limit, Sources, WantedSources};
 use crate::front::wants_markdown;
@@ -151,7 +151,7 @@ pub(crate) async fn search(app: Reader, Query(asked): Query<SearchParameters>, h
 }
 
 /// Converts the parameters to a query of the index.
-pub(crate) async fn read(app: &Reader, asked: SearchParameters) -> Result<Asked, Refusal> {
+pub(crate) async fn read(app: &Reader, asked: SearchParameters) -> Result<Asked, ApiError> {
     let mut filters = Filters {
         chain: asked.registry_chain.0,
         tags: asked.tags.0,
@@ -167,9 +167,9 @@ pub(crate) async fn read(app: &Reader, asked: SearchParameters) -> Result<Asked,
         source: None,
     };
     if filters.min_price.zip(filters.max_price).is_some_and(|(least, most)| least > most) {
-        return Err(Refusal::parameter("min_price", "it is above max_price"));
+        return Err(ApiError::parameter("min_price", "it is above max_price"));
     }
-    let cursor = asked.cursor.0.as_deref().map(search::Cursor::parse).transpose().map_err(|_| Refusal::cursor())?;
+    let cursor = asked.cursor.0.as_deref().map(search::Cursor::parse).transpose().map_err(|_| ApiError::cursor())?;
     let mut include_unverified = asked.include_unverified.0;
     let callable_by = asked.callable_by.map(Param::value);
     let mut is_possible = true;
@@ -209,7 +209,7 @@ pub(crate) async fn read(app: &Reader, asked: SearchParameters) -> Result<Asked,
 }
 
 /// Runs a search and reads the hits.
-pub(crate) async fn run(app: &Reader, asked: &Asked) -> Result<SearchResults, Refusal> {
+pub(crate) async fn run(app: &Reader, asked: &Asked) -> Result<SearchResults, ApiError> {
     if !asked.is_possible {
         let facets = asked.query.facets.then(Facets::default);
         return Ok(SearchResults {
@@ -260,7 +260,7 @@ struct Gathered {
 }
 
 /// Reads the data of hits. A tool that was deleted meanwhile is left out.
-async fn with_views(app: &Reader, hits: Vec<Hit>) -> Result<Vec<Viewed>, Refusal> {
+async fn with_views(app: &Reader, hits: Vec<Hit>) -> Result<Vec<Viewed>, ApiError> {
     let (resources, tools): (Vec<ToolKey>, Vec<ToolKey>) =
         hits.iter().map(|hit| hit.key).partition(|key| key.resource().is_some());
     // Tools that the operator moderated since they were indexed are left out too.

@@ -12,7 +12,7 @@ use toolcrib_index::Index;
 use toolcrib_store::database::FromRow as _;
 use toolcrib_store::{row, sql};
 
-use crate::answer::{Answer, Refusal, fresh_for, json};
+use crate::answer::{Answer, ApiError, fresh_for, json};
 use crate::reader::Reader;
 use crate::view::dollars;
 
@@ -122,7 +122,7 @@ impl Counts {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn count(&self, index: &Index, version: i64) -> Result<Arc<Stats>, Refusal> {
+    async fn count(&self, index: &Index, version: i64) -> Result<Arc<Stats>, ApiError> {
         let begun = Instant::now();
         let stats = Arc::new(count(index).await?);
         let counted = Counted { stats: Arc::clone(&stats), version, until: Instant::now() + kept_for(begun.elapsed()) };
@@ -132,7 +132,7 @@ impl Counts {
 }
 
 /// Returns the counts, or older ones while they are counted again. Only the first caller waits for it.
-pub(crate) async fn counted(app: &Reader) -> Result<Arc<Stats>, Refusal> {
+pub(crate) async fn counted(app: &Reader) -> Result<Arc<Stats>, ApiError> {
     let version = app.cache.last();
     if app.stats.last().is_none() {
         let _first = app.stats.first.lock().await;
@@ -140,7 +140,7 @@ pub(crate) async fn counted(app: &Reader) -> Result<Arc<Stats>, Refusal> {
             return app.stats.count(&app.index, version).await;
         }
     }
-    let Some(last) = app.stats.last() else { return Err(Refusal::unavailable()) };
+    let Some(last) = app.stats.last() else { return Err(ApiError::unavailable()) };
     if last.is_due(version, Instant::now()) && !app.stats.is_counting.swap(true, Ordering::AcqRel) {
         let (counts, index) = (Arc::clone(&app.stats), app.index.clone());
         tokio::spawn(async move {
@@ -152,7 +152,7 @@ pub(crate) async fn counted(app: &Reader) -> Result<Arc<Stats>, Refusal> {
     Ok(last.stats)
 }
 
-async fn count(index: &Index) -> Result<Stats, Refusal> {
+async fn count(index: &Index) -> Result<Stats, ApiError> {
     let database = index.database();
     let mut stats = Stats::default();
     let number = |number: i64| u64::try_from(number).unwrap_or_default();

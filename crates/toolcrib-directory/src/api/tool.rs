@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use toolcrib_index::bazaar::ResourceView;
 use toolcrib_index::model::{ToolKey, ToolView};
 
-use crate::answer::{Answer, Refusal, body, fresh_for, json};
+use crate::answer::{Answer, ApiError, body, fresh_for, json};
 use crate::api::tools::FRESH;
 use crate::api::{TOOL_PREFIX, tool_shown_at};
 use crate::front::wants_markdown;
@@ -33,8 +33,8 @@ pub(crate) async fn get(app: Reader, uri: Uri, headers: HeaderMap) -> Answer {
 }
 
 /// Returns everything that is shown of a Bazaar resource. One that the operator blocked is returned without its content.
-pub(crate) async fn resource(app: &Reader, id: i64) -> Result<Tool, Refusal> {
-    let mut view = app.index.resource(id).await?.ok_or_else(Refusal::not_found)?;
+pub(crate) async fn resource(app: &Reader, id: i64) -> Result<Tool, ApiError> {
+    let mut view = app.index.resource(id).await?.ok_or_else(ApiError::not_found)?;
     if view.is_blocked() {
         view.url.clear();
         view.tool = None;
@@ -47,7 +47,7 @@ pub(crate) async fn resource(app: &Reader, id: i64) -> Result<Tool, Refusal> {
 }
 
 /// Returns everything that is shown of a tool.
-pub(crate) async fn shown(app: &Reader, view: &ToolView) -> Result<Tool, Refusal> {
+pub(crate) async fn shown(app: &Reader, view: &ToolView) -> Result<Tool, ApiError> {
     let mut duplicates = Duplicates::default();
     if let Some(listing) = &view.listing {
         duplicates.same_uri = names(app, &listing.same_uri).await?;
@@ -62,7 +62,7 @@ pub(crate) async fn shown(app: &Reader, view: &ToolView) -> Result<Tool, Refusal
 }
 
 /// Returns the Bazaar resources with the endpoints of verified tools.
-pub(crate) async fn beside(app: &Reader, tools: &[ToolView]) -> Result<HashMap<ToolKey, ResourceView>, Refusal> {
+pub(crate) async fn beside(app: &Reader, tools: &[ToolView]) -> Result<HashMap<ToolKey, ResourceView>, ApiError> {
     let endpoint = |view: &ToolView| view::manifest(view).map(|manifest| manifest.endpoint.clone());
     let endpoints: Vec<(ToolKey, String)> = tools.iter().filter_map(|view| Some((view.row.key, endpoint(view)?))).collect();
     let texts: Vec<&str> = endpoints.iter().map(|(_, endpoint)| endpoint.as_str()).collect();
@@ -70,7 +70,7 @@ pub(crate) async fn beside(app: &Reader, tools: &[ToolView]) -> Result<HashMap<T
     Ok(endpoints.into_iter().filter_map(|(key, endpoint)| Some((key, found.get(&endpoint)?.clone()))).collect())
 }
 
-async fn names(app: &Reader, keys: &[ToolKey]) -> Result<Vec<String>, Refusal> {
+async fn names(app: &Reader, keys: &[ToolKey]) -> Result<Vec<String>, ApiError> {
     let mut names = Vec::with_capacity(keys.len());
     for key in keys {
         names.push(app.index.reference(*key).await?.to_string());

@@ -11,10 +11,10 @@ use toolcrib_index::bazaar::ResourceList;
 use toolcrib_index::listing::AccessKind;
 use toolcrib_index::model::{RegistryId, ToolKey, ToolView};
 use toolcrib_index::search::Source;
-use toolcrib_index::{List, Order, Page, Place};
+use toolcrib_index::{List, ListPosition, Order, Page};
 use utoipa::IntoParams;
 
-use crate::answer::{Answer, Refusal, body, fresh_for, json};
+use crate::answer::{Answer, ApiError, body, fresh_for, json};
 use crate::api::tool::beside;
 use crate::front::wants_markdown;
 use crate::markdown;
@@ -74,7 +74,7 @@ pub(crate) struct ToolList {
 pub(crate) async fn list(app: Reader, Query(asked): Query<ListParameters>, headers: HeaderMap) -> Answer {
     let order = asked.sort_by.map(Param::value).unwrap_or_default();
     let include_unverified = asked.include_unverified.0;
-    let after = asked.cursor.0.map(|text| place(&text, order).ok_or_else(Refusal::cursor)).transpose()?;
+    let after = asked.cursor.0.map(|text| place(&text, order).ok_or_else(ApiError::cursor)).transpose()?;
     let list = List {
         order,
         access: asked.access.map(Param::value),
@@ -97,7 +97,7 @@ pub(crate) async fn list(app: Reader, Query(asked): Query<ListParameters>, heade
 }
 
 /// Returns what a list shows.
-async fn items(app: &Reader, listed: &[Listed]) -> Result<Vec<ToolItem>, Refusal> {
+async fn items(app: &Reader, listed: &[Listed]) -> Result<Vec<ToolItem>, ApiError> {
     let tools: Vec<ToolView> = listed.iter().filter_map(|listed| listed.tool().cloned()).collect();
     let beside = beside(app, &tools).await?;
     let item = |listed: &Listed| match listed {
@@ -108,7 +108,7 @@ async fn items(app: &Reader, listed: &[Listed]) -> Result<Vec<ToolItem>, Refusal
 }
 
 /// Returns a page of the list of both sources, and the next position.
-async fn page(app: &Reader, list: List, sources: Sources) -> Result<(Vec<Listed>, Option<Place>), Refusal> {
+async fn page(app: &Reader, list: List, sources: Sources) -> Result<(Vec<Listed>, Option<ListPosition>), ApiError> {
     let List { order, after, limit, .. } = list;
     // Any account may pay, and there is no registration.
     let is_open = list.access.as_ref().is_none_or(|kind| *kind == AccessKind::Open);
@@ -129,8 +129,8 @@ async fn page(app: &Reader, list: List, sources: Sources) -> Result<(Vec<Listed>
 
 /// Merges two lists in their common order, up to the limit. `ends` are the next positions of lists with more entries: entries beyond one
 /// of them belong to a later page.
-fn merged(mut listed: Vec<Listed>, ends: Vec<Place>, order: Order, limit: usize) -> (Vec<Listed>, Option<Place>) {
-    let rank = |place: &Place| {
+fn merged(mut listed: Vec<Listed>, ends: Vec<ListPosition>, order: Order, limit: usize) -> (Vec<Listed>, Option<ListPosition>) {
+    let rank = |place: &ListPosition| {
         let rank = (place.registered_at, place.key);
         if order == Order::Newest { (Some(Reverse(rank)), None) } else { (None, Some(rank)) }
     };
@@ -171,17 +171,17 @@ impl Sources {
 }
 
 /// Formats a position in a list: letters, digits and dots.
-pub(crate) fn cursor(place: Place, order: Order) -> String {
+pub(crate) fn cursor(place: ListPosition, order: Order) -> String {
     let letter = match order {
         Order::Newest => 'n',
         Order::Oldest => 'o',
     };
-    let Place { registered_at, key } = place;
+    let ListPosition { registered_at, key } = place;
     format!("{letter}.{:x}.{:x}.{:x}", registered_at.seconds(), key.registry.0, key.id)
 }
 
 /// Parses a position in a list of this order.
-pub(crate) fn place(text: &str, order: Order) -> Option<Place> {
+pub(crate) fn place(text: &str, order: Order) -> Option<ListPosition> {
     let mut parts = text.split('.');
     let letter = parts.next()?;
     let is_same = matches!((letter, order), ("n", Order::Newest) | ("o", Order::Oldest));
@@ -193,7 +193,7 @@ pub(crate) fn place(text: &str, order: Order) -> Option<Place> {
     let (time, registry, id) = (number()?, number()?, number()?);
     let key = ToolKey { registry: RegistryId(i64::from_str_radix(registry, 16).ok()?), id: U256::from_str_radix(id, 16).ok()? };
     let registered_at = UnixTime::from_seconds(i64::from_str_radix(time, 16).ok()?);
-    (is_same && parts.next().is_none()).then_some(Place { registered_at, key })
+    (is_same && parts.next().is_none()).then_some(ListPosition { registered_at, key })
 }
 
 #[cfg(test)]
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn cursors_are_read_or_refused() {
         let key = ToolKey { registry: RegistryId(3), id: U256::MAX };
-        let there = Place { registered_at: UnixTime::from_seconds(1_800_000_000), key };
+        let there = ListPosition { registered_at: UnixTime::from_seconds(1_800_000_000), key };
         let text = cursor(there, Order::Newest);
         assert_eq!(place(&text, Order::Newest), Some(there));
         assert_eq!(place(&text, Order::Oldest), None, "of another order");

@@ -13,7 +13,7 @@ use toolcrib_core::finding::Severity;
 use toolcrib_index::usage::submit;
 use toolcrib_x402::usage::{MAX_BYTES, read_submission};
 
-use crate::answer::{Answer, Refusal, json};
+use crate::answer::{Answer, ApiError, json};
 use crate::api::read_body;
 use crate::directory::App;
 use crate::front::Caller;
@@ -46,13 +46,13 @@ pub(crate) async fn report(
     let (submission, findings) = read_submission(&bytes);
     let Some(submission) = submission else {
         let errors: Vec<_> = findings.into_iter().filter(|finding| finding.severity == Severity::Error).collect();
-        return Err(Refusal::findings(&errors));
+        return Err(ApiError::findings(&errors));
     };
     let receipt = submit(&app.primary, &app.chains, &submission, app.now()).await?;
     app.metrics.reports[usize::from(receipt.verified)].fetch_add(1, Ordering::Relaxed);
     // A report that names no tool, or two, is an invalid request; everything else is a result about the call.
     if let Some(code) = receipt.code.filter(|code| is_request_fault(*code)) {
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, code));
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, code));
     }
     let cursor = match &receipt.tool {
         Some(tool) => Some(app.wrote(tool).await?),

@@ -19,11 +19,11 @@ use toolcrib_core::url::HttpsUrl;
 use toolcrib_index::model::ToolView;
 use toolcrib_index::text_key;
 
-use crate::answer::{Answer, Refusal, json};
+use crate::answer::{Answer, ApiError, json};
 use crate::api::{read_body, tool_at};
 use crate::directory::App;
 use crate::front::Caller;
-use crate::limits::Who;
+use crate::limits::BucketKey;
 use crate::reader::Reader;
 use crate::routing::shows;
 use crate::view::{Standing, current};
@@ -59,7 +59,7 @@ pub(crate) async fn verify(
     read_body(&app, caller, &headers, body, MAX_BYTES).await?;
     let view = tool_at(&Reader::of_primary(&app), &uri).await?;
     if !view.row.is_active() {
-        let refusal = Refusal::new(StatusCode::CONFLICT, codes::directory::NOT_FOUND);
+        let refusal = ApiError::new(StatusCode::CONFLICT, codes::directory::NOT_FOUND);
         return Err(refusal.message("the tool is deregistered, so there is nothing to verify"));
     }
     let now = app.now();
@@ -68,9 +68,9 @@ pub(crate) async fn verify(
     }
     // A URI that is not a URL is judged without fetching anything.
     let origin = HttpsUrl::parse(&view.row.metadata_uri).map(|url| url.origin().to_string()).unwrap_or_default();
-    let who = Who::Origin(text_key(&origin).cast_unsigned());
+    let who = BucketKey::Origin(text_key(&origin).cast_unsigned());
     if let Some(seconds) = app.limiter.count(who, app.options.looks_per_origin).wait {
-        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, codes::directory::RATE).retry_after(seconds));
+        return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, codes::directory::RATE).retry_after(seconds));
     }
     app.queue.request(view.row.key, now).await?;
     app.metrics.looks_asked.fetch_add(1, Ordering::Relaxed);
@@ -80,7 +80,7 @@ pub(crate) async fn verify(
     let begun = Instant::now();
     while begun.elapsed() < WAIT {
         sleep(EVERY).await;
-        let seen = app.primary.tools(&[view.row.key]).await?.pop().ok_or_else(Refusal::not_found)?;
+        let seen = app.primary.tools(&[view.row.key]).await?.pop().ok_or_else(ApiError::not_found)?;
         if seen.listing.as_ref().map(|listing| listing.checked_at) != before && current(&seen).is_some() {
             let cursor = app.wrote(&seen.tool).await?;
             return Ok(shows(answer(&seen, "done", StatusCode::OK), Some(cursor)));

@@ -11,7 +11,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, HeaderNam
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
-use crate::answer::{Answer, Refusal, body};
+use crate::answer::{Answer, ApiError, body};
 use crate::api::tool_under;
 use crate::front::{Caller, matches};
 use crate::reader::Reader;
@@ -44,7 +44,7 @@ const FRESH_PLACEHOLDER: &str = "public, max-age=60";
 
 /// `GET /images/{registry_chain}/{registry_addr}/{tool_id}/{icon|featured}`
 pub(crate) async fn image(app: Reader, request: Request) -> Answer {
-    let which = request.uri().path().rsplit('/').next().and_then(Which::parse).ok_or_else(Refusal::not_found)?;
+    let which = request.uri().path().rsplit('/').next().and_then(Which::parse).ok_or_else(ApiError::not_found)?;
     let view = tool_under(&app, request.uri(), PREFIX).await?;
     let visitor = request.extensions().get::<Caller>().and_then(|caller| caller.address);
     let outcome = match Source::of(&view, which, app.options.ipfs_gateway.as_deref()) {

@@ -21,7 +21,7 @@ use toolcrib_index::text_key;
 
 use super::raster::Format;
 use crate::directory::App;
-use crate::limits::{Class, Who};
+use crate::limits::{BucketKey, Class};
 
 /// The maximum size of an image in bytes. Icons have some tens of kilobytes; a directory is not a place for photographs.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -127,7 +127,7 @@ pub(crate) async fn image(app: &Arc<App>, visitor: Option<IpAddr>, chain: u64, u
     }
     app.metrics.image_misses.fetch_add(1, Ordering::Relaxed);
     // Only fetches count: a page of cached images costs nothing.
-    if app.limiter.count(Who::at(visitor, Class::Image), app.options.images_per_address).wait.is_some() {
+    if app.limiter.count(BucketKey::at(visitor, Class::Image), app.options.images_per_address).wait.is_some() {
         return limited(app);
     }
     let task = tokio::spawn(shared(app.clone(), key, chain, url));
@@ -158,7 +158,7 @@ async fn shared(app: Arc<App>, key: Key, chain: u64, url: HttpsUrl) -> Outcome {
 
 async fn fetched(app: &App, chain: u64, url: &HttpsUrl) -> Outcome {
     let Some(client) = &app.images.client else { return Err(Missing::Failed) };
-    let host = Who::ImageHost(text_key(url.host()).cast_unsigned());
+    let host = BucketKey::ImageHost(text_key(url.host()).cast_unsigned());
     if app.limiter.count(host, app.options.images_per_host).wait.is_some() {
         return limited(app);
     }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use toolcrib_core::agent::PricingModel;
 use toolcrib_http::percent_encode;
 
-use crate::answer::Refusal;
+use crate::answer::ApiError;
 use crate::api::agents::{AgentList, AgentsParameters, agent_keys, agent_under, find, shown as everything};
 use crate::pages::{class, icon, link, page as whole, refused, shown, with_at};
 use crate::parameters::Pairs;
@@ -46,7 +46,7 @@ pub(super) async fn page(app: Reader, uri: Uri) -> Response {
     }
 }
 
-async fn list_content(app: &Reader, uri: &Uri) -> Result<Markup, Refusal> {
+async fn list_content(app: &Reader, uri: &Uri) -> Result<Markup, ApiError> {
     let pairs = Pairs::of(uri)?;
     let query = pairs.read::<AgentsParameters>()?.query()?;
     let found = find(app, &query).await?;
@@ -131,7 +131,7 @@ fn badges(agent: &AgentItem) -> Markup {
     }
 }
 
-async fn agent_content(app: &Reader, uri: &Uri) -> Result<(String, Markup, [String; 2]), Refusal> {
+async fn agent_content(app: &Reader, uri: &Uri) -> Result<(String, Markup, [String; 2]), ApiError> {
     let view = agent_under(app, uri, "/agents/", "").await?;
     let agent = everything(app, &view).await?;
     let content = html! {

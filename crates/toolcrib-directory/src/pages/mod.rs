@@ -16,7 +16,7 @@ use toolcrib_core::url::image::LinkKind;
 use toolcrib_core::url::{HttpsUrl, display_host};
 use toolcrib_http::percent_encode;
 
-use crate::answer::{Answer, Cause, ErrorCode, Refusal, body, fresh_for};
+use crate::answer::{Answer, ApiError, Cause, ErrorCode, body, fresh_for};
 use crate::api::reads;
 use crate::api::tools::FRESH;
 use crate::directory::App;
@@ -86,7 +86,7 @@ fn respond(status: StatusCode, options: &Options, title: &str, content: &Markup)
 }
 
 /// An error response as a page.
-fn refused(options: &Options, refusal: Refusal) -> Response {
+fn refused(options: &Options, refusal: ApiError) -> Response {
     let status = refusal.status;
     let title = match status {
         StatusCode::NOT_FOUND => "Not found",

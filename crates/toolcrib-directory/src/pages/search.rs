@@ -5,7 +5,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 use toolcrib_index::search::{Facet, Facets, Source};
 
-use crate::answer::Refusal;
+use crate::answer::ApiError;
 use crate::api::search::{SearchResults, read, run};
 use crate::api::stats;
 use crate::pages::{address, icon, page as whole, refused, shown, with};
@@ -24,7 +24,7 @@ pub(super) async fn page(app: Reader, uri: Uri) -> Response {
     }
 }
 
-async fn content(app: &Reader, uri: &Uri) -> Result<(Markup, Vec<String>), Refusal> {
+async fn content(app: &Reader, uri: &Uri) -> Result<(Markup, Vec<String>), ApiError> {
     let pairs = Pairs::of(uri)?;
     let mut asked = read(app, pairs.read()?).await?;
     asked.query.facets = true;

@@ -4,7 +4,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use maud::{Markup, html};
 
-use crate::answer::Refusal;
+use crate::answer::ApiError;
 use crate::api::history::{HistoryEvent, events};
 use crate::api::tool::{resource, shown as everything};
 use crate::api::tool_under;
@@ -36,7 +36,7 @@ pub(super) async fn page(app: Reader, uri: Uri) -> Response {
     }
 }
 
-async fn content(app: &Reader, uri: &Uri) -> Result<(String, Markup, String), Refusal> {
+async fn content(app: &Reader, uri: &Uri) -> Result<(String, Markup, String), ApiError> {
     if let Some(id) = parameters::resource(uri, PREFIX) {
         let tool = resource(app, id).await?;
         return Ok((tool.display_name.clone(), super::resource::content(&tool), resource_key(id)));

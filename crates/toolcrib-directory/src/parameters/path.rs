@@ -5,24 +5,24 @@ use axum::http::Uri;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_http::percent_decode;
 
-use crate::answer::Refusal;
+use crate::answer::ApiError;
 use crate::view::BAZAAR;
 
 /// Returns the tool in a path such as `/api/v2/tools/8453/0x…/7/activity`, after `prefix`. `None` for a source that is not followed.
-pub(crate) fn tool(uri: &Uri, prefix: &str) -> Result<Option<ToolRef>, Refusal> {
+pub(crate) fn tool(uri: &Uri, prefix: &str) -> Result<Option<ToolRef>, ApiError> {
     let mut parts = uri.path().strip_prefix(prefix).unwrap_or_default().split('/');
     let mut part =
-        |name: &str| parts.next().and_then(percent_decode).ok_or_else(|| Refusal::parameter(name, "it is not encoded as UTF-8"));
+        |name: &str| parts.next().and_then(percent_decode).ok_or_else(|| ApiError::parameter(name, "it is not encoded as UTF-8"));
     let (chain, registry, id) = (part("registry_chain")?, part("registry_addr")?, part("tool_id")?);
-    let chain = chain_number(&chain).ok_or_else(|| Refusal::parameter("registry_chain", "expected a chain id"))?;
+    let chain = chain_number(&chain).ok_or_else(|| ApiError::parameter("registry_chain", "expected a chain id"))?;
     if SOURCES.contains(&registry.as_str()) {
         return Ok(None);
     }
     let address =
-        address(&registry).ok_or_else(|| Refusal::parameter("registry_addr", "expected 0x and 40 hexadecimal digits"))?;
+        address(&registry).ok_or_else(|| ApiError::parameter("registry_addr", "expected 0x and 40 hexadecimal digits"))?;
     let reference = format!("eip155:{chain}/erc8257:{address:#x}/{id}");
     let tool = ToolRef::parse(&reference)
-        .map_err(|_| Refusal::parameter("tool_id", "expected a whole number above 0, in decimal digits"))?;
+        .map_err(|_| ApiError::parameter("tool_id", "expected a whole number above 0, in decimal digits"))?;
     Ok(Some(tool))
 }
 

@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use toolcrib_http::form_decode;
 
-use crate::answer::{Refusal, echo};
+use crate::answer::{ApiError, echo};
 use crate::parameters::read::{Fields, Undeclared};
 
 /// The maximum size of a query in bytes. Common servers and proxies accept request lines of 8 KiB.
@@ -19,9 +19,9 @@ const MAX_PARAMETERS: usize = 100;
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let pairs = Pairs::of(&parts.uri)?;
         Ok(Self(T::deserialize(Fields::of(&pairs, Undeclared::Refused))?))
     }
@@ -33,26 +33,26 @@ pub(crate) struct Pairs(Vec<(String, String)>);
 
 impl Pairs {
     /// Parses a query. `form_urlencoded` repairs invalid UTF-8; here it is rejected.
-    pub(crate) fn of(uri: &Uri) -> Result<Self, Refusal> {
+    pub(crate) fn of(uri: &Uri) -> Result<Self, ApiError> {
         let query = uri.query().unwrap_or_default();
         if query.len() > MAX_QUERY_BYTES {
-            return Err(Refusal::parameter("query string", "it is longer than 8 KiB"));
+            return Err(ApiError::parameter("query string", "it is longer than 8 KiB"));
         }
         let mut pairs = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             if pairs.len() == MAX_PARAMETERS {
-                return Err(Refusal::parameter("query string", "it has more than 100 parameters"));
+                return Err(ApiError::parameter("query string", "it has more than 100 parameters"));
             }
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let name = form_decode(name).ok_or_else(|| Refusal::parameter("query string", "it is not encoded as UTF-8"))?;
-            let value = form_decode(value).ok_or_else(|| Refusal::parameter(&echo(&name), "it is not encoded as UTF-8"))?;
+            let name = form_decode(name).ok_or_else(|| ApiError::parameter("query string", "it is not encoded as UTF-8"))?;
+            let value = form_decode(value).ok_or_else(|| ApiError::parameter(&echo(&name), "it is not encoded as UTF-8"))?;
             pairs.push((name, value));
         }
         Ok(Self(pairs))
     }
 
     /// Parses the parameters of a page. Others are ignored: sites that link to pages add parameters of their own.
-    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         Ok(T::deserialize(Fields::of(self, Undeclared::Ignored))?)
     }
 
@@ -77,7 +77,7 @@ impl Pairs {
 mod tests {
     use super::*;
 
-    fn pairs(query: &str) -> Result<Pairs, Refusal> {
+    fn pairs(query: &str) -> Result<Pairs, ApiError> {
         Pairs::of(&format!("/x?{query}").parse().expect("a URI"))
     }
 

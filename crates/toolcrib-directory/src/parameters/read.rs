@@ -9,20 +9,20 @@ use serde::de::value::{SeqDeserializer, StrDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-use crate::answer::{Refusal, echo};
+use crate::answer::{ApiError, echo};
 use crate::parameters::Pairs;
 
 /// Why a query is invalid.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum QueryError {
     /// The error of a value whose parameter is not known yet.
     Value(String),
-    Refused(Box<Refusal>),
+    Refused(Box<ApiError>),
 }
 
-impl Fault {
+impl QueryError {
     fn refused(name: &str, message: &str) -> Self {
-        Self::Refused(Box::new(Refusal::parameter(name, message)))
+        Self::Refused(Box::new(ApiError::parameter(name, message)))
     }
 
     /// Adds the name of the parameter.
@@ -34,16 +34,16 @@ impl Fault {
     }
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Self {
+impl From<QueryError> for ApiError {
+    fn from(fault: QueryError) -> Self {
         match fault {
-            Fault::Value(message) => Self::parameter("query string", message),
-            Fault::Refused(refusal) => *refusal,
+            QueryError::Value(message) => Self::parameter("query string", message),
+            QueryError::Refused(refusal) => *refusal,
         }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Value(message) => f.write_str(message),
@@ -52,9 +52,9 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for QueryError {}
 
-impl Error for Fault {
+impl Error for QueryError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::Value(message.to_string())
     }
@@ -88,10 +88,10 @@ impl<'a> Fields<'a> {
 }
 
 impl<'de> Deserializer<'de> for Fields<'_> {
-    type Error = Fault;
+    type Error = QueryError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Fault> {
-        Err(Fault::custom("only a struct says which parameters there are"))
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, QueryError> {
+        Err(QueryError::custom("only a struct says which parameters there are"))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -99,10 +99,10 @@ impl<'de> Deserializer<'de> for Fields<'_> {
         _: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, QueryError> {
         let undeclared = self.pairs.names().find(|name| self.undeclared == Undeclared::Refused && !fields.contains(name));
         if let Some(name) = undeclared {
-            return Err(Fault::refused(&echo(name), &format!("unknown parameter, expected one of {}", fields.join(", "))));
+            return Err(QueryError::refused(&echo(name), &format!("unknown parameter, expected one of {}", fields.join(", "))));
         }
         visitor.visit_map(Self { left: fields.iter(), ..self })
     }
@@ -114,16 +114,16 @@ impl<'de> Deserializer<'de> for Fields<'_> {
 }
 
 impl<'de> MapAccess<'de> for Fields<'_> {
-    type Error = Fault;
+    type Error = QueryError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, QueryError> {
         let pairs = self.pairs;
         let Some(name) = self.left.find(|name| pairs.all(name).next().is_some()) else { return Ok(None) };
         self.name = name;
         seed.deserialize(StrDeserializer::new(name)).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, QueryError> {
         seed.deserialize(Values { pairs: self.pairs, name: self.name }).map_err(|fault| fault.of(self.name))
     }
 }
@@ -135,22 +135,22 @@ struct Values<'a> {
 }
 
 impl<'de> Deserializer<'de> for Values<'_> {
-    type Error = Fault;
+    type Error = QueryError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, QueryError> {
         let mut values = self.pairs.all(self.name);
         let first = values.next().unwrap_or_default();
         if values.next().is_some() {
-            return Err(Fault::custom("it is given twice"));
+            return Err(QueryError::custom("it is given twice"));
         }
         visitor.visit_str(first)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, QueryError> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, QueryError> {
         visitor.visit_seq(SeqDeserializer::new(self.pairs.all(self.name)))
     }
 

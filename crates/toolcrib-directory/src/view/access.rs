@@ -9,7 +9,7 @@ use toolcrib_index::search::slug;
 /// Who may use a tool, from the chain.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ToolAccess")]
-pub(crate) struct Access {
+pub(crate) struct AccessView {
     /// Whether everybody may.
     pub(crate) open_access: bool,
     /// `AND` when all requirements must be met, `OR` when one is enough.
@@ -18,7 +18,7 @@ pub(crate) struct Access {
     pub(crate) requirements: Vec<Requirement>,
 }
 
-impl Access {
+impl AccessView {
     /// Returns `None` when only the address of the predicate is known.
     pub(super) fn of(view: &ToolView) -> Option<Self> {
         let kind = access_kind(view);

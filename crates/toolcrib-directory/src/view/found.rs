@@ -8,7 +8,7 @@ use toolcrib_index::model::ToolView;
 use toolcrib_index::search::Explanation;
 use toolcrib_index::usage::PaymentStats;
 
-use super::access::Access;
+use super::access::AccessView;
 use super::price::{PricingRecipient, prices};
 use super::standing::Standing;
 use super::tool::Registration;
@@ -56,7 +56,7 @@ pub(crate) struct Found {
     pub(crate) pricing_recipients: Option<Vec<PricingRecipient>>,
     /// Who may use it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) access: Option<Access>,
+    pub(crate) access: Option<AccessView>,
     #[serde(flatten)]
     pub(crate) standing: Standing,
     /// What was proven about its use.
@@ -89,7 +89,7 @@ impl Found {
             image_url: images::address(view, Which::Icon),
             featured_image_url: images::address(view, Which::Featured),
             pricing_recipients: is_whole.then(|| prices(view)),
-            access: Access::of(view).filter(|_| is_whole),
+            access: AccessView::of(view).filter(|_| is_whole),
             standing: Standing::of(view),
             usage: Usage::of(view),
             score,

@@ -7,7 +7,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::money::Amount;
 use toolcrib_core::time::format_rfc3339;
 use toolcrib_core::url::{HttpsUrl, display_host};
-use toolcrib_index::Place;
+use toolcrib_index::ListPosition;
 use toolcrib_index::bazaar::ResourceView;
 use toolcrib_index::listing::{Listing, ManifestFacts};
 use toolcrib_index::model::{ToolKey, ToolView};
@@ -21,7 +21,7 @@ mod standing;
 mod tool;
 mod usage;
 
-pub(crate) use access::Access;
+pub(crate) use access::AccessView;
 pub(crate) use agent::{Agent, AgentItem, AgentToolView};
 pub(crate) use found::Found;
 pub(crate) use price::PricingRecipient;
@@ -54,10 +54,10 @@ impl Listed {
     }
 
     /// Returns its position in a list.
-    pub(crate) const fn place(&self) -> Place {
+    pub(crate) const fn place(&self) -> ListPosition {
         match self {
-            Self::Tool(view) => Place { registered_at: view.row.registered.time, key: view.row.key },
-            Self::Resource(view) => Place { registered_at: view.first_seen_at, key: view.key() },
+            Self::Tool(view) => ListPosition { registered_at: view.row.registered.time, key: view.row.key },
+            Self::Resource(view) => ListPosition { registered_at: view.first_seen_at, key: view.key() },
         }
     }
 }

@@ -6,7 +6,7 @@ use toolcrib_core::codes;
 use toolcrib_index::bazaar::{ClaimView, ProbeFacts, ResourceView};
 use toolcrib_index::search::Source;
 
-use super::access::Access;
+use super::access::AccessView;
 use super::price::{PricingRecipient, recipients};
 use super::standing::{CHECKS, Check, ModerationView, Standing};
 use super::tool::{Duplicates, HealthView, Registration, Tool, ToolItem};
@@ -199,8 +199,8 @@ fn standing(view: &ResourceView) -> Standing {
 }
 
 /// Returns open access: any account may pay.
-const fn access() -> Access {
-    Access { open_access: true, logic: "AND", requirements: Vec::new() }
+const fn access() -> AccessView {
+    AccessView { open_access: true, logic: "AND", requirements: Vec::new() }
 }
 
 impl ToolItem {

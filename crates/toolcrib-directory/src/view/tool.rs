@@ -7,7 +7,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_index::bazaar::ResourceView;
 use toolcrib_index::model::ToolView;
 
-use super::access::Access;
+use super::access::AccessView;
 use super::price::{PricingRecipient, prices};
 use super::resource::{Resource, id};
 use super::standing::{Standing, Warning};
@@ -130,7 +130,7 @@ pub(crate) struct Tool {
     pub(crate) endpoint: Option<String>,
     /// Who may use it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) access: Option<Access>,
+    pub(crate) access: Option<AccessView>,
     /// Its icon, as a path on this directory: it is fetched here, so that its server learns nothing about who shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) image_url: Option<String>,
@@ -193,7 +193,7 @@ impl Tool {
             outputs: manifest.and_then(|manifest| manifest.outputs.clone()),
             creator_address: item.registration.creator.clone(),
             endpoint: manifest.map(|manifest| manifest.endpoint.clone()),
-            access: Access::of(view),
+            access: AccessView::of(view),
             image_url: images::address(view, Which::Icon),
             featured_image_url: images::address(view, Which::Featured),
             pricing_recipients: prices(view),

@@ -11,7 +11,7 @@ use toolcrib_store::Database;
 use toolcrib_store::database::Value;
 
 use crate::shelf::{Ask, Reply, Shelf, Stock, open, path};
-use toolcrib_testkit::databases::{Place, Server};
+use toolcrib_testkit::databases::{Server, TestStore};
 
 /// The folder that the small disk is mounted at.
 const FOLDER: &str = "TOOLCRIB_SMALL_DISK";
@@ -111,8 +111,8 @@ async fn child() {
         false => None,
     };
     let place = match &server {
-        Some(server) => Place::on(server).await,
-        None => Place::at(&folder.join("store.db")),
+        Some(server) => TestStore::on(server).await,
+        None => TestStore::at(&folder.join("store.db")),
     };
     let location = place.location();
     let shelf = Shelf::with_words(place, &folder.join("words")).await;
@@ -202,7 +202,7 @@ fn is_refused(reply: &Reply) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_gone_makes_nobody_wait_and_old_answers_are_marked() {
     let Some(mut server) = Server::own() else { return };
-    let shelf = Shelf::over(Place::on(&server).await, open(), toolcrib_index::Chains::default()).await;
+    let shelf = Shelf::over(TestStore::on(&server).await, open(), toolcrib_index::Chains::default()).await;
     shelf.put_all(&[Stock::good(1, "Weather"), Stock::good(2, "Maps")]).await;
     let (list, found) = ("/api/v2/tools?limit=5", "/api/v2/tools/search?query=weather&limit=5");
     for address in [path(1).as_str(), list, found] {

@@ -9,7 +9,7 @@ use toolcrib_index::replicas::ReplicaLimits;
 use toolcrib_store::Location;
 
 use crate::shelf::{Ask, CHAIN, REGISTRY, Reply, Shelf, Stock, path};
-use toolcrib_testkit::databases::{Place, Server};
+use toolcrib_testkit::databases::{Server, TestStore};
 
 /// Replication takes milliseconds, and a loaded machine some more.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -27,9 +27,9 @@ struct Pair {
 impl Pair {
     async fn new() -> Option<Self> {
         let primary = Server::own()?;
-        let place = Place::on(&primary).await;
+        let place = TestStore::on(&primary).await;
         // The copy is made when there is something in it.
-        drop(Shelf::over(Place::again(&place), crate::shelf::open(), toolcrib_index::Chains::default()).await);
+        drop(Shelf::over(TestStore::again(&place), crate::shelf::open(), toolcrib_index::Chains::default()).await);
         let replica = primary.replica();
         let location = Location::parse(&primary.setting_at(&place.setting, &replica)).expect("a location");
         let shelf = Shelf::reading(place, &[location], LIMITS).await;

@@ -26,7 +26,7 @@ use toolcrib_store::database::Value;
 use tower::ServiceExt as _;
 
 use toolcrib_testkit::clock::MovingClock;
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 pub(crate) const NOW: i64 = 1_800_000_000;
 pub(crate) const CHAIN: u64 = 8453;
@@ -36,7 +36,7 @@ pub(crate) const USDC: &str = "eip155:8453/erc20:0x833589fcd6edb6e08f4c7c32d4f71
 
 /// A directory, and everything below it.
 pub(crate) struct Shelf {
-    _place: Place,
+    _place: TestStore,
     pub(crate) index: Index,
     pub(crate) directory: Directory,
     pub(crate) router: Router,
@@ -54,7 +54,7 @@ impl Shelf {
     pub(crate) async fn each(options: Options) -> Vec<Self> {
         let mut all = Vec::new();
         for backend in [Backend::SqliteFile, Backend::Postgres] {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             all.push(Self::over(place, options.clone(), Chains::default()).await);
         }
         all
@@ -62,35 +62,35 @@ impl Shelf {
 
     /// One on SQLite, for what no engine has a part in.
     pub(crate) async fn one(options: Options) -> Self {
-        Self::over(Place::new(Backend::SqliteFile).await.expect("a place"), options, Chains::default()).await
+        Self::over(TestStore::new(Backend::SqliteFile).await.expect("a place"), options, Chains::default()).await
     }
 
     /// One that fetches images with this client.
     pub(crate) async fn with_images(options: Options, client: Untrusted) -> Self {
-        let place = Place::new(Backend::SqliteFile).await.expect("a place");
+        let place = TestStore::new(Backend::SqliteFile).await.expect("a place");
         Self::built(place, options, Chains::default(), Some(client), SearchOptions::default(), None).await
     }
 
     /// One whose words are in a folder.
-    pub(crate) async fn with_words(place: Place, folder: &std::path::Path) -> Self {
+    pub(crate) async fn with_words(place: TestStore, folder: &std::path::Path) -> Self {
         let search = SearchOptions { folder: Some(folder.to_owned()), ..SearchOptions::default() };
         // More keys than one burst allows fill the last page of their table.
         let options = Options { keys_in_all: toolcrib_directory::Rate::per_hour(256 * 3_600), ..open() };
         Self::built(place, options, Chains::default(), None, search, None).await
     }
 
-    pub(crate) async fn over(place: Place, options: Options, chains: Chains) -> Self {
+    pub(crate) async fn over(place: TestStore, options: Options, chains: Chains) -> Self {
         Self::built(place, options, chains, None, SearchOptions::default(), None).await
     }
 
     /// One that reads from replicas.
-    pub(crate) async fn reading(place: Place, replicas: &[Location], limits: ReplicaLimits) -> Self {
+    pub(crate) async fn reading(place: TestStore, replicas: &[Location], limits: ReplicaLimits) -> Self {
         let (chains, search) = (Chains::default(), SearchOptions::default());
         Self::built(place, open(), chains, None, search, Some((replicas, limits))).await
     }
 
     async fn built(
-        place: Place,
+        place: TestStore,
         options: Options,
         chains: Chains,
         client: Option<Untrusted>,

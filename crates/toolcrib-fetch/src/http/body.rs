@@ -105,7 +105,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Reads until the connection ends. Without TLS close_notify this is a connection error, so that an attacker on
+    /// Reads until the connection ends. Without TLS `close_notify` this is a connection error, so that an attacker on
     /// the path cannot truncate the body.
     async fn close(&mut self, max: usize, body: &mut Partial<'_, '_>) -> Result<(), Failure> {
         loop {

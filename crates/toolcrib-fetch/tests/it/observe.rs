@@ -14,12 +14,12 @@ use toolcrib_testkit::servers::{NOW, Script, Server, Step, World, quick};
 
 /// Records the bytes that it gets, and stops after this many.
 #[derive(Debug)]
-struct Seen {
+struct BodyRecorder {
     enough: usize,
     pieces: Mutex<Vec<(u16, Vec<u8>)>>,
 }
 
-impl Seen {
+impl BodyRecorder {
     fn until(enough: usize) -> Self {
         Self { enough, pieces: Mutex::default() }
     }
@@ -29,7 +29,7 @@ impl Seen {
     }
 }
 
-impl Observer for Seen {
+impl Observer for BodyRecorder {
     fn observe(&self, head: &Response, bytes: &[u8]) -> ControlFlow<()> {
         assert!(head.body.as_bytes().is_empty() && !bytes.is_empty());
         let mut pieces = self.pieces.lock().expect("unpoisoned");
@@ -56,13 +56,13 @@ async fn pieces_are_seen_before_the_end_and_an_observer_may_end_the_reading() {
         let url = ConfiguredUrl::from_setting(&format!("http://127.0.0.1:{}/", server.address.port())).unwrap();
         let door = Configured::builder(FixedClock(NOW)).keep_alive(KeepAlive::default()).build().unwrap();
         // The server never ends its response, which is not a failure.
-        let seen = Seen::until(6);
+        let seen = BodyRecorder::until(6);
         let exchange = door.post_observed(&url, &Headers::new(), b"{}", quick(), &seen).await;
         assert_eq!(exchange.complete().map(|response| response.body.as_bytes()), Some(&b"onetwo"[..]), "{exchange:?}");
         assert_eq!(seen.text(), "onetwo");
         assert!(seen.pieces.lock().unwrap().len() >= 2, "the first piece came before the second");
         // Without a stop the usual limits apply, and the connection of the first request was not reused.
-        let seen = Seen::until(usize::MAX);
+        let seen = BodyRecorder::until(usize::MAX);
         let exchange = door.post_observed(&url, &Headers::new(), b"{}", quick(), &seen).await;
         assert_eq!(exchange.failure.map(|failure| failure.code), Some(f::READ_TIMEOUT));
         assert_eq!((seen.text().as_str(), server.accepted()), ("onetwo", 2));
@@ -79,7 +79,7 @@ async fn an_endless_body_ends_at_its_limit() {
     let url = HttpsUrl::parse("https://a.example/mcp").unwrap();
     let mut limits = quick();
     limits.body = 100_000;
-    let seen = Seen::until(usize::MAX);
+    let seen = BodyRecorder::until(usize::MAX);
     let target = Target::endpoint(&url, None).limits(limits);
     let exchange = world.fetch().post_observed(&target, &Headers::new(), b"{}", &seen).await;
     assert_eq!(exchange.failure.map(|failure| failure.code), Some(f::BODY_TOO_LARGE));

@@ -23,7 +23,7 @@ use toolcrib_store::{Database, Location};
 use toolcrib_x402::{Challenge, Method, ProbeAnswer, Version, read_answer};
 
 use super::{BODY, Connection, Input, ORIGIN, Output, Round, input_ends, length, micros, pay, process_cpu};
-use toolcrib_testkit::databases::{Backend, Place, Server as Postgres};
+use toolcrib_testkit::databases::{Backend, Server as Postgres, TestStore};
 
 /// The price of a call: a tenth of a cent.
 const PRICE: &str = "1000";
@@ -53,7 +53,7 @@ pub(crate) fn compare(quick: bool) {
         servers.push((Running::start(name, &mut command, "/word-count").expect("our server starts"), ours));
     };
     serve("ours, SQLite", &format!("sqlite:{}", folder.path().join("gate.db").display()));
-    let place = runtime.block_on(Place::new(Backend::Postgres));
+    let place = runtime.block_on(TestStore::new(Backend::Postgres));
     match &place {
         Some(place) => serve("ours, PostgreSQL", &place.setting),
         None => println!("skipped: PostgreSQL is not installed"),

@@ -10,8 +10,8 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_store::replay::{Again, Redeem, ReplayStore, State};
 
-use super::{Admitted, Held, settled};
-use crate::answer::{self, Refusal, Stop};
+use super::{Admitted, HeldReservation, settled};
+use crate::answer::{self, ErrorResponse, Stop};
 use crate::endpoint::RETRY_SECONDS;
 use crate::gate::terms::Proven;
 use crate::layer::Work;
@@ -58,13 +58,13 @@ impl Admitted<'_> {
             }
             standing = found.ok().map(|found| (found, entry.sent));
         }
-        let conflict = |code| Refusal::new(StatusCode::CONFLICT, code);
+        let conflict = |code| ErrorResponse::new(StatusCode::CONFLICT, code);
         match redeemed {
             Redeem::Result(result, receipt) => Ok(self.reply(proven, result.body, receipt.transaction, None)),
             Redeem::Rerun(ticket, receipt) => {
                 context.paid = self.offer(proven).map(|offer| Paid::of(offer, Some(receipt.transaction)));
                 // When this result's time started is not known here, and the caller was told at the first response.
-                let held = Held { store, proven, ticket, reserved_at: now, token: None, redeemable: None };
+                let held = HeldReservation { store, proven, ticket, reserved_at: now, token: None, redeemable: None };
                 self.rerun(&held, &receipt, work, context).await
             }
             Redeem::ReceiptOnly(Some(receipt)) => Err(Self::paid_for_another(proven, receipt.transaction)),
@@ -74,7 +74,7 @@ impl Admitted<'_> {
                 Some((Found::Spent, _)) => conflict(codes::payment::REPLAYED).into(),
                 // It was refused, and the chain shows nothing else.
                 Some((Found::Open | Found::Never, Some(REFUSED))) => self.unpaid(proven, "settlement_refused"),
-                _ => Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN).retry_after(RETRY_SECONDS).into(),
+                _ => ErrorResponse::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN).retry_after(RETRY_SECONDS).into(),
             }),
             // A call that costs nothing has no result to wait for.
             Redeem::Pending(_) if self.tool.gate.charge.is_none() => Err(conflict(codes::payment::REPLAYED).into()),
@@ -87,7 +87,7 @@ impl Admitted<'_> {
 
     /// The response to a payment that another transaction used: 409 with the receipt of that transaction, for every caller.
     pub(super) fn paid_for_another(proven: &Proven, transaction: B256) -> Stop {
-        let refusal = Refusal::new(StatusCode::CONFLICT, codes::payment::REPLAYED);
+        let refusal = ErrorResponse::new(StatusCode::CONFLICT, codes::payment::REPLAYED);
         Stop::from(refusal.with("transaction", transaction.to_string().into())).with_headers(|headers| {
             answer::receipt(headers, proven.caller.version, &settled(proven, transaction));
         })

@@ -9,25 +9,25 @@ use toolcrib_core::schema::Echo;
 use toolcrib_x402::usage::{UsageProof, UsageReport};
 
 use super::Admitted;
-use crate::answer::{Refusal, Stop};
+use crate::answer::{ErrorResponse, Stop};
 use crate::endpoint::listed;
 use crate::gate::terms::Terms;
 use crate::layer::Work;
 use crate::tool::{Context, ErrorKind, Failure, MAX_OUTPUT_BYTES};
 
 /// A handler's output, and how long it took.
-pub(super) struct Ran {
+pub(super) struct HandlerOutput {
     pub(super) output: Vec<u8>,
     pub(super) took: Duration,
 }
 
 impl Admitted<'_> {
     /// Runs the handler, and checks its output.
-    pub(super) async fn run(&self, work: Work, context: Context) -> Result<Ran, Stop> {
+    pub(super) async fn run(&self, work: Work, context: Context) -> Result<HandlerOutput, Stop> {
         let Self { shared, tool, .. } = self;
         let fault = |status, code, detail: &str| {
             shared.tell(tool, code, detail);
-            Stop::from(Refusal::new(status, code))
+            Stop::from(ErrorResponse::new(status, code))
         };
         let failed = StatusCode::INTERNAL_SERVER_ERROR;
         // The output of a paid call is stored for the payer, so it has to fit in the store too.
@@ -40,7 +40,7 @@ impl Admitted<'_> {
             Err(_) => return Err(fault(StatusCode::GATEWAY_TIMEOUT, codes::gate::TIMED_OUT, "the handler took too long")),
             Ok(Ok(output)) => output,
             Ok(Err(Failure::Input(detail))) => {
-                return Err(Refusal::new(StatusCode::BAD_REQUEST, codes::gate::INPUT_TYPE).message(detail).into());
+                return Err(ErrorResponse::new(StatusCode::BAD_REQUEST, codes::gate::INPUT_TYPE).message(detail).into());
             }
             Ok(Err(Failure::Output(detail))) => return Err(fault(failed, codes::gate::OUTPUT_INVALID, &detail)),
             Ok(Err(Failure::TooLarge)) => {
@@ -58,20 +58,20 @@ impl Admitted<'_> {
                     ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, codes::gate::UNAVAILABLE),
                     ErrorKind::Internal => return Err(fault(failed, codes::gate::FAILED, &error.text)),
                 };
-                return Err(Refusal::new(status, code).message(error.text).into());
+                return Err(ErrorResponse::new(status, code).message(error.text).into());
             }
         };
         // The tool's output may contain anything, so violations are described without it.
         let violations = tool.outputs.as_ref().map_or_else(Vec::new, |schema| schema.violations(&output, Echo::Masked));
         if let Some(first) = violations.first() {
             shared.tell(tool, codes::gate::OUTPUT_INVALID, &first.to_string());
-            return Err(Refusal::new(failed, codes::gate::OUTPUT_INVALID).with("violations", listed(&violations)).into());
+            return Err(ErrorResponse::new(failed, codes::gate::OUTPUT_INVALID).with("violations", listed(&violations)).into());
         }
         let bytes = bytes.unwrap_or_else(|| output.to_string().into_bytes());
         if bytes.len() > most {
             return Err(fault(failed, codes::gate::OUTPUT_TOO_LARGE, &format!("{} bytes", bytes.len())));
         }
-        Ok(Ran { output: bytes, took })
+        Ok(HandlerOutput { output: bytes, took })
     }
 
     /// Reports a served call to the directory, if the operator wants that. Signatures are used up by now, and settled payments are public.

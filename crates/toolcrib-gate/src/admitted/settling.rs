@@ -4,10 +4,10 @@ use alloy_primitives::B256;
 use axum::http::StatusCode;
 use tokio::time::Instant;
 use toolcrib_core::codes;
-use toolcrib_store::replay::{Kept, Receipt, Settlement, StoredResult};
+use toolcrib_store::replay::{Receipt, ResultRetention, Settlement, StoredResult};
 
-use super::{Admitted, Held, SETTLEMENT_SECONDS, settled};
-use crate::answer::{self, Refusal, Stop};
+use super::{Admitted, HeldReservation, SETTLEMENT_SECONDS, settled};
+use crate::answer::{self, ErrorResponse, Stop};
 use crate::endpoint::RETRY_SECONDS;
 use crate::metrics::End;
 use crate::note;
@@ -18,22 +18,22 @@ impl Admitted<'_> {
     /// Records the intention, settles, and records the outcome, except for the receipt of a success.
     pub(super) async fn settle(
         &self,
-        held: &Held<'_>,
+        held: &HeldReservation<'_>,
         charge: &Charge,
         due: Due<'_>,
         from_block: Option<u64>,
         result: Option<&StoredResult>,
     ) -> Result<Receipt, Stop> {
         // Only payments that can be recorded are matched with an offer.
-        let note = note::write(due).ok_or_else(|| Refusal::new(StatusCode::PAYMENT_REQUIRED, codes::payment::NETWORK))?;
+        let note = note::write(due).ok_or_else(|| ErrorResponse::new(StatusCode::PAYMENT_REQUIRED, codes::payment::NETWORK))?;
         let began = self.shared.clock.now();
         let running = if charge.first { self.tool.time.as_secs().try_into().unwrap_or(i64::MAX) } else { 0 };
         let lease_until = began.plus(SETTLEMENT_SECONDS.saturating_add(running));
         let settlement = Settlement { lease_until, note: &note, result, from_block };
         match held.store.begin_settlement(&held.proven.key, held.ticket, &settlement).await {
             // No payment is settled unless its result can be stored: the response may be lost.
-            Ok(Kept::NoRoom | Kept::TooLarge) => return Err(self.no_room(held).await),
-            Ok(Kept::Yes | Kept::Nothing) => {}
+            Ok(ResultRetention::NoRoom | ResultRetention::TooLarge) => return Err(self.no_room(held).await),
+            Ok(ResultRetention::Yes | ResultRetention::Nothing) => {}
             Err(error) => return Err(self.store_fault(&error)),
         }
         let sent = Instant::now();
@@ -77,12 +77,12 @@ impl Admitted<'_> {
         let named = named.map_or_else(String::new, |transaction| format!("; transaction {transaction}"));
         self.shared.tell(self.tool, codes::settlement::UNKNOWN, &format!("{detail}{named}"));
         self.tool.metrics.ended(End::Unknown);
-        let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN).retry_after(RETRY_SECONDS);
+        let refusal = ErrorResponse::new(StatusCode::BAD_GATEWAY, codes::settlement::UNKNOWN).retry_after(RETRY_SECONDS);
         Err(Stop::from(refusal).with_headers(|headers| answer::retry_token(headers, held.token)))
     }
 
     /// Keeps payment and result until the chain shows the outcome.
-    async fn keep_unknown(&self, held: &Held<'_>, transaction: Option<B256>) {
+    async fn keep_unknown(&self, held: &HeldReservation<'_>, transaction: Option<B256>) {
         if let Some(transaction) = transaction
             && let Err(detail) = held.record_sent(transaction).await
         {
@@ -95,7 +95,7 @@ impl Admitted<'_> {
 
     /// Keeps a refused payment, in case it settles after all, while half of the room for results is free. Refused payments cost nothing, so
     /// an attacker could otherwise fill the store with them.
-    async fn keep_refused(&self, held: &Held<'_>) {
+    async fn keep_refused(&self, held: &HeldReservation<'_>) {
         let half = i64::try_from(held.store.limits().result_bytes / 2).unwrap_or(i64::MAX);
         match held.store.make_room(0).await {
             Ok(room) if room.result_bytes >= half => self.keep_unknown(held, Some(REFUSED)).await,
@@ -103,7 +103,7 @@ impl Admitted<'_> {
         }
     }
 
-    fn settled(&self, held: &Held<'_>, transaction: B256) -> Receipt {
+    fn settled(&self, held: &HeldReservation<'_>, transaction: B256) -> Receipt {
         if let Some(offer) = self.offer(held.proven) {
             self.tool.metrics.settled(offer);
         }

@@ -7,7 +7,7 @@ use toolcrib_store::replay::{Reservation, Reserve};
 use toolcrib_x402::PAID_CACHE_CONTROL;
 
 use super::Admitted;
-use crate::answer::{self, Refusal, Stop};
+use crate::answer::{self, ErrorResponse, Stop};
 use crate::endpoint::RETRY_SECONDS;
 use crate::gate::sign_in::SignedCaller;
 use crate::layer::Work;
@@ -31,7 +31,9 @@ impl Admitted<'_> {
             Ok(Reserve::AlreadyUsed { .. } | Reserve::IdInUse) => return Err(self.challenge(codes::sign_in::REPLAYED)),
             Ok(Reserve::Full) => {
                 self.shared.tell(self.tool, codes::store::FULL, "the replay store is full");
-                return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL).retry_after(RETRY_SECONDS).into());
+                return Err(ErrorResponse::new(StatusCode::SERVICE_UNAVAILABLE, codes::store::FULL)
+                    .retry_after(RETRY_SECONDS)
+                    .into());
             }
             Err(error) => return Err(self.store_fault(&error)),
         };

@@ -10,14 +10,14 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use toolcrib_chain::delegate::is_delegate;
 use toolcrib_chain::predicate::{Logic, Requirement, Requirements, read_requirements, secret_in};
-use toolcrib_chain::registry::{Access as Answer, Registry};
+use toolcrib_chain::registry::{AccessResult, Registry};
 use toolcrib_core::codes;
 use toolcrib_core::text::escape_for_display;
 use toolcrib_core::tool::MAX_DATA_BYTES;
 
 use super::PredicateGate;
-use crate::answer::Refusal;
-use crate::standing::{Discord, Expected, compare};
+use crate::answer::ErrorResponse;
+use crate::standing::{Expected, RegistrationMismatch, compare};
 
 /// The header in which callers send what a predicate needs besides the account, such as a token id, a Merkle proof or a signature: `0x` and
 /// hexadecimal digits, once, at most 4096 bytes. RPC nodes and their operators see it, so it must not hold secrets.
@@ -38,7 +38,7 @@ pub const FACTS_SECONDS: u64 = 60;
 
 /// The access check of a gate, ready for use.
 #[derive(Debug)]
-pub(crate) struct Access {
+pub(crate) struct AccessCheck {
     registry: Registry,
     id: U256,
     data: Bytes,
@@ -54,7 +54,7 @@ struct Facts {
     requirements: Value,
 }
 
-impl Access {
+impl AccessCheck {
     pub(crate) fn new(gate: &PredicateGate) -> Self {
         let data = gate.data.clone().unwrap_or_default();
         let delegation = gate.delegation;
@@ -66,13 +66,13 @@ impl Access {
     }
 
     /// Compares the tool's registration with what is served here.
-    pub(crate) async fn compare(&self, slug: &str, expected: &Expected) -> Vec<Discord> {
+    pub(crate) async fn compare(&self, slug: &str, expected: &Expected) -> Vec<RegistrationMismatch> {
         compare(slug, expected, &self.registry, self.id).await
     }
 
     /// Returns the data for the predicate: the caller's, or else the operator's.
-    pub(crate) fn data(&self, headers: &HeaderMap) -> Result<Bytes, Refusal> {
-        let refused = || Refusal::new(StatusCode::BAD_REQUEST, codes::access::DATA);
+    pub(crate) fn data(&self, headers: &HeaderMap) -> Result<Bytes, ErrorResponse> {
+        let refused = || ErrorResponse::new(StatusCode::BAD_REQUEST, codes::access::DATA);
         let mut values = headers.get_all(X_TOOL_ACCESS_DATA).iter();
         let Some(value) = values.next() else { return Ok(self.data.clone()) };
         let digits = value.as_bytes().trim_ascii().strip_prefix(b"0x").ok_or_else(refused)?;
@@ -81,7 +81,7 @@ impl Access {
         }
         let data = hex::decode(digits).map_err(|_| refused())?;
         if secret_in(&data).is_some() {
-            return Err(Refusal::new(StatusCode::BAD_REQUEST, codes::predicate::DATA_SECRET));
+            return Err(ErrorResponse::new(StatusCode::BAD_REQUEST, codes::predicate::DATA_SECRET));
         }
         Ok(data.into())
     }
@@ -93,9 +93,9 @@ impl Access {
         signer: Address,
         holder: Option<Address>,
         data: Bytes,
-    ) -> Result<(), (Refusal, Option<String>)> {
+    ) -> Result<(), (ErrorResponse, Option<String>)> {
         let unavailable = |detail: String| {
-            let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::access::UNAVAILABLE);
+            let refusal = ErrorResponse::new(StatusCode::BAD_GATEWAY, codes::access::UNAVAILABLE);
             (refusal, Some(detail))
         };
         let account = holder.unwrap_or(signer);
@@ -108,11 +108,11 @@ impl Access {
             }
         };
         match timeout(ACCESS_TIME, asking).await {
-            Ok(Ok(Some(Answer::Granted))) => Ok(()),
-            Ok(Ok(Some(Answer::Denied))) => Err((self.denied(account).await, None)),
+            Ok(Ok(Some(AccessResult::Granted))) => Ok(()),
+            Ok(Ok(Some(AccessResult::Denied))) => Err((self.denied(account).await, None)),
             Ok(Ok(None)) => Err((self.not_delegated(signer, account), None)),
-            Ok(Ok(Some(Answer::Malfunction))) => {
-                let refusal = Refusal::new(StatusCode::BAD_GATEWAY, codes::access::PREDICATE_MALFUNCTION);
+            Ok(Ok(Some(AccessResult::Malfunction))) => {
+                let refusal = ErrorResponse::new(StatusCode::BAD_GATEWAY, codes::access::PREDICATE_MALFUNCTION);
                 Err((refusal.with("tool", self.registry.reference(self.id).to_string().into()), None))
             }
             Ok(Err(error)) => Err(unavailable(error.to_string())),
@@ -120,16 +120,16 @@ impl Access {
         }
     }
 
-    fn not_delegated(&self, signer: Address, holder: Address) -> Refusal {
-        Refusal::new(StatusCode::FORBIDDEN, codes::access::NOT_DELEGATED)
+    fn not_delegated(&self, signer: Address, holder: Address) -> ErrorResponse {
+        ErrorResponse::new(StatusCode::FORBIDDEN, codes::access::NOT_DELEGATED)
             .with("account", signer.to_checksum(None).into())
             .with("delegateFor", holder.to_checksum(None).into())
             .with("delegateRegistry", self.delegation.map_or(Value::Null, |address| address.to_checksum(None).into()))
     }
 
-    async fn denied(&self, account: Address) -> Refusal {
+    async fn denied(&self, account: Address) -> ErrorResponse {
         let facts = self.facts().await;
-        Refusal::new(StatusCode::FORBIDDEN, codes::access::DENIED)
+        ErrorResponse::new(StatusCode::FORBIDDEN, codes::access::DENIED)
             .with("tool", self.registry.reference(self.id).to_string().into())
             .with("account", account.to_checksum(None).into())
             .with("predicate", facts.predicate.map_or(Value::Null, |address| address.to_checksum(None).into()))

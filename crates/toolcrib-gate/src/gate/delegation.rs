@@ -5,16 +5,16 @@ use axum::http::{HeaderMap, StatusCode};
 use toolcrib_core::codes;
 use toolcrib_x402::header::X_DELEGATE_FOR;
 
-use super::access::Access;
-use crate::answer::Refusal;
+use super::access::AccessCheck;
+use crate::answer::ErrorResponse;
 
 /// Returns the account whose access the caller wants to use. A gate that does not check delegations refuses the header, because a caller
 /// that sends it relies on it.
-pub(crate) fn read(headers: &HeaderMap, access: Option<&Access>) -> Result<Option<Address>, Refusal> {
-    let refused = |code| Refusal::new(StatusCode::BAD_REQUEST, code);
+pub(crate) fn read(headers: &HeaderMap, access: Option<&AccessCheck>) -> Result<Option<Address>, ErrorResponse> {
+    let refused = |code| ErrorResponse::new(StatusCode::BAD_REQUEST, code);
     let mut values = headers.get_all(X_DELEGATE_FOR).iter();
     let Some(value) = values.next() else { return Ok(None) };
-    if !access.is_some_and(Access::takes_delegates) {
+    if !access.is_some_and(AccessCheck::takes_delegates) {
         return Err(refused(codes::access::NO_DELEGATION));
     }
     let digits = value.as_bytes().trim_ascii().strip_prefix(b"0x");

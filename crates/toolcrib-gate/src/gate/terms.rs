@@ -28,7 +28,7 @@ use super::access::ACCESS_TIME;
 use super::bazaar;
 use super::sign_in::{self, NonceKey, SignIn, SignInSettings};
 use super::{IdentityGate, PaidGate, PredicateGate};
-use crate::answer::{Refusal, Stop};
+use crate::answer::{ErrorResponse, Stop};
 use crate::tool::Caller;
 
 /// Validity in seconds that challenges ask of identity signatures. It is enough for a person to confirm, and keeps the store small.
@@ -95,7 +95,7 @@ pub(crate) struct Proven {
 #[derive(Debug)]
 pub(crate) enum Unproven {
     /// Nothing that could be read as a proof: a bad request.
-    Malformed(Refusal),
+    Malformed(ErrorResponse),
     /// No proof, or an invalid one: the response is the challenge.
     Challenge(Option<Code>),
     /// The account's chain did not answer; the reason is for the operator.
@@ -269,7 +269,7 @@ impl Terms {
             refused(findings.get(at).map_or(codes::payment::NO_MATCHING_OFFER, |finding| finding.code))
         })?;
         let (binding, mut possession) = self.binding(&payment, headers, asked)?;
-        let malformed = |code: Code| Unproven::Malformed(Refusal::new(StatusCode::BAD_REQUEST, code));
+        let malformed = |code: Code| Unproven::Malformed(ErrorResponse::new(StatusCode::BAD_REQUEST, code));
         // Only paid calls have a result to redeem.
         let payment_id = if self.keeps_results { payment_id::read(&payment.extensions).map_err(malformed)? } else { None };
         if let Some(id) = &payment_id {
@@ -310,7 +310,7 @@ impl Terms {
     /// Returns whether the nonce commits to this call, and what proves possession: the salt of a bound nonce, a retry token otherwise.
     fn binding(&self, payment: &Payment, headers: &HeaderMap, asked: Asked<'_>) -> Result<(Binding, Option<Proof>), Unproven> {
         let refused = |code: Code| Unproven::Challenge(Some(code));
-        let malformed = |code: Code| Unproven::Malformed(Refusal::new(StatusCode::BAD_REQUEST, code));
+        let malformed = |code: Code| Unproven::Malformed(ErrorResponse::new(StatusCode::BAD_REQUEST, code));
         let salt = nonce::read_salt(values(headers, header::X_TOOL_NONCE_SALT)).map_err(|fault| malformed(fault.code()))?;
         let binding = match (salt, self.tool(), nonce::is_marked(payment.authorization.nonce)) {
             (None, _, false) => Binding::Unbound,
@@ -410,10 +410,10 @@ fn domain(token: &Token) -> Domain {
 }
 
 /// A payment that cannot be parsed: status 400 with the first finding. Its text is not repeated, because it is a credential.
-fn malformed(findings: &[Finding]) -> Refusal {
+fn malformed(findings: &[Finding]) -> ErrorResponse {
     match findings.first() {
-        Some(finding) => Refusal::new(StatusCode::BAD_REQUEST, finding.code).message(finding.message.clone()),
-        None => Refusal::new(StatusCode::BAD_REQUEST, codes::payment::NOT_AN_OBJECT),
+        Some(finding) => ErrorResponse::new(StatusCode::BAD_REQUEST, finding.code).message(finding.message.clone()),
+        None => ErrorResponse::new(StatusCode::BAD_REQUEST, codes::payment::NOT_AN_OBJECT),
     }
 }
 

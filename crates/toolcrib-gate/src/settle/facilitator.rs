@@ -25,7 +25,7 @@ use toolcrib_x402::{
     settle_outcome, verify_outcome,
 };
 
-use self::answer::{Answer, word};
+use self::answer::{FacilitatorReply, word};
 use self::signers::Signers;
 use super::heads::Heads;
 use super::lookup::find;
@@ -222,7 +222,7 @@ impl Facilitator {
         self
     }
 
-    async fn ask(&self, call: FacilitatorCall, body: Option<&str>) -> Answer {
+    async fn ask(&self, call: FacilitatorCall, body: Option<&str>) -> FacilitatorReply {
         let until = match call {
             FacilitatorCall::Verify => self.verify_time,
             FacilitatorCall::Settle => self.settle_time,
@@ -245,7 +245,7 @@ impl Facilitator {
         };
         let headers = match headers.and_then(typed) {
             Ok(headers) => headers,
-            Err(detail) => return Answer::NotSent { detail: detail.to_owned() },
+            Err(detail) => return FacilitatorReply::NotSent { detail: detail.to_owned() },
         };
         let limits = limits(until.saturating_sub(begun.elapsed()));
         let url = &self.urls[call as usize];
@@ -256,7 +256,7 @@ impl Facilitator {
             (_, Some(body)) => self.door.post(url, &headers, body.as_bytes(), limits).await,
             (_, None) => self.door.get(url, &headers, limits).await,
         };
-        Answer::of(exchange, url.is_secure())
+        FacilitatorReply::of(exchange, url.is_secure())
     }
 
     async fn ask_to_settle(&self, due: Due<'_>, body: &str) -> (SettleOutcome, String) {

@@ -18,7 +18,7 @@ use toolcrib_x402::{Authorization, Challenge, Signature, Version, asset as token
 
 use crate::till::{PRICE, asset, of_the_price, priced, till};
 use crate::world::{
-    Answer, ORIGIN, Runs, World, authorization, code, counting, creator, deploy, fresh, header, holder, post, serve, sign,
+    HttpResponse, ORIGIN, Runs, World, authorization, code, counting, creator, deploy, fresh, header, holder, post, serve, sign,
     stranger, transact_as,
 };
 
@@ -36,7 +36,7 @@ async fn challenge(at: SocketAddr, path: &str) -> Challenge {
     read_header(answer.header("payment-required").expect("version 2")).challenge.expect("a challenge")
 }
 
-async fn pay(at: SocketAddr, path: &str, signed: Authorization, by: Signature) -> Answer {
+async fn pay(at: SocketAddr, path: &str, signed: Authorization, by: Signature) -> HttpResponse {
     let challenge = challenge(at, path).await;
     let value = header(&[challenge.clone(), challenge], Version::V2, signed, by);
     post(at, path, &[("PAYMENT-SIGNATURE", &value)], &json!({"text": "one two"})).await

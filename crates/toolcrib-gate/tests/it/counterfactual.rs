@@ -23,8 +23,8 @@ use toolcrib_x402::{Authorization, Signature, Version, asset as tokens, read_hea
 
 use crate::till::{PRICE, asset, of_the_price, priced, till};
 use crate::world::{
-    Answer, NOW, ORIGIN, Runs, World, authorization, base_domain, code, counting, creator, fresh, header, holder, post, serve,
-    sign, stranger, transact_as,
+    HttpResponse, NOW, ORIGIN, Runs, World, authorization, base_domain, code, counting, creator, fresh, header, holder, post,
+    serve, sign, stranger, transact_as,
 };
 
 const SALT: B256 = B256::repeat_byte(5);
@@ -143,7 +143,7 @@ fn signature(bytes: Vec<u8>) -> Signature {
     Signature::new(bytes).expect("neither too short nor too long")
 }
 
-async fn pay(at: SocketAddr, path: &str, signed: Authorization, by: Signature) -> Answer {
+async fn pay(at: SocketAddr, path: &str, signed: Authorization, by: Signature) -> HttpResponse {
     let answer = post(at, path, &[], &json!({})).await;
     let challenge = read_header(answer.header("payment-required").expect("version 2")).challenge.expect("a challenge");
     let value = header(&[challenge.clone(), challenge], Version::V2, signed, by);
@@ -264,7 +264,7 @@ async fn the_money_of_a_wallet_moves_once_its_factory_is_allowed() {
         let open = priced("open", &usdc, gate(settler().wallet_factories([stage.factory])), &runs);
         let at = serve(tools().tool(strict).tool(elsewhere).tool(open)).await;
         let wrapped = |signed: &Authorization| signature(wrap(stage.factory, &calldata, &by(stranger(), signed)));
-        let reason = |answer: &Answer| {
+        let reason = |answer: &HttpResponse| {
             let receipt = read_receipt(answer.header("payment-response").expect("a receipt")).response.expect("readable");
             receipt.reason.unwrap_or_default()
         };

@@ -14,7 +14,7 @@ use toolcrib_x402::Version;
 
 use crate::till::{USDC_ON_BASE, of_the_price, priced, till};
 use crate::world::{
-    Answer, Input, ORIGIN, Output, Runs, World, authorization, base_domain, code, counting, creator, deploy, fresh, header,
+    HttpResponse, Input, ORIGIN, Output, Runs, World, authorization, base_domain, code, counting, creator, deploy, fresh, header,
     holder, manifest, post, serve, sign, stranger, transact_as,
 };
 use toolcrib_testkit::clock::MovingClock;
@@ -65,7 +65,7 @@ fn memory() -> Arc<MemoryReplay> {
 }
 
 /// Calls with a new signature, and these values of the header.
-async fn call(at: SocketAddr, path: &str, signer: &PrivateKeySigner, delegate_for: &[&str]) -> Answer {
+async fn call(at: SocketAddr, path: &str, signer: &PrivateKeySigner, delegate_for: &[&str]) -> HttpResponse {
     let challenges = post(at, path, &[], &json!({})).await.challenges();
     let mut signed = authorization(signer, fresh());
     signed.value = challenges[0].accepts[0].amount;

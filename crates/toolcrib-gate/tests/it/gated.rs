@@ -13,8 +13,8 @@ use toolcrib_x402::nonce::{BoundCall, BoundNonce};
 use toolcrib_x402::{Authorization, Challenge, Method, ProbeAnswer, ProbeState, Signature, Subject, Version, asset, judge_probe};
 
 use crate::world::{
-    Answer, NOW, ORIGIN, Runs, World, authorization, base_domain, counting, creator, fresh, header, holder, post, serve, sign,
-    stranger,
+    HttpResponse, NOW, ORIGIN, Runs, World, authorization, base_domain, counting, creator, fresh, header, holder, post, serve,
+    sign, stranger,
 };
 
 /// A server with one gated tool, and what is needed to call it.
@@ -42,13 +42,13 @@ impl Gated {
         Self { world, id, at, runs, replay, challenges }
     }
 
-    async fn pay(&self, version: Version, authorization: Authorization, by: Signature) -> Answer {
+    async fn pay(&self, version: Version, authorization: Authorization, by: Signature) -> HttpResponse {
         let value = header(&self.challenges, version, authorization, by);
         post(self.at, "/word-count", &[(version.payment_header(), &value)], &json!({"text": "one two"})).await
     }
 
     /// Calls with a changed authorization that is signed rightly.
-    async fn changed(&self, change: impl Fn(&mut Authorization)) -> Answer {
+    async fn changed(&self, change: impl Fn(&mut Authorization)) -> HttpResponse {
         let mut changed = authorization(holder(), fresh());
         change(&mut changed);
         self.pay(Version::V1, changed, sign(holder(), &changed, &base_domain())).await
@@ -66,7 +66,7 @@ async fn remembered(store: &MemoryReplay) -> u64 {
 
 /// A refusal with a new challenge in both versions.
 #[track_caller]
-fn refused(answer: &Answer, code: &str) {
+fn refused(answer: &HttpResponse, code: &str) {
     assert_eq!(answer.verdict(), (402, code.to_owned()));
     answer.challenges();
     assert_eq!(answer.header("cache-control"), Some("no-store"));

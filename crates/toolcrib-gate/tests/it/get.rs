@@ -12,7 +12,9 @@ use toolcrib_x402::nonce::{BoundCall, BoundNonce};
 use toolcrib_x402::{Authorization, Version};
 
 use crate::till::{PRICE, USDC_ON_BASE, of_the_price, till};
-use crate::world::{Answer, ORIGIN, Runs, authorization, base_domain, creator, fresh, header, holder, post, send, serve, sign};
+use crate::world::{
+    HttpResponse, ORIGIN, Runs, authorization, base_domain, creator, fresh, header, holder, post, send, serve, sign,
+};
 
 #[derive(Deserialize, Serialize, schemars::JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -45,7 +47,7 @@ fn tools() -> Tools {
     Tools::new(ORIGIN).shared_store(store).rates(Rates { per_address: None, ..Rates::default() })
 }
 
-async fn get(at: SocketAddr, target: &str, headers: &[(&str, &str)]) -> Answer {
+async fn get(at: SocketAddr, target: &str, headers: &[(&str, &str)]) -> HttpResponse {
     let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
     send(at, "GET", target, &headers, b"").await
 }

@@ -27,8 +27,8 @@ use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore};
 use toolcrib_x402::{Authorization, Challenge, Version};
 
 use crate::world::{
-    Answer, Input, NOW, ORIGIN, Output, Runs, authorization, base_domain, counting, creator, fresh, header, holder, manifest,
-    post, send, sign,
+    HttpResponse, Input, NOW, ORIGIN, Output, Runs, authorization, base_domain, counting, creator, fresh, header, holder,
+    manifest, post, send, sign,
 };
 
 const PRICE: u64 = 20_000;
@@ -148,7 +148,7 @@ impl Shop {
         header(&self.challenges, Version::V1, authorization, sign(holder(), &authorization, &base_domain()))
     }
 
-    async fn call(&self, payment: &str, more: &[(&str, &str)], text: &str) -> Answer {
+    async fn call(&self, payment: &str, more: &[(&str, &str)], text: &str) -> HttpResponse {
         let headers: Vec<_> = [("X-PAYMENT", payment)].into_iter().chain(more.iter().copied()).collect();
         post(self.at, "/word-count", &headers, &json!({ "text": text })).await
     }
@@ -162,7 +162,7 @@ impl Shop {
     }
 }
 
-fn has_receipt(answer: &Answer) -> bool {
+fn has_receipt(answer: &HttpResponse) -> bool {
     answer.header("x-payment-response").is_some()
 }
 

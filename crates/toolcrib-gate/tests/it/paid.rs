@@ -21,8 +21,8 @@ use toolcrib_x402::nonce::{BoundCall, BoundNonce};
 use toolcrib_x402::{Authorization, Challenge, Offer, TimePolicy, Version, read_receipt};
 
 use crate::world::{
-    Answer, Input, NOW, ORIGIN, Output, Runs, World, authorization, base_domain, creator, fresh, header, holder, post, sign,
-    stranger,
+    HttpResponse, Input, NOW, ORIGIN, Output, Runs, World, authorization, base_domain, creator, fresh, header, holder, post,
+    sign, stranger,
 };
 use toolcrib_testkit::clock::MovingClock;
 
@@ -94,7 +94,7 @@ impl Settle for Script {
 
 /// In how many seconds an answer says to come back.
 #[track_caller]
-fn retry_after(answer: &Answer) -> i64 {
+fn retry_after(answer: &HttpResponse) -> i64 {
     answer.header("retry-after").and_then(|seconds| seconds.parse().ok()).unwrap_or_else(|| panic!("no Retry-After: {answer:?}"))
 }
 
@@ -168,7 +168,7 @@ impl Shop {
         Authorization { to: recipient(), value: Amount::new(U256::from(PRICE)), ..authorization(holder(), fresh()) }
     }
 
-    async fn send(&self, version: Version, payment: &str, more: &[(&str, &str)], input: &Value) -> Answer {
+    async fn send(&self, version: Version, payment: &str, more: &[(&str, &str)], input: &Value) -> HttpResponse {
         let mut headers = vec![(version.payment_header(), payment)];
         headers.extend_from_slice(more);
         post(self.at, "/word-count", &headers, input).await
@@ -178,7 +178,7 @@ impl Shop {
         header(&self.challenges, version, authorization, sign(holder(), &authorization, &base_domain()))
     }
 
-    async fn pay(&self, version: Version) -> Answer {
+    async fn pay(&self, version: Version) -> HttpResponse {
         self.send(version, &self.payment(version, self.authorization()), &[], &two_words()).await
     }
 
@@ -208,7 +208,7 @@ fn two_words() -> Value {
 
 /// The receipt of an answer, under the name of the version and no other.
 #[track_caller]
-fn receipt(answer: &Answer, version: Version) -> toolcrib_x402::SettleResponse {
+fn receipt(answer: &HttpResponse, version: Version) -> toolcrib_x402::SettleResponse {
     let other = if version == Version::V1 { Version::V2 } else { Version::V1 };
     assert_eq!(answer.header(other.receipt_header()), None);
     let reading = read_receipt(answer.header(version.receipt_header()).expect("a receipt"));

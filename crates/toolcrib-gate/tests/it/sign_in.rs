@@ -20,8 +20,8 @@ use toolcrib_x402::{Signature, read_header};
 
 use crate::till::{USDC_ON_BASE, priced, till};
 use crate::world::{
-    Answer, NOW, ORIGIN, Runs, World, authorization, base_domain, code, counting, creator, fresh, header, holder, post, serve,
-    sign, stranger, transact_as,
+    HttpResponse, NOW, ORIGIN, Runs, World, authorization, base_domain, code, counting, creator, fresh, header, holder, post,
+    serve, sign, stranger, transact_as,
 };
 
 const BASE: u64 = 8453;
@@ -43,7 +43,7 @@ fn signed(signer: &PrivateKeySigner, message: Message) -> SignedIn {
     SignedIn { signature: Signature::new(signature.as_bytes().to_vec()).expect("65 bytes"), message }
 }
 
-async fn call(at: SocketAddr, path: &str, answer: &SignedIn) -> Answer {
+async fn call(at: SocketAddr, path: &str, answer: &SignedIn) -> HttpResponse {
     post(at, path, &[(HEADER, &answer.to_header().expect("short"))], &json!({"text": "one two"})).await
 }
 
@@ -252,7 +252,7 @@ fn own(signer: &PrivateKeySigner, path: &str, now: i64) -> SignedMessage {
     SignedMessage { message, signature }
 }
 
-async fn authorize(at: SocketAddr, path: &str, value: &str) -> Answer {
+async fn authorize(at: SocketAddr, path: &str, value: &str) -> HttpResponse {
     post(at, path, &[("Authorization", value)], &json!({"text": "one two"})).await
 }
 

@@ -21,8 +21,8 @@ use tower::ServiceExt;
 
 use crate::till::{TRANSACTION, USDC_ON_BASE, of_the_price, priced, till};
 use crate::world::{
-    Answer, NOW, ORIGIN, Runs, World, authorization, base_domain, counting, creator, fresh, header, holder, post, serve, sign,
-    stranger,
+    HttpResponse, NOW, ORIGIN, Runs, World, authorization, base_domain, counting, creator, fresh, header, holder, post, serve,
+    sign, stranger,
 };
 
 const KEY: &str = "k3y-of-the-directory";
@@ -34,7 +34,7 @@ fn tool() -> ToolRef {
 
 /// What a directory does with a request that it has read.
 #[derive(Clone, Copy, Debug)]
-enum Manner {
+enum DirectoryBehaviour {
     /// Answers with a status after a while.
     Answers(u16, Duration),
     Hangs,
@@ -50,7 +50,7 @@ struct Directory {
 }
 
 impl Directory {
-    async fn open(manner: Manner) -> Self {
+    async fn open(manner: DirectoryBehaviour) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let directory = Self { at: listener.local_addr().expect("bound"), requests: Arc::default(), answered: Arc::default() };
         let kept = directory.clone();
@@ -62,7 +62,7 @@ impl Directory {
         directory
     }
 
-    async fn receive(self, mut stream: tokio::net::TcpStream, manner: Manner) {
+    async fn receive(self, mut stream: tokio::net::TcpStream, manner: DirectoryBehaviour) {
         let mut bytes = Vec::new();
         let (head, body) = loop {
             if stream.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
@@ -77,13 +77,13 @@ impl Directory {
         };
         self.requests.lock().expect("no panic").push((head, body));
         match manner {
-            Manner::Answers(status, after) => {
+            DirectoryBehaviour::Answers(status, after) => {
                 tokio::time::sleep(after).await;
                 *self.answered.lock().expect("no panic") += 1;
                 let _ = stream.write_all(format!("HTTP/1.1 {status} X\r\nContent-Length: 2\r\n\r\n{{}}").as_bytes()).await;
             }
-            Manner::Hangs => std::future::pending().await,
-            Manner::Closes => {}
+            DirectoryBehaviour::Hangs => std::future::pending().await,
+            DirectoryBehaviour::Closes => {}
         }
     }
 
@@ -101,8 +101,8 @@ fn usage(at: SocketAddr) -> Usage {
     Usage::new(url, KEY).expect("a key")
 }
 
-fn fine() -> Manner {
-    Manner::Answers(200, Duration::ZERO)
+fn fine() -> DirectoryBehaviour {
+    DirectoryBehaviour::Answers(200, Duration::ZERO)
 }
 
 /// Tools whose faults are kept.
@@ -117,7 +117,7 @@ fn tools(usage: Usage) -> (Tools, Arc<Mutex<Vec<String>>>) {
     (tools, faults)
 }
 
-async fn call(at: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn call(at: SocketAddr, path: &str, headers: &[(&str, &str)]) -> HttpResponse {
     post(at, path, headers, &json!({"text": "one two"})).await
 }
 
@@ -209,7 +209,7 @@ async fn a_paid_call_is_reported_with_its_transaction_and_no_signature() {
 // req: USAGE-002
 #[tokio::test]
 async fn the_reply_waits_for_the_report() {
-    let directory = Directory::open(Manner::Answers(202, Duration::from_millis(300))).await;
+    let directory = Directory::open(DirectoryBehaviour::Answers(202, Duration::from_millis(300))).await;
     let (tools, faults) = tools(directory.usage());
     let at = serve(tools.tool(counting("word-count", Gate::identity().tool(tool()), &Runs::default()))).await;
     let challenges = call(at, "/word-count", &[]).await.challenges();
@@ -228,11 +228,11 @@ async fn the_reply_waits_for_the_report() {
 async fn a_directory_in_trouble_changes_nothing_but_the_operators_log() {
     let gone = TcpListener::bind("127.0.0.1:0").await.expect("a free port").local_addr().expect("bound");
     let rows = [
-        ("500", Directory::open(Manner::Answers(500, Duration::ZERO)).await.at),
-        ("redirect", Directory::open(Manner::Answers(302, Duration::ZERO)).await.at),
-        ("closes", Directory::open(Manner::Closes).await.at),
+        ("500", Directory::open(DirectoryBehaviour::Answers(500, Duration::ZERO)).await.at),
+        ("redirect", Directory::open(DirectoryBehaviour::Answers(302, Duration::ZERO)).await.at),
+        ("closes", Directory::open(DirectoryBehaviour::Closes).await.at),
         ("refuses", gone),
-        ("hangs", Directory::open(Manner::Hangs).await.at),
+        ("hangs", Directory::open(DirectoryBehaviour::Hangs).await.at),
     ];
     let mut replies = Vec::new();
     for (what, directory) in rows {

@@ -113,13 +113,13 @@ pub(crate) async fn serve(tools: Tools) -> SocketAddr {
 
 /// An answer as it came.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -148,7 +148,7 @@ impl Answer {
 }
 
 /// Sends a request to the letter and reads until the server closes.
-pub(crate) async fn send(to: SocketAddr, method: &str, path: &str, headers: &[(&str, &[u8])], body: &[u8]) -> Answer {
+pub(crate) async fn send(to: SocketAddr, method: &str, path: &str, headers: &[(&str, &[u8])], body: &[u8]) -> HttpResponse {
     let mut request = format!("{method} {path} HTTP/1.1\r\nHost: elsewhere.example\r\nConnection: close\r\n").into_bytes();
     for (name, value) in headers {
         request.extend_from_slice(&[name.as_bytes(), b": ", value, b"\r\n"].concat());
@@ -165,11 +165,11 @@ pub(crate) async fn send(to: SocketAddr, method: &str, path: &str, headers: &[(&
     let mut lines = head.split("\r\n");
     let status = lines.next().and_then(|line| line.split(' ').nth(1)).expect("a status").parse().expect("a number");
     let headers = lines.filter_map(|line| line.split_once(": ")).map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Answer { status, headers: headers.collect(), body: bytes[end + 4..].to_vec() }
+    HttpResponse { status, headers: headers.collect(), body: bytes[end + 4..].to_vec() }
 }
 
 /// Calls a tool with JSON.
-pub(crate) async fn post(to: SocketAddr, path: &str, headers: &[(&str, &str)], input: &Value) -> Answer {
+pub(crate) async fn post(to: SocketAddr, path: &str, headers: &[(&str, &str)], input: &Value) -> HttpResponse {
     let mut all: Vec<(&str, &[u8])> = vec![("Content-Type", b"application/json")];
     all.extend(headers.iter().map(|(name, value)| (*name, value.as_bytes())));
     send(to, "POST", path, &all, input.to_string().as_bytes()).await

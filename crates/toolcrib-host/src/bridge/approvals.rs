@@ -9,7 +9,7 @@ use toolcrib_client::Terms;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes::mcp as code;
-use toolcrib_mcp::{Caller, Fault};
+use toolcrib_mcp::{Caller, ToolError};
 
 /// Most pending approvals. A user answers one at a time; a model that needs more is misbehaving.
 pub const MAX_PENDING: usize = 32;
@@ -56,25 +56,25 @@ impl<B> fmt::Debug for Approvals<B> {
 
 impl<B> Approvals<B> {
     /// Stores a pending approval before the user is asked.
-    pub(crate) fn open(&self, bound: B, caller: Caller, now: UnixTime) -> Result<ApprovalId, Fault> {
+    pub(crate) fn open(&self, bound: B, caller: Caller, now: UnixTime) -> Result<ApprovalId, ToolError> {
         let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|_| Fault::new(code::INTERNAL))?;
+        getrandom::fill(&mut id).map_err(|_| ToolError::new(code::INTERNAL))?;
         let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pending.retain(|_, pending| pending.expires >= now);
         if pending.len() >= MAX_PENDING {
-            return Err(Fault::new(code::APPROVALS_FULL));
+            return Err(ToolError::new(code::APPROVALS_FULL));
         }
         pending.insert(ApprovalId(id), Pending { bound, caller, expires: now.plus(APPROVAL_SECONDS) });
         Ok(ApprovalId(id))
     }
 
     /// Uses up an approval in any case. Returns whether it is valid: requested by the same caller, for the same call, and not expired.
-    pub(crate) fn take(&self, state: &[u8], bound: &B, caller: &Caller, now: UnixTime) -> Result<(), Fault>
+    pub(crate) fn take(&self, state: &[u8], bound: &B, caller: &Caller, now: UnixTime) -> Result<(), ToolError>
     where
         B: PartialEq,
     {
         if self.take_bound(state, caller, now)? != *bound {
-            return Err(Fault::new(code::APPROVAL_DIFFERS));
+            return Err(ToolError::new(code::APPROVAL_DIFFERS));
         }
         Ok(())
     }
@@ -86,15 +86,15 @@ impl<B> Approvals<B> {
     }
 
     /// Like [`take`](Self::take), but returns what the approval is bound to. The caller must compare it.
-    pub(crate) fn take_bound(&self, state: &[u8], caller: &Caller, now: UnixTime) -> Result<B, Fault> {
-        let unknown = || Fault::new(code::APPROVAL_UNKNOWN);
+    pub(crate) fn take_bound(&self, state: &[u8], caller: &Caller, now: UnixTime) -> Result<B, ToolError> {
+        let unknown = || ToolError::new(code::APPROVAL_UNKNOWN);
         let id = ApprovalId(state.try_into().map_err(|_| unknown())?);
         let pending = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&id).ok_or_else(unknown)?;
         if pending.caller != *caller {
             return Err(unknown());
         }
         if pending.expires < now {
-            return Err(Fault::new(code::APPROVAL_EXPIRED));
+            return Err(ToolError::new(code::APPROVAL_EXPIRED));
         }
         Ok(pending.bound)
     }

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use toolcrib_core::codes::{host as host_code, mcp as code};
 use toolcrib_core::local::Effects;
 use toolcrib_core::near;
-use toolcrib_mcp::{Answer, Asker, Effect, Fault, Question, Reply, Returned, Stop, ToolSpec};
+use toolcrib_mcp::{Asker, Effect, Prompt, PromptResponse, Reply, Returned, Stop, ToolError, ToolSpec};
 
 use super::approvals::Approvals;
 use crate::local::export::restored;
@@ -89,7 +89,7 @@ impl LocalTools {
     }
 
     /// Finds the tool and the function that a model names in an argument. Hidden tools are reported as unknown.
-    fn named<'t>(&self, tools: &'t ToolSet, name: &str) -> Result<(&'t Arc<LoadedTool>, &'t str), Fault> {
+    fn named<'t>(&self, tools: &'t ToolSet, name: &str) -> Result<(&'t Arc<LoadedTool>, &'t str), ToolError> {
         tools.exposed(name).filter(|(tool, _)| self.is_shown(tool)).ok_or_else(|| self.unknown(tools, name))
     }
 
@@ -149,7 +149,7 @@ impl LocalTools {
         let mut relay = std::pin::pin!(relay(receiver, asker));
         let result = tokio::select! {
             result = called => result,
-            () = &mut relay => return Err(Fault::new(code::INTERNAL).into()),
+            () = &mut relay => return Err(ToolError::new(code::INTERNAL).into()),
         };
         // The program's last events are sent before its result. The relay ends when the last sender is dropped.
         drop(sender);
@@ -181,7 +181,7 @@ impl LocalTools {
         if let Err(error) = self.host.refused(bound, "mcp") {
             tracing::error!(%error, "refusal not recorded");
         }
-        Fault::new(host_code::DECLINED).into()
+        ToolError::new(host_code::DECLINED).into()
     }
 
     fn search(&self, query: &str) -> Reply {
@@ -214,10 +214,10 @@ impl LocalTools {
         Ok(Reply::data(with_sandbox(described, self.host.unsandboxed(tool).as_deref())))
     }
 
-    fn unknown(&self, tools: &ToolSet, name: &str) -> Fault {
+    fn unknown(&self, tools: &ToolSet, name: &str) -> ToolError {
         let names = self.ready(tools).flat_map(|tool| tool.functions().values().map(|function| function.exposed()));
         let hint = near::nearest(name, names).map(|near| format!("; is {near} meant?")).unwrap_or_default();
-        Fault::new(host_code::TOOL_UNKNOWN).message(format!("there is no function {name:?}{hint}"))
+        ToolError::new(host_code::TOOL_UNKNOWN).message(format!("there is no function {name:?}{hint}"))
     }
 }
 
@@ -310,7 +310,7 @@ async fn relay(mut events: mpsc::Receiver<Event>, asker: &Asker) {
     }
 }
 
-fn question(prompt: &ApprovalPrompt, state: Vec<u8>) -> Question {
+fn question(prompt: &ApprovalPrompt, state: Vec<u8>) -> Prompt {
     let form = json!({
         "type": "object",
         "properties": {
@@ -324,12 +324,12 @@ fn question(prompt: &ApprovalPrompt, state: Vec<u8>) -> Question {
         },
         "required": ["decision"],
     });
-    Question { name: "approval", message: prompt.text(), form, state }
+    Prompt { name: "approval", message: prompt.text(), form, state }
 }
 
 /// The lifetime that the user chose; `None` means no.
-fn lifetime(answer: &Answer) -> Option<Lifetime> {
-    let Answer::Accepted(content) = answer else { return None };
+fn lifetime(answer: &PromptResponse) -> Option<Lifetime> {
+    let PromptResponse::Accepted(content) = answer else { return None };
     match content.get("decision").and_then(Json::as_str)? {
         ALLOW_ONCE => Some(Lifetime::Once),
         ALLOW_SESSION => Some(Lifetime::Session),
@@ -338,8 +338,8 @@ fn lifetime(answer: &Answer) -> Option<Lifetime> {
     }
 }
 
-fn fault(error: &CallError) -> Fault {
-    let fault = Fault::new(error.code()).message(error.to_string());
+fn fault(error: &CallError) -> ToolError {
+    let fault = ToolError::new(error.code()).message(error.to_string());
     match error {
         CallError::Arguments { violations } => fault.details(json!({ "violations": violations })),
         CallError::Run(error) => fault.details(json!({ "retryable": error.retryable })),

@@ -38,7 +38,7 @@ use toolcrib_core::codes::{self, Code, mcp as code};
 use toolcrib_http::{Limits, Server, Tls};
 use toolcrib_mcp::discovery::{Discovery, DiscoveryTools, NAMES};
 use toolcrib_mcp::{
-    About, Asker, Bearer, Fault, HttpOptions, Reply, ServeError, SetupError, Stop, ToolSpec, Toolbox, http_router,
+    About, Asker, Bearer, HttpOptions, Reply, ServeError, SetupError, Stop, ToolError, ToolSpec, Toolbox, http_router,
 };
 
 pub use approvals::{APPROVAL_SECONDS, MAX_PENDING};
@@ -85,7 +85,7 @@ impl fmt::Debug for Bridge {
 
 /// Access to the bridge over HTTP. A token is always required.
 #[derive(Clone, Debug)]
-pub struct Reach {
+pub struct HttpAccess {
     /// The bearer token of every request.
     pub bearer: Bearer,
     /// Accepted values of `Host`, with or without port. The names of this machine if empty.
@@ -182,8 +182,8 @@ impl Bridge {
     }
 
     /// Returns the router of the bridge at [`HTTP_PATH`], which requires the token.
-    pub fn router(self, reach: Reach) -> Result<Router, SetupError> {
-        let Reach { bearer, hosts, origins, .. } = reach;
+    pub fn router(self, reach: HttpAccess) -> Result<Router, SetupError> {
+        let HttpAccess { bearer, hosts, origins, .. } = reach;
         let options = HttpOptions { bearer: Some(bearer), hosts, origins, sessions: true };
         Ok(Router::new().nest_service(HTTP_PATH, http_router(Arc::new(self), options)?))
     }
@@ -197,7 +197,7 @@ impl Bridge {
     pub async fn serve_http(
         self,
         listener: TcpListener,
-        reach: Reach,
+        reach: HttpAccess,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), BridgeError> {
         let tls = reach.tls.clone();
@@ -273,7 +273,7 @@ impl Toolbox for Bridge {
         }
     }
 
-    fn withheld(&self, name: &str) -> Option<Fault> {
+    fn withheld(&self, name: &str) -> Option<ToolError> {
         let pin = self.pin(name)?;
         Some(quarantined(&pin, pin.quarantine()?))
     }
@@ -296,7 +296,7 @@ impl Toolbox for Bridge {
         }
         match &self.local {
             Some(local) if local.knows(name) => local.call(name, arguments, asker).await,
-            _ => Err(Fault::new(code::UNKNOWN_TOOL).into()),
+            _ => Err(ToolError::new(code::UNKNOWN_TOOL).into()),
         }
     }
 }

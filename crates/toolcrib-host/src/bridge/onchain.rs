@@ -12,7 +12,7 @@ use toolcrib_core::finding::{Finding, Severity};
 use toolcrib_core::text::escape_for_display;
 use toolcrib_mcp::discovery::{DiscoveryTools, read_tool};
 use toolcrib_mcp::untrusted::{NOTE, inert, inert_json};
-use toolcrib_mcp::{Answer, Asker, Effect, Fault, Question, Reply, Returned, Stop, ToolSpec, value_hash};
+use toolcrib_mcp::{Asker, Effect, Prompt, PromptResponse, Reply, Returned, Stop, ToolError, ToolSpec, value_hash};
 
 use super::approvals::{APPROVAL_SECONDS, Approvals, Bound};
 use super::pinned::{PinnedTools, pin_of, quarantined};
@@ -73,7 +73,7 @@ impl Onchain {
     }
 
     /// Converts the error of a call. A pinned tool whose version differs is quarantined.
-    async fn explain(&self, pin: Option<&Pin>, error: &CallError) -> Fault {
+    async fn explain(&self, pin: Option<&Pin>, error: &CallError) -> ToolError {
         let is_suspect = matches!(error, CallError::ChangedMeanwhile { .. } | CallError::NotVerified { .. });
         if let (true, Some(pin), Some(pinned)) = (is_suspect, pin, &self.pinned)
             && let Some(quarantine) = pinned.recheck(&self.client, &self.clock, pin).await
@@ -126,7 +126,7 @@ impl Onchain {
                 // Once signed, the payment is completed even if the client of this call disconnects.
                 let client = self.client.clone();
                 let paying = tokio::spawn(async move { client.pay(approved).await });
-                paying.await.map_err(|_| Stop::from(Fault::new(code::INTERNAL)))??
+                paying.await.map_err(|_| Stop::from(ToolError::new(code::INTERNAL)))??
             }
         };
         Ok(reply(&bound, called))
@@ -148,13 +148,13 @@ impl Onchain {
         };
         let Returned { answer, state } = returned;
         self.approvals.take(&state, bound, asker.caller(), self.clock.now())?;
-        if is_approved(&answer) { Ok(()) } else { Err(Fault::new(code::DECLINED).into()) }
+        if is_approved(&answer) { Ok(()) } else { Err(ToolError::new(code::DECLINED).into()) }
     }
 }
 
 /// Whether the user checked the box of [`approval_form`] and submitted the form.
-pub(super) fn is_approved(answer: &Answer) -> bool {
-    matches!(answer, Answer::Accepted(content) if content.get("approve") == Some(&Json::Bool(true)))
+pub(super) fn is_approved(answer: &PromptResponse) -> bool {
+    matches!(answer, PromptResponse::Accepted(content) if content.get("approve") == Some(&Json::Bool(true)))
 }
 
 /// A form with one checkbox.
@@ -234,7 +234,7 @@ fn question(
     input: &Json,
     (account, facts): (Option<Address>, &[(&str, String)]),
     state: Vec<u8>,
-) -> Question {
+) -> Prompt {
     let input = input.to_string();
     let shown = match input.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{} … (cut; {} bytes in all)", escape_for_display(&input[..end]), input.len()),
@@ -269,7 +269,7 @@ fn question(
         ));
     }
     message.push_str(&format!("Manifest: {}\nThe answer counts for {} minutes, once.", bound.manifest, APPROVAL_SECONDS / 60));
-    Question { name: "approval", message, form: approval_form("Send the input, and sign what is said above"), state }
+    Prompt { name: "approval", message, form: approval_form("Send the input, and sign what is said above"), state }
 }
 
 /// The codes of the findings that prevent a schema from being applied. Codes only, since messages may quote the schema.
@@ -292,13 +292,13 @@ fn signs(plan: &Plan, account: Option<Address>) -> String {
     }
 }
 
-fn differs(shown: Option<Terms>, asked: Terms) -> Fault {
+fn differs(shown: Option<Terms>, asked: Terms) -> ToolError {
     let details = json!({ "approved": shown.map(|terms| terms.to_string()), "asked": asked.to_string() });
-    Fault::new(code::APPROVAL_DIFFERS).details(details)
+    ToolError::new(code::APPROVAL_DIFFERS).details(details)
 }
 
 /// An error of the client, described by its code. Server text is in a separate field, marked as untrusted.
-fn fault(error: &CallError) -> Fault {
+fn fault(error: &CallError) -> ToolError {
     let mut details = json!({ "untrusted_detail": inert(&error.to_string(), DETAIL_CHARS) });
     if let Some(payment) = error.payment() {
         details["payment"] = payment.to_string().into();
@@ -307,7 +307,7 @@ fn fault(error: &CallError) -> Fault {
         let codes: Vec<_> = report.findings.iter().map(|finding| finding.code.id()).collect();
         details["findings"] = codes.into();
     }
-    Fault::new(error.code()).details(details)
+    ToolError::new(error.code()).details(details)
 }
 
 pub(super) fn reply(bound: &Bound, called: Called) -> Reply {

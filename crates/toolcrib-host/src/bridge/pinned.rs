@@ -11,7 +11,7 @@ use toolcrib_client::Client;
 use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::Clock;
 use toolcrib_core::codes::host as code;
-use toolcrib_mcp::Fault;
+use toolcrib_mcp::ToolError;
 
 use crate::onchain::{Observation, Pin, PinError, PinStore, Pins, Quarantine, observe};
 
@@ -167,9 +167,9 @@ async fn check(client: &Client, clock: &Arc<dyn Clock + Send + Sync>, pin: &Pin)
 }
 
 /// The error for a quarantined tool: hashes, codes and names of parts, and no text of the manifest.
-pub(super) fn quarantined(pin: &Pin, quarantine: &Quarantine) -> Fault {
+pub(super) fn quarantined(pin: &Pin, quarantine: &Quarantine) -> ToolError {
     let fields: Vec<_> = quarantine.changes.iter().flat_map(|changes| changes.fields()).map(|field| field.as_str()).collect();
-    Fault::new(code::PIN_QUARANTINED).details(json!({
+    ToolError::new(code::PIN_QUARANTINED).details(json!({
         "reference": pin.tool().to_string(),
         "pinned": pin.hash(),
         "committed": quarantine.committed,

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use toolcrib_core::codes::mcp as code;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 use toolcrib_mcp::discovery::{Discovery, MAX_ANSWER_BYTES, RestRequest, refusal};
-use toolcrib_mcp::{Asker, Fault};
+use toolcrib_mcp::{Asker, ToolError};
 
 /// Time limit of a request. The directory itself waits five seconds for a verification.
 const ANSWER_TIME: Duration = Duration::from_secs(20);
@@ -40,8 +40,8 @@ impl fmt::Debug for RemoteDirectory {
 
 #[async_trait]
 impl Discovery for RemoteDirectory {
-    async fn ask(&self, request: &RestRequest, _: &Asker) -> Result<Json, Fault> {
-        let unreadable = || Fault::new(code::DIRECTORY);
+    async fn ask(&self, request: &RestRequest, _: &Asker) -> Result<Json, ToolError> {
+        let unreadable = || ToolError::new(code::DIRECTORY);
         let url = self.url.below(&request.path, &request.query).map_err(|_| unreadable())?;
         let mut limits = Limits::MANIFEST;
         limits.body = MAX_ANSWER_BYTES;
@@ -52,7 +52,7 @@ impl Discovery for RemoteDirectory {
         };
         let Some(response) = exchange.complete() else {
             let cause = exchange.failure.as_ref().map(|failure| failure.code.id()).unwrap_or_default();
-            return Err(Fault::new(code::DIRECTORY).message(format!("{} gave no answer: {cause}", self.url)));
+            return Err(ToolError::new(code::DIRECTORY).message(format!("{} gave no answer: {cause}", self.url)));
         };
         if !(200..=299).contains(&response.status) {
             let wait = response.header("retry-after").next().and_then(|seconds| seconds.parse().ok());

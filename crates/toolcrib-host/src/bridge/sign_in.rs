@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use toolcrib_client::{CallError, PreparedSignIn, SignInRequest, SignInTerms};
 use toolcrib_core::codes::mcp as code;
 use toolcrib_core::text::escape_for_display;
-use toolcrib_mcp::{Asker, Fault, Question, Reply, Returned, Stop};
+use toolcrib_mcp::{Asker, Prompt, Reply, Returned, Stop, ToolError};
 
 use super::approvals::{APPROVAL_SECONDS, Bound};
 use super::onchain::{Onchain, Refused, approval_form, is_approved, reply};
@@ -39,7 +39,7 @@ impl Onchain {
                 .to_vec(),
             false => Vec::new(),
         };
-        let question = Question { name: "sign_in", message, form: approval_form("Sign the message above"), state };
+        let question = Prompt { name: "sign_in", message, form: approval_form("Sign the message above"), state };
         let returned = asker.ask(question).await.map_err(|stop| match stop.fault() {
             // The tool was called already, so the error must not say that nothing was sent.
             Some(fault) if fault.code == code::DECLINED => not_approved(domain),
@@ -59,7 +59,7 @@ impl Onchain {
         let taken = self.sign_ins.take_bound(&returned.state, asker.caller(), self.clock.now());
         let WaitingSignIn { bound, prepared } = taken.map_err(Stop::from)?;
         if !is_this(&bound) {
-            return Err(Stop::from(Fault::new(code::APPROVAL_DIFFERS)).into());
+            return Err(Stop::from(ToolError::new(code::APPROVAL_DIFFERS)).into());
         }
         if !is_approved(&returned.answer) {
             return Err(not_approved(prepared.terms().domain.clone()));

@@ -9,7 +9,7 @@ use toolcrib_core::codes;
 
 use super::forms::Form;
 use super::guard::forged;
-use super::refusal::Refusal;
+use super::refusal::PageRejection;
 use super::session::Signed;
 use super::{Shared, blocking, see_other, views};
 use crate::local::permissions::{Decision, RuleId};
@@ -39,7 +39,7 @@ pub(super) async fn change(
     blocking(move || apply(&shared, &what, form)).await
 }
 
-fn apply(shared: &Shared, what: &str, mut form: Form) -> Result<Response, Refusal> {
+fn apply(shared: &Shared, what: &str, mut form: Form) -> Result<Response, PageRejection> {
     let host = &*shared.host;
     match what {
         "enable" => {
@@ -58,15 +58,15 @@ fn apply(shared: &Shared, what: &str, mut form: Form) -> Result<Response, Refusa
                 "allow" => Decision::Allow,
                 "ask" => Decision::Ask,
                 "deny" => Decision::Deny,
-                _ => return Err(Refusal::form("the decision is not allow, ask or deny")),
+                _ => return Err(PageRejection::form("the decision is not allow, ask or deny")),
             };
             let changed = host.replace_rule(&tool, form.text("function")?, decision, CLIENT);
-            changed.map_err(|error| Refusal::from(error).back(&shared.page_of(tool.id())))?;
+            changed.map_err(|error| PageRejection::from(error).back(&shared.page_of(tool.id())))?;
             Ok(shared.done(Some(tool.id()), "permission", "#functions"))
         }
         "revoke" => {
             let rule: RuleId = form.text("rule")?.parse().map_err(ChangeError::from)?;
-            let rule = host.revoke_rule(rule, CLIENT).map_err(|error| Refusal::from(error).back(&shared.at("/rules")))?;
+            let rule = host.revoke_rule(rule, CLIENT).map_err(|error| PageRejection::from(error).back(&shared.at("/rules")))?;
             let from_rules = form.get("from") == Some("rules");
             Ok(shared.done(rule.tool.as_deref().filter(|_| !from_rules), "revoked", "#rules"))
         }
@@ -74,7 +74,7 @@ fn apply(shared: &Shared, what: &str, mut form: Form) -> Result<Response, Refusa
             let tool = shared.seen(&form)?;
             let value = form.take("value")?;
             let changed = host.set_secret(&tool, form.text("name")?, &value, CLIENT);
-            changed.map_err(|error| Refusal::from(error).back(&shared.page_of(tool.id())))?;
+            changed.map_err(|error| PageRejection::from(error).back(&shared.page_of(tool.id())))?;
             Ok(shared.done(Some(tool.id()), "credential", "#credentials"))
         }
         "remove-credential" => {
@@ -85,10 +85,10 @@ fn apply(shared: &Shared, what: &str, mut form: Form) -> Result<Response, Refusa
         "rebind" => {
             let tool = shared.seen(&form)?;
             let changed = host.rebind_secrets(&tool, CLIENT);
-            changed.map_err(|error| Refusal::from(error).back(&shared.page_of(tool.id())))?;
+            changed.map_err(|error| PageRejection::from(error).back(&shared.page_of(tool.id())))?;
             Ok(shared.done(Some(tool.id()), "rebound", "#credentials"))
         }
-        _ => Err(Refusal::new(StatusCode::NOT_FOUND, codes::host::PAGE_FORM).message("there is no such form")),
+        _ => Err(PageRejection::new(StatusCode::NOT_FOUND, codes::host::PAGE_FORM).message("there is no such form")),
     }
 }
 
@@ -104,18 +104,18 @@ impl Shared {
     }
 
     /// A loaded tool.
-    pub(super) fn tool(&self, id: &str) -> Result<Arc<LoadedTool>, Refusal> {
+    pub(super) fn tool(&self, id: &str) -> Result<Arc<LoadedTool>, PageRejection> {
         let tools = self.host.tools();
-        tools.tools().get(id).cloned().ok_or_else(|| Refusal::unknown("there is no such tool").back(&self.at("/")))
+        tools.tools().get(id).cloned().ok_or_else(|| PageRejection::unknown("there is no such tool").back(&self.at("/")))
     }
 
     /// The tool of a form, which must have the content that the user saw.
-    fn seen(&self, form: &Form) -> Result<Arc<LoadedTool>, Refusal> {
+    fn seen(&self, form: &Form) -> Result<Arc<LoadedTool>, PageRejection> {
         let tool = self.tool(form.text("tool")?)?;
         if form.text("content")? == tool.content().to_string() {
             return Ok(tool);
         }
-        Err(Refusal::new(StatusCode::CONFLICT, codes::host::PAGE_STALE).back(&self.page_of(tool.id())))
+        Err(PageRejection::new(StatusCode::CONFLICT, codes::host::PAGE_STALE).back(&self.page_of(tool.id())))
     }
 
     /// Redirects to the page that shows a change: that of the tool if it is loaded, otherwise that of all rules.

@@ -16,7 +16,7 @@ use toolcrib_core::codes;
 use toolcrib_http::{MediaType, form_decode_into, form_fields};
 use zeroize::Zeroizing;
 
-use super::refusal::Refusal;
+use super::refusal::PageRejection;
 use crate::local::secrets::{MAX_SECRET_BYTES, Secret};
 
 /// Largest form: a credential with every byte percent-encoded, and the other fields.
@@ -34,7 +34,7 @@ pub(super) struct Form(Vec<(Secret, Secret)>);
 
 impl Form {
     /// Reads the body of a request.
-    pub(super) async fn read(request: Request) -> Result<Self, Refusal> {
+    pub(super) async fn read(request: Request) -> Result<Self, PageRejection> {
         let announced = announced(&request)?;
         let body = request.into_body();
         let reading = async {
@@ -42,7 +42,7 @@ impl Form {
             let mut bytes = Zeroizing::new(Vec::with_capacity(announced.unwrap_or(MAX_FORM_BYTES)));
             let mut body = pin!(body);
             while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-                let Ok(frame) = frame else { return Err(Refusal::form("it broke off")) };
+                let Ok(frame) = frame else { return Err(PageRejection::form("it broke off")) };
                 let Ok(chunk) = frame.into_data() else { continue };
                 if chunk.len() > MAX_FORM_BYTES - bytes.len() {
                     return Err(too_large());
@@ -51,19 +51,19 @@ impl Form {
             }
             Ok(bytes)
         };
-        let bytes = timeout(MAX_TIME, reading).await.unwrap_or_else(|_| Err(Refusal::form("it did not arrive in time")))?;
+        let bytes = timeout(MAX_TIME, reading).await.unwrap_or_else(|_| Err(PageRejection::form("it did not arrive in time")))?;
         Self::parse(&bytes)
     }
 
     /// Parses encoded fields. Each may occur once.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, PageRejection> {
         let mut form = Self::default();
         for (name, value) in form_fields(bytes) {
             let (Some(name), Some(value)) = (decode(name), decode(value)) else {
-                return Err(Refusal::form("its encoding is broken"));
+                return Err(PageRejection::form("its encoding is broken"));
             };
             if form.0.len() >= MAX_FIELDS || form.get(name.expose()).is_some() {
-                return Err(Refusal::form("it has too many fields"));
+                return Err(PageRejection::form("it has too many fields"));
             }
             form.0.push((name, value));
         }
@@ -76,29 +76,29 @@ impl Form {
     }
 
     /// A required field.
-    pub(super) fn text(&self, name: &str) -> Result<&str, Refusal> {
-        self.get(name).ok_or_else(|| Refusal::form(&format!("the field {name} is missing")))
+    pub(super) fn text(&self, name: &str) -> Result<&str, PageRejection> {
+        self.get(name).ok_or_else(|| PageRejection::form(&format!("the field {name} is missing")))
     }
 
     /// Removes and returns a field.
-    pub(super) fn take(&mut self, name: &str) -> Result<Secret, Refusal> {
+    pub(super) fn take(&mut self, name: &str) -> Result<Secret, PageRejection> {
         let place = self.0.iter().position(|(own, _)| own.expose() == name);
-        let place = place.ok_or_else(|| Refusal::form(&format!("the field {name} is missing")))?;
+        let place = place.ok_or_else(|| PageRejection::form(&format!("the field {name} is missing")))?;
         Ok(self.0.swap_remove(place).1)
     }
 }
 
 /// Checks the content type of a form, and returns its length if it is stated.
-fn announced(request: &Request) -> Result<Option<usize>, Refusal> {
+fn announced(request: &Request) -> Result<Option<usize>, PageRejection> {
     if !MediaType::of(request.headers()).is_some_and(|kind| kind.is("application/x-www-form-urlencoded")) {
-        return Err(Refusal::form("its type is not application/x-www-form-urlencoded"));
+        return Err(PageRejection::form("its type is not application/x-www-form-urlencoded"));
     }
     let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     if length.is_some_and(|length| length > MAX_FORM_BYTES) { Err(too_large()) } else { Ok(length) }
 }
 
-fn too_large() -> Refusal {
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, codes::host::PAGE_FORM)
+fn too_large() -> PageRejection {
+    PageRejection::new(StatusCode::PAYLOAD_TOO_LARGE, codes::host::PAGE_FORM)
         .message(format!("the form has more than {MAX_FORM_BYTES} bytes"))
 }
 

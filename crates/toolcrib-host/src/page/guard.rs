@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use toolcrib_core::codes;
 
 use super::Shared;
-use super::refusal::Refusal;
+use super::refusal::PageRejection;
 
 /// No scripts, no frames, no external resources, and no forms to other sites.
 const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
@@ -38,7 +38,7 @@ pub(super) async fn guard(State(shared): State<Arc<Shared>>, mut request: Reques
     response
 }
 
-fn admit(shared: &Shared, request: &mut Request) -> Result<(), Refusal> {
+fn admit(shared: &Shared, request: &mut Request) -> Result<(), PageRejection> {
     let host = host(shared, request)?.to_owned();
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     if !is_read {
@@ -50,13 +50,13 @@ fn admit(shared: &Shared, request: &mut Request) -> Result<(), Refusal> {
     check_site(request.headers(), is_read)?;
     let is_use = !request.uri().query().unwrap_or_default().split('&').any(|pair| pair == AUTOMATIC);
     let signed = shared.session.check(request.headers(), shared.host.clock().now(), is_use);
-    let signed = signed.ok_or_else(|| Refusal::new(StatusCode::FORBIDDEN, codes::host::PAGE_SESSION))?;
+    let signed = signed.ok_or_else(|| PageRejection::new(StatusCode::FORBIDDEN, codes::host::PAGE_SESSION))?;
     request.extensions_mut().insert(signed);
     Ok(())
 }
 
 /// The host name of the request, which must be one of this machine. With DNS rebinding, a page sends its own name.
-fn host<'r>(shared: &Shared, request: &'r Request) -> Result<&'r str, Refusal> {
+fn host<'r>(shared: &Shared, request: &'r Request) -> Result<&'r str, PageRejection> {
     let named = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let is_ours = |name: &str| shared.hosts.iter().any(|host| host == name);
     if !is_ours(named) || request.uri().authority().is_some_and(|authority| !is_ours(authority.as_str())) {
@@ -66,7 +66,7 @@ fn host<'r>(shared: &Shared, request: &'r Request) -> Result<&'r str, Refusal> {
 }
 
 /// Browsers send the origin with every request that is not a read.
-fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), Refusal> {
+fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), PageRejection> {
     let mut origins = headers.get_all(ORIGIN).iter();
     let (Some(origin), None) = (origins.next(), origins.next()) else { return Err(forged("it does not name its origin")) };
     match origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://")) {
@@ -77,7 +77,7 @@ fn check_origin(headers: &HeaderMap, host: &str) -> Result<(), Refusal> {
 
 /// Browsers send the relation of the requesting page to this one. `none` means that the user typed the address, which is not possible for
 /// forms.
-fn check_site(headers: &HeaderMap, is_read: bool) -> Result<(), Refusal> {
+fn check_site(headers: &HeaderMap, is_read: bool) -> Result<(), PageRejection> {
     let Some(site) = headers.get(SEC_FETCH_SITE) else { return Ok(()) };
     match site.as_bytes() {
         b"same-origin" => Ok(()),
@@ -86,9 +86,9 @@ fn check_site(headers: &HeaderMap, is_read: bool) -> Result<(), Refusal> {
     }
 }
 
-pub(super) fn forged(why: &str) -> Refusal {
+pub(super) fn forged(why: &str) -> PageRejection {
     let message = format!("{}: {why}", codes::host::PAGE_FORGERY.title());
-    Refusal::new(StatusCode::FORBIDDEN, codes::host::PAGE_FORGERY).message(message)
+    PageRejection::new(StatusCode::FORBIDDEN, codes::host::PAGE_FORGERY).message(message)
 }
 
 fn secure(headers: &mut HeaderMap) {

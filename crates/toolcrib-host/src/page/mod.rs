@@ -37,7 +37,7 @@ use zeroize::Zeroizing;
 pub use session::IDLE_SECONDS;
 
 use self::forms::Form;
-use self::refusal::Refusal;
+use self::refusal::PageRejection;
 use self::session::{Session, Signed, set_cookie};
 use self::views::View;
 use crate::local::Host;
@@ -205,7 +205,7 @@ fn router(shared: Arc<Shared>) -> Router {
 
 /// Exchanges the token for the cookie. The only read with an effect: it uses up the token.
 async fn login(State(shared): State<Arc<Shared>>, request: Request) -> Response {
-    let refused = || Refusal::new(StatusCode::FORBIDDEN, codes::host::PAGE_SESSION).into_response();
+    let refused = || PageRejection::new(StatusCode::FORBIDDEN, codes::host::PAGE_SESSION).into_response();
     // A browser that prefetches a URL must not use up the token.
     let is_meant = request.method() == Method::GET && !request.headers().contains_key(SEC_PURPOSE);
     let query = Form::parse(request.uri().query().unwrap_or_default().as_bytes()).unwrap_or_default();
@@ -213,7 +213,7 @@ async fn login(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let cookie = match shared.session.sign_in(token, shared.host.clock().now()) {
         Ok(Some(cookie)) => cookie,
         Ok(None) => return refused(),
-        Err(error) => return Refusal::internal(error.to_string()).into_response(),
+        Err(error) => return PageRejection::internal(error.to_string()).into_response(),
     };
     let mut response = see_other(&format!("{}/", shared.base));
     if let Ok(mut value) = HeaderValue::from_str(&set_cookie(&cookie, &shared.base)) {
@@ -227,8 +227,8 @@ async fn style() -> Response {
     ([(CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("style.css")).into_response()
 }
 
-async fn nowhere() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, codes::host::PAGE_SESSION).message("there is no such page")
+async fn nowhere() -> PageRejection {
+    PageRejection::new(StatusCode::NOT_FOUND, codes::host::PAGE_SESSION).message("there is no such page")
 }
 
 async fn tools(State(shared): State<Arc<Shared>>, Extension(signed): Extension<Signed>, RawQuery(query): RawQuery) -> Response {
@@ -261,7 +261,7 @@ async fn show(
     shared: Arc<Shared>,
     signed: Signed,
     query: Option<String>,
-    make: impl FnOnce(&View<'_>, &Form) -> Result<Response, Refusal> + Send + 'static,
+    make: impl FnOnce(&View<'_>, &Form) -> Result<Response, PageRejection> + Send + 'static,
 ) -> Response {
     blocking(move || {
         let query = Form::parse(query.unwrap_or_default().as_bytes()).unwrap_or_default();
@@ -271,11 +271,11 @@ async fn show(
 }
 
 /// Runs a function that reads or writes files.
-async fn blocking(work: impl FnOnce() -> Result<Response, Refusal> + Send + 'static) -> Response {
+async fn blocking(work: impl FnOnce() -> Result<Response, PageRejection> + Send + 'static) -> Response {
     match tokio::task::spawn_blocking(work).await {
         Ok(Ok(response)) => response,
         Ok(Err(refusal)) => refusal.into_response(),
-        Err(_) => Refusal::internal("the page could not be made").into_response(),
+        Err(_) => PageRejection::internal("the page could not be made").into_response(),
     }
 }
 

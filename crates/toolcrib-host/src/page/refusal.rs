@@ -9,7 +9,7 @@ use crate::local::ChangeError;
 
 /// Why a request is rejected.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct PageRejection {
     pub(super) status: StatusCode,
     pub(super) code: Code,
     /// The details. May contain text of a tool's author.
@@ -18,7 +18,7 @@ pub(super) struct Refusal {
     pub(super) back: Option<String>,
 }
 
-impl Refusal {
+impl PageRejection {
     pub(super) fn new(status: StatusCode, code: Code) -> Self {
         Self { status, code, message: code.title().to_owned(), back: None }
     }
@@ -48,13 +48,13 @@ impl Refusal {
     }
 }
 
-impl From<ChangeError> for Refusal {
+impl From<ChangeError> for PageRejection {
     fn from(error: ChangeError) -> Self {
         Self::new(StatusCode::CONFLICT, error.code()).message(error.to_string())
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for PageRejection {
     fn into_response(self) -> Response {
         views::refused(&self)
     }

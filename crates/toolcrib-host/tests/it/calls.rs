@@ -304,14 +304,14 @@ async fn bad_calls_have_codes() {
 async fn the_bridge_by_http_wants_its_token() {
     use axum::body::Body;
     use axum::http::Request;
-    use toolcrib_host::bridge::Reach;
+    use toolcrib_host::bridge::HttpAccess;
     use toolcrib_mcp::Bearer;
     use tower::ServiceExt;
 
     let world = World::start().await;
     let (client, _) = world.client();
     let token = "0123456789abcdef0123456789abcdef";
-    let reach = Reach { bearer: Bearer::new(token).unwrap(), hosts: Vec::new(), origins: Vec::new(), tls: None };
+    let reach = HttpAccess { bearer: Bearer::new(token).unwrap(), hosts: Vec::new(), origins: Vec::new(), tls: None };
     let router = bridge(&world, client, "").router(reach).unwrap();
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},

@@ -24,7 +24,7 @@ const PROGRAM: &str = "import json, sys\nfor line in sys.stdin:\n    call = json
     print(json.dumps({'id': call['id'], 'result': call['args']}), flush=True)\n";
 
 /// Tools that run without a sandbox: `plain`, `keyed` without its credential, and `absent`, whose program is not installed.
-struct Place {
+struct Setup {
     host: Arc<Host>,
     folder: TempDir,
 }
@@ -43,7 +43,7 @@ fn write(root: &Path, id: &str, more: Json) {
     fs::write(root.join(id).join("main.py"), PROGRAM).unwrap();
 }
 
-fn place(allowed: &[&str]) -> Place {
+fn place(allowed: &[&str]) -> Setup {
     let folder = private_folder();
     let root = folder.path().join("tools");
     write(&root, "plain", json!({}));
@@ -52,10 +52,10 @@ fn place(allowed: &[&str]) -> Place {
     let settings = settings(vec![root], &folder.path().join("state"), allowed, Options::default());
     let host = open(HostSettings { ..settings });
     assert!(host.tools().problems().is_empty(), "{:?}", host.tools().problems());
-    Place { host, folder }
+    Setup { host, folder }
 }
 
-impl Place {
+impl Setup {
     async fn call(&self, tool: &str, arguments: Json, approval: Option<Approval>) -> Result<CallResult, CallError> {
         let request = CallRequest {
             tool,

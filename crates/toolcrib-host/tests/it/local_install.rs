@@ -16,11 +16,11 @@ use toolcrib_host::local::install::{
 
 const NOW: FixedClock = FixedClock(UnixTime::from_seconds(1_800_000_000));
 
-struct Place {
+struct Setup {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Setup {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
@@ -78,7 +78,7 @@ fn write_tool(folder: &Path, id: &str, body: &str) {
 
 #[test]
 fn a_folder_is_added_verified_and_removed() {
-    let place = Place::new();
+    let place = Setup::new();
     let source = place.source("demo", "1");
     let installed = place.installer().add(&source, &AddOptions::default()).unwrap();
     assert_eq!((installed.id.as_str(), place.visible()), ("demo", vec!["demo".to_owned()]));
@@ -115,7 +115,7 @@ fn a_folder_is_added_verified_and_removed() {
 
 #[test]
 fn digests_pin_the_content() {
-    let place = Place::new();
+    let place = Setup::new();
     let source = place.source("demo", "1");
     let other = hash_folder(&place.path("source-demo/lib")).unwrap();
     let error = place.installer().add(&source, &AddOptions { digest: Some(other), ..AddOptions::default() }).unwrap_err();
@@ -127,7 +127,7 @@ fn digests_pin_the_content() {
 
 #[test]
 fn what_is_not_a_tool_is_refused_and_leaves_nothing() {
-    let place = Place::new();
+    let place = Setup::new();
     let path = place.path("bad");
     fs::create_dir(&path).unwrap();
     let source = Source::Folder { path: path.clone() };
@@ -158,7 +158,7 @@ fn what_is_not_a_tool_is_refused_and_leaves_nothing() {
 fn modes_are_reduced_and_links_within_are_kept() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-    let place = Place::new();
+    let place = Setup::new();
     let Source::Folder { path } = place.source("demo", "1") else { unreachable!() };
     fs::write(path.join("run.sh"), "#!/bin/sh\n").unwrap();
     fs::set_permissions(path.join("run.sh"), fs::Permissions::from_mode(0o4777)).unwrap();
@@ -173,7 +173,7 @@ fn modes_are_reduced_and_links_within_are_kept() {
 
 #[test]
 fn an_update_shows_what_changes_before_it_does() {
-    let place = Place::new();
+    let place = Setup::new();
     let source = place.source("demo", "1");
     let installed = place.installer().add(&source, &AddOptions::default()).unwrap();
     let installer = place.installer();
@@ -248,7 +248,7 @@ fn interrupted_child() {
     }
 }
 
-fn interrupt(place: &Place, what: &str, step: &str) {
+fn interrupt(place: &Setup, what: &str, step: &str) {
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["local_install::interrupted_child", "--exact", "--test-threads=1"])
         .env("TOOLCRIB_INSTALL_CHILD", place.folder.path())
@@ -268,7 +268,7 @@ fn an_interrupted_run_is_finished_or_undone() {
             if what == "remove" && step == "staged" {
                 continue;
             }
-            let place = Place::new();
+            let place = Setup::new();
             let source = place.source("demo", "1");
             let old = hash_folder(&place.path("source-demo")).unwrap();
             if what != "add" {
@@ -298,7 +298,7 @@ fn an_interrupted_run_is_finished_or_undone() {
 /// Concurrent runs of several processes and threads are serialized.
 #[test]
 fn of_many_at_once_one_installs() {
-    let place = Place::new();
+    let place = Setup::new();
     let source = place.source("demo", "1");
     let others: Vec<_> = (0..4).map(|n| place.source(&format!("other-{n}"), "1")).collect();
     let added: Vec<_> = std::thread::scope(|scope| {
@@ -320,7 +320,7 @@ fn of_many_at_once_one_installs() {
 /// Without an atomic exchange, the old version is missing for a moment.
 #[test]
 fn a_version_that_was_moved_away_comes_back() {
-    let place = Place::new();
+    let place = Setup::new();
     let source = place.source("demo", "1");
     let installed = place.installer().add(&source, &AddOptions::default()).unwrap();
     let run = place.path(".tools.toolcrib-staging/run-x");
@@ -371,7 +371,7 @@ fn has_git() -> bool {
     there
 }
 
-fn repository(place: &Place) -> (PathBuf, String) {
+fn repository(place: &Setup) -> (PathBuf, String) {
     let folder = place.path("repository");
     fs::create_dir(&folder).unwrap();
     git(&folder, &["init", "-q"]);
@@ -396,7 +396,7 @@ fn repositories() {
     if !has_git() {
         return;
     }
-    let place = Place::new();
+    let place = Setup::new();
     let (folder, url) = repository(&place);
     let first = git(&folder, &["rev-parse", "HEAD"]);
     let source = from_git(&url, None, Some("tools/demo"));
@@ -446,7 +446,7 @@ fn hostile_repositories() {
     if !has_git() {
         return;
     }
-    let place = Place::new();
+    let place = Setup::new();
     let (folder, url) = repository(&place);
     let marker = place.path("marker");
     let command = format!("touch {}", marker.display());
@@ -497,7 +497,7 @@ fn hostile_repositories() {
 fn git_that_hangs_or_floods_is_ended() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let place = Place::new();
+    let place = Setup::new();
     fs::create_dir(place.path("bin")).unwrap();
     let program = |name: &str, body: &str| {
         let path = place.path(&format!("bin/{name}"));
@@ -544,7 +544,7 @@ fn zip_of(files: &[(&str, &str)]) -> Vec<u8> {
 
 #[test]
 fn archives_and_bundles() {
-    let place = Place::new();
+    let place = Setup::new();
     let manifest = manifest("demo", &["run"]);
     let path = place.path("demo.zip");
     let source = Source::Archive { path: path.clone() };
@@ -604,7 +604,7 @@ fn archives_and_bundles() {
 /// The value of a secret is only written to the secret store.
 #[test]
 fn an_entry_of_a_client_becomes_a_folder_without_its_secrets() {
-    let place = Place::new();
+    let place = Setup::new();
     let secret = "hunter2-hunter2-hunter2";
     let (server, values) = from_entry("notes", &json!({"command": "notes-server", "env": {"NOTES_TOKEN": secret}})).unwrap();
     let tool =

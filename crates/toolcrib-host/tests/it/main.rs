@@ -49,7 +49,7 @@ use toolcrib_client::Client;
 use toolcrib_core::codes::mcp as code;
 use toolcrib_host::bridge::{Bridge, Unattended};
 use toolcrib_mcp::discovery::{Discovery, RestRequest};
-use toolcrib_mcp::{Asker, Fault, Server};
+use toolcrib_mcp::{Asker, Server, ToolError};
 
 use toolcrib_testkit::tools::World;
 
@@ -58,10 +58,10 @@ struct Nothing;
 
 #[async_trait]
 impl Discovery for Nothing {
-    async fn ask(&self, request: &RestRequest, _: &Asker) -> Result<Json, Fault> {
+    async fn ask(&self, request: &RestRequest, _: &Asker) -> Result<Json, ToolError> {
         match request.path.last().map(String::as_str) {
             Some("search") => Ok(json!({"results": []})),
-            _ => Err(Fault::new(code::TOOL_NOT_FOUND)),
+            _ => Err(ToolError::new(code::TOOL_NOT_FOUND)),
         }
     }
 }

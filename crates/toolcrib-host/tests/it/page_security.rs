@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::timeout;
 use toolcrib_host::page::{IDLE_SECONDS, Page, PageEnd, PageError};
 
-use crate::page_support::{Answer, Browser, Stage, encoded, manifest, send, write_tool};
+use crate::page_support::{Browser, PageResponse, Stage, encoded, manifest, send, write_tool};
 
 /// Every page.
 const PAGES: [&str; 6] = ["/", "/tools/greeter", "/rules", "/log", "/log?tool=greeter&paused=1", "/checks"];
@@ -309,7 +309,7 @@ async fn a_stored_value_is_never_sent_back() {
         let fields = [("tool", "greeter"), ("content", content.as_str()), ("name", "api_key"), ("value", value)];
         browser.form("credential", &fields).send(stage.address).await
     };
-    let mut answers: Vec<Answer> = vec![set(stage.content(), secret).await];
+    let mut answers: Vec<PageResponse> = vec![set(stage.content(), secret).await];
     assert_eq!(answers[0].status, 303);
     answers.push(set(stage.content(), second).await);
     // A rejected form is not echoed either.

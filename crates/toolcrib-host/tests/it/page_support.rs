@@ -105,12 +105,12 @@ impl Stage {
         (file("permissions.json"), file("secrets.json"), self.host.audit().read(&Filter::default(), 1_000).unwrap().entries.len())
     }
 
-    pub(crate) async fn send(&self, request: &str) -> Answer {
+    pub(crate) async fn send(&self, request: &str) -> PageResponse {
         send(self.address, request.as_bytes()).await
     }
 
     /// Sends a request without a session, with these header lines.
-    pub(crate) async fn get(&self, path: &str, headers: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str, headers: &str) -> PageResponse {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n", self.address)).await
     }
 
@@ -140,7 +140,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> PageResponse {
         let Self { address, base, cookie, .. } = self;
         let request = format!(
             "GET {base}{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nCookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\n\r\n"
@@ -174,7 +174,7 @@ impl Browser {
         &'b self,
         action: &'b str,
         fields: &'b [(&'b str, &'b str)],
-    ) -> impl Future<Output = Answer> + use<'b> {
+    ) -> impl Future<Output = PageResponse> + use<'b> {
         let place = std::panic::Location::caller();
         async move {
             let answer = self.form(action, fields).send(self.address).await;
@@ -203,7 +203,7 @@ impl Request {
         self
     }
 
-    pub(crate) async fn send(&self, address: SocketAddr) -> Answer {
+    pub(crate) async fn send(&self, address: SocketAddr) -> PageResponse {
         let mut text = format!("POST {} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", self.path, self.body.len());
         for (name, value) in &self.headers {
             text += &format!("{name}: {value}\r\n");
@@ -215,13 +215,13 @@ impl Request {
 
 /// A raw response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct PageResponse {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl PageResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
@@ -242,7 +242,7 @@ impl Answer {
     }
 }
 
-pub(crate) async fn send(address: SocketAddr, request: &[u8]) -> Answer {
+pub(crate) async fn send(address: SocketAddr, request: &[u8]) -> PageResponse {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
         // A server that rejects a request early need not read all of it.
@@ -255,7 +255,7 @@ pub(crate) async fn send(address: SocketAddr, request: &[u8]) -> Answer {
     let text = String::from_utf8(bytes).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer { status, head: head.to_owned(), body: body.to_owned() }
+    PageResponse { status, head: head.to_owned(), body: body.to_owned() }
 }
 
 /// A value as browsers encode it.

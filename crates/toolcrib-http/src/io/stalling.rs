@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::registry::Place;
+use crate::registry::ConnectionGuard;
 
 /// A socket whose writes fail if they make no progress for a while. Reads, and streams without anything to write, may be idle.
 ///
@@ -19,11 +19,11 @@ pub(crate) struct Stalling<S> {
     /// Runs while a write waits. Reused, so that a slow stream does not allocate for every write.
     timer: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
-    place: Place,
+    place: ConnectionGuard,
 }
 
 impl<S> Stalling<S> {
-    pub(crate) fn new(stream: S, limit: Duration, place: Place) -> Self {
+    pub(crate) fn new(stream: S, limit: Duration, place: ConnectionGuard) -> Self {
         Self { stream, limit, timer: None, is_waiting: false, place }
     }
 

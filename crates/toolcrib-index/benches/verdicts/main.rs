@@ -24,7 +24,7 @@ use toolcrib_core::tool::{TYPE_V1, ToolManifest};
 use toolcrib_fetch::SystemClock;
 use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::model::{RegistryId, ToolKey, ToolRow};
-use toolcrib_index::work::{Look, Looks, Queue, WorkOptions, Worker};
+use toolcrib_index::work::{Look, Queue, ToolVerifier, WorkOptions, Worker};
 use toolcrib_index::{Error, Index, text_key};
 use toolcrib_judge::Policy;
 use toolcrib_judge::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange, Method, Response, ToolConfig, ToolState};
@@ -33,7 +33,7 @@ use toolcrib_store::{Database, Location};
 
 mod sizes;
 
-use toolcrib_testkit::databases::{self, Backend, Place};
+use toolcrib_testkit::databases::{self, Backend, TestStore};
 
 const CHAIN_ID: u64 = 31_337;
 const REGISTRY: Address = Address::repeat_byte(0x26);
@@ -63,11 +63,11 @@ async fn measure() {
     let backends: &[Backend] =
         if std::env::args().any(|argument| argument == "--sqlite") { &[Backend::SqliteFile] } else { &[Backend::Postgres] };
     for backend in backends {
-        let Some(place) = Place::new(*backend).await else { return println!("skipped: no PostgreSQL") };
+        let Some(place) = TestStore::new(*backend).await else { return println!("skipped: no PostgreSQL") };
         println!("{backend:?}; load {}", load());
         let index = open(&place).await;
         clients(&index, time).await;
-        let other = Place::new(*backend).await.expect("a place");
+        let other = TestStore::new(*backend).await.expect("a place");
         let index = open(&other).await;
         verdicts(&index, tools, at_once as usize).await;
         if *backend == Backend::Postgres {
@@ -76,7 +76,7 @@ async fn measure() {
     }
 }
 
-async fn open(place: &Place) -> Index {
+async fn open(place: &TestStore) -> Index {
     let location = match place.setting.strip_prefix("postgres") {
         Some(_) => Location::postgres(&place.setting).expect("a URL").connections(CONNECTIONS),
         None => Location::parse(&place.setting).expect("a location"),
@@ -129,7 +129,7 @@ async fn clients(index: &Index, time: Duration) {
 /// Looks that fetch nothing.
 struct MadeUp;
 
-impl Looks for MadeUp {
+impl ToolVerifier for MadeUp {
     async fn look(&self, tool: ToolRef, row: &ToolRow) -> Result<Look, Error> {
         let at = SystemClock.now();
         let mut evidence = Evidence::new("bench", at);

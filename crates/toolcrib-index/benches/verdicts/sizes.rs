@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use toolcrib_index::Index;
 use toolcrib_store::Database;
 
-use toolcrib_testkit::databases::{Place, Server};
+use toolcrib_testkit::databases::{Server, TestStore};
 
 /// Tables with a row for each tool, or for each of its events and verdicts.
 const TABLES: [&str; 8] =
@@ -60,8 +60,8 @@ pub(crate) async fn replica() {
     let begun = Instant::now();
     let replica = primary.replica();
     println!("replica: copied and started in {:.1} s, of an empty server", begun.elapsed().as_secs_f64());
-    let place = Place::on(&primary).await;
-    let (written, read) = (place.database().await, Place::again_at(&place, &primary, &replica).database().await);
+    let place = TestStore::on(&primary).await;
+    let (written, read) = (place.database().await, TestStore::again_at(&place, &primary, &replica).database().await);
     written
         .execute("CREATE TABLE bench_row (id BIGINT NOT NULL PRIMARY KEY, value BIGINT NOT NULL)", &[])
         .await

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use alloy_primitives::Address;
-use toolcrib_core::agent::place::Place;
+use toolcrib_core::agent::place::EndpointRelation;
 use toolcrib_core::url::HttpsUrl;
 use toolcrib_store::database::{FromRow as _, Value};
 
@@ -34,7 +34,7 @@ pub struct AgentTool {
     /// The tool's endpoint, from its verified manifest or as it claims. Untrusted text.
     pub endpoint: String,
     /// How the endpoints relate.
-    pub place: Place,
+    pub place: EndpointRelation,
     /// Whether the account that registered the tool owns the name of the agent.
     pub same_owner: bool,
 }
@@ -81,10 +81,10 @@ impl AgentTool {
         let listing = view.listing.as_ref()?;
         let manifest = listing.manifest.as_ref().map(|manifest| &manifest.endpoint);
         let endpoint = manifest.or_else(|| listing.claims.as_ref()?.endpoint.as_ref())?;
-        let place = Place::of(url, &HttpsUrl::parse(endpoint).ok()?)?;
+        let place = EndpointRelation::of(url, &HttpsUrl::parse(endpoint).ok()?)?;
         let same_owner = view.row.creator == owner;
         // The query compared only a part of a hash. Many share a host, so tools of other creators count only at the same endpoint.
-        (same_owner || place == Place::Same).then(|| Self {
+        (same_owner || place == EndpointRelation::Same).then(|| Self {
             protocol: protocol.clone(),
             view: view.clone(),
             endpoint: endpoint.clone(),

@@ -80,7 +80,7 @@ pub struct AgentRound {
 }
 
 /// A worker's database operations.
-enum Access {
+enum DatabaseRequest {
     Lease(usize),
     Write(Vec<Finished>),
 }
@@ -125,10 +125,10 @@ impl<R: ResolveAgent> AgentWorker<R> {
             if database.is_terminated() {
                 if !finished.is_empty() {
                     // Results that arrived meanwhile are written together.
-                    database.set(self.access(Access::Write(std::mem::take(&mut finished))).fuse());
+                    database.set(self.access(DatabaseRequest::Write(std::mem::take(&mut finished))).fuse());
                 } else if !is_ending && may_be_due && free * 4 >= most {
                     // Several free slots at a time, so that a lease is worth its statement.
-                    database.set(self.access(Access::Lease(free)).fuse());
+                    database.set(self.access(DatabaseRequest::Lease(free)).fuse());
                 } else if is_ending && running.is_empty() {
                     return;
                 }
@@ -148,13 +148,13 @@ impl<R: ResolveAgent> AgentWorker<R> {
     }
 
     /// Leases or writes. Returns the jobs of a lease. Errors are logged: leases expire, and then the names are resolved again.
-    async fn access(&self, access: Access) -> Option<Vec<AgentJob>> {
+    async fn access(&self, access: DatabaseRequest) -> Option<Vec<AgentJob>> {
         match access {
-            Access::Lease(count) => Some(self.lease(count).await.unwrap_or_else(|error| {
+            DatabaseRequest::Lease(count) => Some(self.lease(count).await.unwrap_or_else(|error| {
                 tracing::warn!(code = error.code().id(), %error, "names could not be leased");
                 Vec::new()
             })),
-            Access::Write(finished) => {
+            DatabaseRequest::Write(finished) => {
                 if let Err(error) = self.write(finished).await {
                     tracing::warn!(code = error.code().id(), %error, "verdicts could not be written");
                 }

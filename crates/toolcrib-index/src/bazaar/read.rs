@@ -11,7 +11,7 @@ use toolcrib_store::{row, sql};
 use super::model::{ClaimView, ResourceView, comparable};
 use crate::model::{RegistryId, ToolKey, ToolView};
 use crate::moderation::Moderation;
-use crate::{Error, Index, MAX_TOOLS, Order, Place, text_key};
+use crate::{Error, Index, ListPosition, MAX_TOOLS, Order, text_key};
 
 /// A query for a list of resources.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +19,7 @@ pub struct ResourceList {
     /// The order.
     pub order: Order,
     /// Only resources after this position.
-    pub after: Option<Place>,
+    pub after: Option<ListPosition>,
     /// The maximum number of resources.
     pub limit: usize,
 }
@@ -30,7 +30,7 @@ pub struct ResourcePage {
     /// The resources. Those with the same endpoint as a verified tool are left out.
     pub resources: Vec<ResourceView>,
     /// The position of the last row that was read, left out or not: where the list continues.
-    pub last: Option<Place>,
+    pub last: Option<ListPosition>,
     /// Whether there are more rows.
     pub has_more: bool,
 }
@@ -89,7 +89,7 @@ impl Index {
         let last = match rows.iter().take(limit).next_back() {
             Some(row) => {
                 let registered_at = row.get("first_seen_at")?;
-                Some(Place { registered_at, key: ResourceView::key_of(row.get("id")?) })
+                Some(ListPosition { registered_at, key: ResourceView::key_of(row.get("id")?) })
             }
             None => None,
         };
@@ -254,7 +254,7 @@ fn endpoint(tool: &ToolView) -> Option<String> {
 }
 
 /// Returns the number of a resource at or before which no resource of the same second is left.
-fn number_after(after: &Place, order: Order) -> i64 {
+fn number_after(after: &ListPosition, order: Order) -> i64 {
     match (after.key.resource(), order) {
         (Some(id), _) => id,
         // Resources sort after all registries, and so before them in descending order.

@@ -14,7 +14,7 @@ const SILENT: u16 = u16::MAX;
 
 /// The result of one fetch for the health of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ResponseTime {
     /// It responded after this number of milliseconds.
     After(u16),
     /// It did not respond.
@@ -23,7 +23,7 @@ pub(crate) enum Answer {
     NotAsked,
 }
 
-impl Answer {
+impl ResponseTime {
     pub(crate) fn of(exchange: Option<&Exchange>) -> Self {
         let Some(exchange) = exchange else { return Self::NotAsked };
         match &exchange.failure {
@@ -45,11 +45,11 @@ impl Answer {
 }
 
 /// Adds a run to a ring buffer.
-pub(crate) fn add(ring: &mut Vec<u8>, answer: Answer) {
+pub(crate) fn add(ring: &mut Vec<u8>, answer: ResponseTime) {
     let look = match answer {
-        Answer::After(millis) => millis,
-        Answer::None => SILENT,
-        Answer::NotAsked => return,
+        ResponseTime::After(millis) => millis,
+        ResponseTime::None => SILENT,
+        ResponseTime::NotAsked => return,
     };
     ring.extend(look.to_be_bytes());
     let most = 2 * HEALTH_LOOKS as usize;
@@ -80,18 +80,18 @@ mod tests {
         let mut ring = Vec::new();
         assert_eq!(health(&ring, None).status(), "unknown");
         for _ in 0..HEALTH_LOOKS {
-            add(&mut ring, Answer::None);
+            add(&mut ring, ResponseTime::None);
         }
         assert_eq!((health(&ring, None).status(), health(&ring, None).latency_ms), ("down", None));
         for millis in 1..=HEALTH_LOOKS {
-            add(&mut ring, Answer::After(u16::try_from(millis).expect("small")));
-            add(&mut ring, Answer::NotAsked);
+            add(&mut ring, ResponseTime::After(u16::try_from(millis).expect("small")));
+            add(&mut ring, ResponseTime::NotAsked);
         }
         let now = health(&ring, Some(UnixTime::from_seconds(7)));
         assert_eq!((now.looks, now.answered, now.status()), (HEALTH_LOOKS, HEALTH_LOOKS, "healthy"));
         assert_eq!(now.latency_ms, Some(HEALTH_LOOKS / 2 + 1));
         for _ in 0..HEALTH_LOOKS / 2 {
-            add(&mut ring, Answer::None);
+            add(&mut ring, ResponseTime::None);
         }
         assert_eq!(health(&ring, None).status(), "degraded");
     }

@@ -86,7 +86,7 @@ struct State {
 }
 
 /// Why the service returned no data.
-enum Silence {
+enum OpenSeaError {
     /// It does not know the collection.
     Unknown,
     /// It fails, or its response cannot be parsed: no requests for this number of seconds.
@@ -124,13 +124,13 @@ impl OpenSea {
         let asked = tokio::time::timeout(ASK_TIME, self.ask(name, contract)).await;
         let asked = asked.unwrap_or_else(|_| {
             tracing::warn!(service = %self.url, "collection data comes too slowly");
-            Err(Silence::Fails(PAUSE_SECONDS))
+            Err(OpenSeaError::Fails(PAUSE_SECONDS))
         });
         let mut state = self.lock();
         let provided = match asked {
             Ok(provided) => Some(provided),
-            Err(Silence::Unknown) => None,
-            Err(Silence::Fails(seconds)) => {
+            Err(OpenSeaError::Unknown) => None,
+            Err(OpenSeaError::Fails(seconds)) => {
                 state.paused_until = Some(now.plus(seconds));
                 return known.filter(|(_, at)| now.since(*at) < STALE_SECONDS)?.0;
             }
@@ -142,40 +142,40 @@ impl OpenSea {
         provided
     }
 
-    async fn ask(&self, chain: &str, contract: Address) -> Result<Provided, Silence> {
+    async fn ask(&self, chain: &str, contract: Address) -> Result<Provided, OpenSeaError> {
         let contract = self.get(&["chain", chain, "contract", &format!("{contract:#x}")]).await?;
         let slug = contract.root().get("collection").and_then(Value::as_str).filter(|slug| is_slug(slug));
-        let slug = slug.ok_or(Silence::Unknown)?;
+        let slug = slug.ok_or(OpenSeaError::Unknown)?;
         let collection = self.get(&["collections", slug]).await?;
         let image = collection.root().get("image_url").and_then(Value::as_str).filter(|image| !image.is_empty());
         let stats = self.get(&["collections", slug, "stats"]).await?;
         Ok(Provided { image: image.map(str::to_owned), floor_price: floor_price(stats.root()) })
     }
 
-    async fn get(&self, path: &[&str]) -> Result<Document, Silence> {
+    async fn get(&self, path: &[&str]) -> Result<Document, OpenSeaError> {
         let segments: Vec<String> = ["api", "v2"].iter().chain(path).map(|part| (*part).to_owned()).collect();
         // Segments are constant names, an address and a slug, which are always valid.
-        let url = self.url.below(&segments, &[]).map_err(|_| Silence::Unknown)?;
+        let url = self.url.below(&segments, &[]).map_err(|_| OpenSeaError::Unknown)?;
         let mut limits = Limits::MANIFEST;
         limits.body = MAX_BYTES;
         let exchange = self.client.get(&url, &self.headers, limits).await;
         let Some(response) = exchange.complete() else {
             let code = exchange.failure.as_ref().map(|failure| failure.code.id());
             tracing::warn!(service = %self.url, code, "collection data could not be read");
-            return Err(Silence::Fails(PAUSE_SECONDS));
+            return Err(OpenSeaError::Fails(PAUSE_SECONDS));
         };
         match response.status {
             200 => {
                 let limits = json::Limits { max_bytes: MAX_BYTES, max_depth: json::MAX_DEPTH };
                 let document = json::read_up_to(response.body.as_bytes(), limits, json::MAX_VALUES).document;
-                document.filter(|document| document.root().as_object().is_some()).ok_or(Silence::Fails(PAUSE_SECONDS))
+                document.filter(|document| document.root().as_object().is_some()).ok_or(OpenSeaError::Fails(PAUSE_SECONDS))
             }
-            404 => Err(Silence::Unknown),
+            404 => Err(OpenSeaError::Unknown),
             status => {
                 let said = response.headers.iter().find(|(name, _)| name == "retry-after");
                 let said = said.and_then(|(_, value)| value.trim().parse::<i64>().ok()).unwrap_or_default();
                 tracing::warn!(service = %self.url, status, "collection data could not be read");
-                Err(Silence::Fails(said.clamp(PAUSE_SECONDS, MAX_PAUSE_SECONDS)))
+                Err(OpenSeaError::Fails(said.clamp(PAUSE_SECONDS, MAX_PAUSE_SECONDS)))
             }
         }
     }

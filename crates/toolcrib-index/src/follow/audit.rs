@@ -88,7 +88,7 @@ impl Audit {
 
 /// Where logs were missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Where {
+pub(super) enum GapPosition {
     /// Near the head, where nodes often have logs late.
     Tip,
     /// In old blocks, which every node should have.
@@ -170,7 +170,7 @@ impl Follower {
         let found = add(page, more);
         if found > 0 {
             self.audit.cap = Some(self.audit.cap.map_or(given, |cap| cap.min(given)).max(1));
-            self.caught(found, Where::Past).await?;
+            self.caught(found, GapPosition::Past).await?;
         }
         let is_there = |state: &State, page: &LogPage| match numbering(state.highest, &page.logs) {
             Ok(highest) => highest >= wanted,
@@ -181,7 +181,7 @@ impl Follower {
         if !is_there(self.state()?, page) && below < from && self.may_reread(missing.id) {
             let found = self.reread(below, from - 1).await?;
             if found > 0 {
-                self.caught(found, Where::Past).await?;
+                self.caught(found, GapPosition::Past).await?;
             }
         }
         match numbering(self.state()?.highest, &page.logs) {
@@ -212,7 +212,7 @@ impl Follower {
     }
 
     /// Handles the findings of a second read. An error when a header's bloom filter matches events that no node returns.
-    pub(super) async fn take_note(&mut self, findings: Findings, place: Where) -> Result<(), Error> {
+    pub(super) async fn take_note(&mut self, findings: Findings, place: GapPosition) -> Result<(), Error> {
         if findings.omitted > 0 {
             self.caught(findings.omitted, place).await?;
         }
@@ -242,9 +242,9 @@ impl Follower {
     }
 
     /// Handles a node that omitted logs that another response had: everything that it returned before is read again.
-    pub(super) async fn caught(&mut self, omitted: u64, place: Where) -> Result<(), Error> {
+    pub(super) async fn caught(&mut self, omitted: u64, place: GapPosition) -> Result<(), Error> {
         let (registry, first_block) = (self.registry_id().await?, self.state()?.first_block);
-        let tip = self.audit.tip_rescan.filter(|at| place == Where::Tip && at.elapsed() < TIP_RESCANS);
+        let tip = self.audit.tip_rescan.filter(|at| place == GapPosition::Tip && at.elapsed() < TIP_RESCANS);
         let mut transaction = self.begin().await?;
         count_omitted(&mut transaction, registry, omitted, 0).await?;
         if tip.is_none() {
@@ -256,7 +256,7 @@ impl Follower {
         self.progress.send_modify(|progress| progress.missed += omitted);
         if tip.is_none() {
             self.audit.is_wary = true;
-            if place == Where::Tip {
+            if place == GapPosition::Tip {
                 self.audit.tip_rescan = Some(Instant::now());
             }
         }
@@ -335,7 +335,7 @@ impl Follower {
             let findings = self.source.settle(&headers, &mut page, &predicates).await?;
             self.audit.is_disputed |= findings.omitted > 0;
             let unkept = Findings { omitted: 0, ..findings };
-            self.take_note(unkept, Where::Past).await?;
+            self.take_note(unkept, GapPosition::Past).await?;
             let added = self.add_missing(from, to, page, Some(from)).await?;
             if added > 0 {
                 tracing::warn!(registry = %self.source.registry().address(), from, to, added, "rescan found missing logs");

@@ -8,7 +8,7 @@ use toolcrib_chain::Error as ChainError;
 use toolcrib_chain::registry::{LogPage, ToolConfig, ToolState, state_digest};
 
 use super::Follower;
-use super::audit::{LONGEST_WAIT, Where};
+use super::audit::{GapPosition, LONGEST_WAIT};
 use super::completeness::{set_audited, set_wrong_tools};
 use super::source::{MAX_PAGE_BYTES, Source, is_too_much, merge};
 use crate::Error;
@@ -103,7 +103,7 @@ impl Follower {
             }
         }
         if found > 0 {
-            self.caught(found, Where::Past).await?;
+            self.caught(found, GapPosition::Past).await?;
         }
         let wrong = self.audit.wrong.len() as u64;
         if self.progress.borrow().wrong_tools != wrong {

@@ -24,7 +24,7 @@ pub struct ToolEvent {
     /// The transaction.
     pub transaction: B256,
     /// What happened.
-    pub what: Happening,
+    pub what: EventKind,
 }
 
 /// The position of an event in its chain. It serves as a cursor.
@@ -39,7 +39,7 @@ pub struct EventPlace {
 /// What happened to a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Happening {
+pub enum EventKind {
     /// It was registered.
     Registered {
         /// Its creator.
@@ -74,7 +74,7 @@ pub enum Happening {
     },
 }
 
-impl Happening {
+impl EventKind {
     /// Returns the name of the event.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -149,16 +149,16 @@ fn read(row: &EventRow<'_>) -> Result<ToolEvent, Error> {
     let (predicate, manifest) = (row.predicate, row.hash);
     let uri = || row.uri.map(str::to_owned).ok_or_else(corrupt);
     let what = match row.kind {
-        kind::REGISTERED => Happening::Registered {
+        kind::REGISTERED => EventKind::Registered {
             creator: row.creator.ok_or_else(corrupt)?,
             predicate,
             metadata_uri: uri()?,
             manifest_hash: manifest.ok_or_else(corrupt)?,
         },
-        kind::METADATA => Happening::MetadataUpdated { metadata_uri: uri()?, manifest_hash: manifest.ok_or_else(corrupt)? },
-        kind::PREDICATE => Happening::PredicateUpdated { predicate },
-        kind::DEREGISTERED => Happening::Deregistered,
-        kind::UPGRADED => Happening::Upgraded {
+        kind::METADATA => EventKind::MetadataUpdated { metadata_uri: uri()?, manifest_hash: manifest.ok_or_else(corrupt)? },
+        kind::PREDICATE => EventKind::PredicateUpdated { predicate },
+        kind::DEREGISTERED => EventKind::Deregistered,
+        kind::UPGRADED => EventKind::Upgraded {
             predicate: predicate.ok_or_else(corrupt)?,
             implementation: row.implementation.ok_or_else(corrupt)?,
         },

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256};
 use toolcrib_chain::registry::{ChainLog, LogPage};
 use toolcrib_chain::rpc::Header;
 
-use super::audit::Where;
+use super::audit::GapPosition;
 use super::execute::{Batch, signed};
 use super::reread::Care;
 use super::source::merge;
@@ -38,7 +38,7 @@ impl Follower {
         }
         headers.truncate((to - from + 1) as usize);
         let findings = self.source.settle(&headers, &mut page, predicates).await?;
-        self.take_note(findings, Where::Tip).await?;
+        self.take_note(findings, GapPosition::Tip).await?;
         let old = page.logs.partition_point(|log| log.block < from);
         let mut fresh = LogPage { logs: page.logs.split_off(old), ..LogPage::default() };
         // Logs of another fork would look like logs that are missing.
@@ -55,7 +55,7 @@ impl Follower {
             let more = self.source.upgrades(from, to, &unasked).await?;
             merge(&mut page, more);
             let findings = self.source.settle(&headers, &mut page, &unasked).await?;
-            self.take_note(findings, Where::Tip).await?;
+            self.take_note(findings, GapPosition::Tip).await?;
         }
         page.logs.retain(|log| known.counts(log));
         let (old, mut new): (Vec<ChainLog>, Vec<ChainLog>) = page.logs.into_iter().partition(|log| log.block < from);
@@ -63,11 +63,11 @@ impl Follower {
         let compared = self.compare_again(again, from, &old).await?;
         // What is stored was on a chain that these blocks continue, if they still are the chain.
         if compared.withheld > 0 && self.source.block(last.number).await?.hash == last.hash {
-            self.caught(compared.withheld, Where::Tip).await?;
+            self.caught(compared.withheld, GapPosition::Tip).await?;
         }
         if let Some(block) = compared.first_late {
             tracing::warn!(registry = %self.source.registry().address(), block, "RPC node returned events that it did not return before");
-            self.caught(compared.late, Where::Tip).await?;
+            self.caught(compared.late, GapPosition::Tip).await?;
             return self.take_back(Ancestor { number: signed(block)? - 1, hash: None }).await;
         }
         self.source.fill_times(&mut new, &headers).await?;

@@ -52,7 +52,7 @@ mod unwind;
 
 pub use check::{CheckReport, Difference, MAX_NAMED};
 pub use completeness::Completeness;
-pub use history::{EventPlace, Happening, MAX_EVENTS, ToolEvent};
+pub use history::{EventKind, EventPlace, MAX_EVENTS, ToolEvent};
 pub use options::FollowOptions;
 
 use audit::Audit;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use alloy_primitives::{Address, B256};
 use tokio::task::JoinHandle;
 
-use super::audit::Where;
+use super::audit::GapPosition;
 use super::execute::Batch;
 use super::source::{Fetched, merge};
 use super::state::Marks;
@@ -61,7 +61,7 @@ impl Follower {
     /// Makes a page ready to be taken in: upgrades of predicates that became known meanwhile, times, and the hashes to remember.
     pub(super) async fn assemble(&mut self, fetched: Fetched, marks: Marks) -> Result<Batch, Error> {
         let Fetched { from, to, mut page, asked, last, first, refusals, findings } = fetched;
-        self.take_note(findings, Where::Past).await?;
+        self.take_note(findings, GapPosition::Past).await?;
         self.check_numbers(from, to, &mut page).await?;
         let state = self.state()?;
         if let (Some(first), Some(hash)) = (&first, state.checkpoint_hash)

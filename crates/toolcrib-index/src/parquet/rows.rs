@@ -153,7 +153,7 @@ const USAGE: &str = sql!(
 );
 
 /// A position in a table: after all rows with a smaller key.
-struct Place {
+struct RowKey {
     key: (i64, IdBytes),
     counts: bool,
     number: i64,
@@ -165,8 +165,8 @@ pub(super) struct Reader {
     /// The references of the tools; other tools between them are left out.
     names: HashMap<ToolKey, String>,
     last: (i64, IdBytes),
-    verdicts: Place,
-    usage: Place,
+    verdicts: RowKey,
+    usage: RowKey,
 }
 
 impl Reader {
@@ -175,7 +175,7 @@ impl Reader {
         let key = |view: &ToolView| (view.row.key.registry.0, view.row.key.id_bytes());
         let (first, last) = (key(views.first()?), key(views.last()?));
         // Below every row of a tool: no count and no time is smaller.
-        let before = || Place { key: first, counts: false, number: i64::MIN, id: String::new() };
+        let before = || RowKey { key: first, counts: false, number: i64::MIN, id: String::new() };
         let names = views.iter().map(|view| (view.row.key, view.tool.to_string())).collect();
         Some(Self { names, last, verdicts: before(), usage: before() })
     }
@@ -186,7 +186,7 @@ impl Reader {
 
     /// Writes a page of verdicts. `false` after the last.
     pub(super) async fn verdicts(&mut self, transaction: &mut Transaction, table: &mut Table) -> Result<bool, Error> {
-        let Place { key, number, .. } = &self.verdicts;
+        let RowKey { key, number, .. } = &self.verdicts;
         let values = [
             Value::Integer(key.0),
             Value::Bytes(&key.1),
@@ -214,13 +214,13 @@ impl Reader {
         }
         let Some(last) = rows.last() else { return Ok(false) };
         let (key, number) = (ToolKey::from_row(last)?, last.get("number")?);
-        self.verdicts = Place { key: (key.registry.0, key.id_bytes()), counts: false, number, id: String::new() };
+        self.verdicts = RowKey { key: (key.registry.0, key.id_bytes()), counts: false, number, id: String::new() };
         Ok(rows.len() == PAGE)
     }
 
     /// Writes a page of calls. `false` after the last.
     pub(super) async fn usage(&mut self, transaction: &mut Transaction, table: &mut Table) -> Result<bool, Error> {
-        let Place { key, counts, number: at, id } = &self.usage;
+        let RowKey { key, counts, number: at, id } = &self.usage;
         let values = [
             Value::Integer(key.0),
             Value::Bytes(&key.1),
@@ -257,7 +257,7 @@ impl Reader {
         }
         let Some(last) = rows.last() else { return Ok(false) };
         let key = ToolKey::from_row(last)?;
-        self.usage = Place {
+        self.usage = RowKey {
             key: (key.registry.0, key.id_bytes()),
             counts: last.get("counts")?,
             number: last.get("at")?,

@@ -27,11 +27,11 @@ const VERSION: u8 = 1;
 /// A pagination cursor. A page returns it and the next request takes it. Its text has only letters, digits, `-` and `_`, so it needs no
 /// escaping in a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cursor(Place);
+pub struct Cursor(CursorPosition);
 
 /// The content of a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct CursorPosition {
     /// The fingerprint of its search.
     pub(super) search: u32,
     /// Whether the position is among unverified tools.
@@ -54,18 +54,18 @@ impl Cursor {
         read(&bytes).map(Self).ok_or(Error::Cursor)
     }
 
-    pub(super) const fn new(place: Place) -> Self {
+    pub(super) const fn new(place: CursorPosition) -> Self {
         Self(place)
     }
 
-    pub(super) const fn place(&self) -> &Place {
+    pub(super) const fn place(&self) -> &CursorPosition {
         &self.0
     }
 }
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { search, is_unverified, value, key, held, given } = self.0;
+        let CursorPosition { search, is_unverified, value, key, held, given } = self.0;
         let mut bytes = vec![VERSION, u8::from(is_unverified)];
         bytes.extend_from_slice(&search.to_be_bytes());
         bytes.extend_from_slice(&value.to_be_bytes());
@@ -78,14 +78,14 @@ impl fmt::Display for Cursor {
     }
 }
 
-fn read(bytes: &[u8]) -> Option<Place> {
+fn read(bytes: &[u8]) -> Option<CursorPosition> {
     let ([VERSION, is_unverified @ 0..=1], rest) = bytes.split_first_chunk::<2>()? else { return None };
     let (search, rest) = rest.split_first_chunk::<4>()?;
     let (value, rest) = rest.split_first_chunk::<8>()?;
     let (registry, rest) = rest.split_first_chunk::<8>()?;
     let (held, rest) = rest.split_first_chunk::<8>()?;
     let (given, id) = rest.split_first_chunk::<4>()?;
-    Some(Place {
+    Some(CursorPosition {
         search: u32::from_be_bytes(*search),
         is_unverified: *is_unverified == 1,
         value: u64::from_be_bytes(*value),
@@ -108,7 +108,7 @@ mod tests {
         ) {
             let id = if small { U256::from(id[0]) } else { U256::from_be_bytes(id) };
             let key = ToolKey { registry: RegistryId(registry), id };
-            let cursor = Cursor::new(Place { search, is_unverified, value, key, held, given });
+            let cursor = Cursor::new(CursorPosition { search, is_unverified, value, key, held, given });
             let text = cursor.to_string();
             prop_assert!(text.len() <= MAX_CHARS && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')));
             prop_assert_eq!(Cursor::parse(&text).expect("a cursor"), cursor);

@@ -13,7 +13,7 @@ use crate::model::{RegistryId, ToolKey, ToolView};
 use crate::search::document::Fields;
 use crate::search::embedding::Embedding;
 use crate::search::files::install;
-use crate::search::held::Held;
+use crate::search::held::RankedCache;
 use crate::search::run::Answering;
 use crate::search::shelf::{From, Shelf};
 use crate::search::snapshot::{Snapshots, fetch};
@@ -135,7 +135,7 @@ struct Inner {
     reputation: Option<Reputation>,
     format: String,
     start: SearchStart,
-    held: Held,
+    held: RankedCache,
     cursor: AtomicI64,
     /// Whether it has been filled. Until then an empty result means nothing.
     is_filled: AtomicBool,
@@ -201,7 +201,7 @@ impl Search {
                 reputation,
                 format,
                 start,
-                held: Held::default(),
+                held: RankedCache::default(),
                 cursor: AtomicI64::new(cursor.unwrap_or_default()),
                 is_filled: AtomicBool::new(cursor.is_some()),
                 must_rebuild: AtomicBool::new(start == SearchStart::Database),

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::search::document::Fields;
 use crate::search::shelf::Snapshot;
-use crate::search::words::{GIVEN, Given};
+use crate::search::words::{GIVEN, LineTokenizer};
 
 /// The size of the largest index whose files are all read and verified when it is opened: some 60 MB, a tenth of a second.
 const CHECKED_TOOLS: u64 = 50_000;
@@ -33,7 +33,7 @@ pub(super) struct Payload {
 pub(super) fn create(directory: impl Into<Box<dyn tantivy::Directory>>, fields: &Fields) -> Result<Index, Error> {
     let settings = IndexSettings { docstore_compression: Compressor::Lz4, ..IndexSettings::default() };
     let index = Index::create(directory, fields.schema.clone(), settings)?;
-    index.tokenizers().register(GIVEN, Given);
+    index.tokenizers().register(GIVEN, LineTokenizer);
     Ok(index)
 }
 
@@ -135,7 +135,7 @@ fn open_kept<D: tantivy::Directory + Clone>(directory: &D, fields: &Fields, form
     if index.schema() != fields.schema || payload.format != format {
         return Ok(None);
     }
-    index.tokenizers().register(GIVEN, Given);
+    index.tokenizers().register(GIVEN, LineTokenizer);
     // A small index is read in full and verified against its checksums; a larger one is only opened, which detects missing files.
     if index.load_metas()?.segments.iter().map(|segment| u64::from(segment.max_doc())).sum::<u64>() <= CHECKED_TOOLS
         && !index.validate_checksum()?.is_empty()

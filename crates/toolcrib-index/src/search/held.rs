@@ -44,7 +44,7 @@ impl RankedHit {
 
 /// The cached searches.
 #[derive(Debug, Default)]
-pub(super) struct Held(Mutex<Shelves>);
+pub(super) struct RankedCache(Mutex<Shelves>);
 
 #[derive(Debug, Default)]
 struct Shelves {
@@ -52,7 +52,7 @@ struct Shelves {
     uses: u64,
 }
 
-impl Held {
+impl RankedCache {
     /// Caches hits, and returns their number. It is never zero, and random, so that numbers of other processes do not match.
     pub(super) fn put(&self, ranked: Arc<Ranked>) -> u64 {
         let mut number = [0; 8];
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_last_are_held() {
-        let held = Held::default();
+        let held = RankedCache::default();
         let ranked =
             |search| Arc::new(Ranked { search, hits: Vec::new(), verified: 0, total: None, facets: None, corrected: Vec::new() });
         let first = held.put(ranked(1));

@@ -19,13 +19,13 @@ const MAX_BITS: usize = 64;
 /// A segment as of one commit.
 pub(super) struct Part {
     pub(super) reader: SegmentReader,
-    pub(super) kept: Arc<Kept>,
+    pub(super) kept: Arc<SegmentColumns>,
 }
 
 type Values = Arc<dyn ColumnValues<u64>>;
 
 /// The in-memory data of a segment. A segment never changes, except for deleted tools.
-pub(super) struct Kept {
+pub(super) struct SegmentColumns {
     registry: Values,
     id: [Values; 4],
     registered: Values,
@@ -55,7 +55,7 @@ impl Order {
     pub(super) const ALL: [Self; 3] = [Self::Merit, Self::Newest, Self::MostUsed];
 }
 
-impl Kept {
+impl SegmentColumns {
     pub(super) fn of(reader: &SegmentReader) -> Result<Self, Error> {
         let columns = reader.fast_fields();
         let values = |name: &str| columns.column_first_or_default::<u64>(name);

@@ -13,11 +13,11 @@ use tantivy::DocId;
 use crate::Error;
 use crate::model::ToolKey;
 use crate::search::best::{add_others, best};
-use crate::search::cursor::Place;
+use crate::search::cursor::CursorPosition;
 use crate::search::embedding::Embedding;
 use crate::search::facets::Counter;
 use crate::search::filter::{Wanted, labels};
-use crate::search::held::{Held, Ranked, RankedHit};
+use crate::search::held::{Ranked, RankedCache, RankedHit};
 use crate::search::part::Order;
 use crate::search::rank::{Packed, Signals};
 use crate::search::refine::refine;
@@ -34,7 +34,7 @@ pub const MAX_RANKED: usize = 300;
 pub(super) struct Answering<'a> {
     pub(super) verified: &'a Shelf,
     pub(super) unverified: &'a Shelf,
-    pub(super) held: &'a Held,
+    pub(super) held: &'a RankedCache,
     pub(super) embedding: Option<&'a Embedding>,
 }
 
@@ -62,7 +62,13 @@ impl Answering<'_> {
         [(false, self.verified), (true, self.unverified)].into_iter().take(1 + usize::from(query.include_unverified))
     }
 
-    fn by_relevance(&self, query: &SearchQuery, words: &Words, search: u32, after: Option<Place>) -> Result<SearchPage, Error> {
+    fn by_relevance(
+        &self,
+        query: &SearchQuery,
+        words: &Words,
+        search: u32,
+        after: Option<CursorPosition>,
+    ) -> Result<SearchPage, Error> {
         let limit = query.limit.clamp(1, MAX_LIMIT);
         let held = after.and_then(|place| Some((self.held.get(place.held, search)?, place.given as usize)));
         let (ranked, start) = match held {
@@ -77,7 +83,7 @@ impl Answering<'_> {
         let hits = ranked.hits.get(start..end).unwrap_or_default();
         let next = hits.last().filter(|_| end < ranked.hits.len()).map(|last| {
             let held = after.map(|place| place.held).filter(|number| self.held.get(*number, search).is_some());
-            Cursor::new(Place {
+            Cursor::new(CursorPosition {
                 search,
                 is_unverified: end > ranked.verified,
                 value: u64::from(last.score.to_bits()),
@@ -143,10 +149,10 @@ impl Answering<'_> {
         words: Option<&Words>,
         order: Order,
         search: u32,
-        after: Option<Place>,
+        after: Option<CursorPosition>,
     ) -> Result<SearchPage, Error> {
         let limit = query.limit.clamp(1, MAX_LIMIT);
-        let mut given: Vec<Given> = Vec::with_capacity(limit + 1);
+        let mut given: Vec<OrderedHit> = Vec::with_capacity(limit + 1);
         let mut total = Some(0);
         let mut counter = query.facets.then(Counter::default);
         for (is_unverified, shelf) in self.shelves(query) {
@@ -157,7 +163,7 @@ impl Answering<'_> {
             let is_done = after.is_some_and(|place| place.is_unverified) && !is_unverified;
             let left = if is_done { 0 } else { limit + 1 - given.len() };
             let from = after.filter(|place| place.is_unverified == is_unverified).map(|place| (place.value, place.key));
-            let mut places: Vec<Given> = Vec::new();
+            let mut places: Vec<OrderedHit> = Vec::new();
             for part in &snapshot.parts {
                 let Some(test) = wanted.of_part(part)? else { continue };
                 let some = match &needed {
@@ -175,7 +181,7 @@ impl Answering<'_> {
                     }
                 }
                 let is_after = |doc: DocId| from.is_none_or(|from| part.place(order, doc) < from);
-                let give = |doc: DocId| Given { place: part.place(order, doc), is_unverified, signals: part.signals(doc) };
+                let give = |doc: DocId| OrderedHit { place: part.place(order, doc), is_unverified, signals: part.signals(doc) };
                 match some {
                     Some(some) => {
                         let mut best = BinaryHeap::with_capacity(left + 1);
@@ -202,7 +208,7 @@ impl Answering<'_> {
         given.truncate(limit);
         let next = given.last().filter(|_| is_more).map(|last| {
             let (value, key) = last.place;
-            Cursor::new(Place { search, is_unverified: last.is_unverified, value, key, held: 0, given: 0 })
+            Cursor::new(CursorPosition { search, is_unverified: last.is_unverified, value, key, held: 0, given: 0 })
         });
         let hits = given.iter().map(|given| {
             let added = Signals::unpack(given.signals).added_to(1.0);
@@ -214,7 +220,7 @@ impl Answering<'_> {
 }
 
 /// A hit in an order.
-struct Given {
+struct OrderedHit {
     place: (u64, ToolKey),
     is_unverified: bool,
     signals: Packed,
@@ -222,7 +228,7 @@ struct Given {
 
 impl Ranked {
     /// Returns the first hit after a position, if the search had to run again.
-    fn after(&self, place: &Place) -> usize {
+    fn after(&self, place: &CursorPosition) -> usize {
         let score = f32::from_bits(u32::try_from(place.value).unwrap_or_default());
         let is_before = |hit: &RankedHit| hit.score.total_cmp(&score).reverse().then_with(|| place.key.cmp(&hit.key)).is_le();
         if place.is_unverified {

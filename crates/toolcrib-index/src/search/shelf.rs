@@ -15,7 +15,7 @@ use crate::Error;
 use crate::model::ToolKey;
 use crate::search::document::Fields;
 use crate::search::files::{META, Payload, create, locked, open_copy, open_folder};
-use crate::search::part::{Kept, Order, Part};
+use crate::search::part::{Order, Part, SegmentColumns};
 
 /// The memory of the writer in bytes before it begins a new segment. Little more than the engine's minimum: changes come a few at a time,
 /// and building a million tools takes a minute in any case.
@@ -241,12 +241,12 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(super) fn of(searcher: Searcher, known: &HashMap<tantivy::index::SegmentId, Arc<Kept>>) -> Result<Self, Error> {
+    pub(super) fn of(searcher: Searcher, known: &HashMap<tantivy::index::SegmentId, Arc<SegmentColumns>>) -> Result<Self, Error> {
         let mut parts = Vec::with_capacity(searcher.segment_readers().len());
         for reader in searcher.segment_readers() {
             let kept = match known.get(&reader.segment_id()) {
                 Some(kept) => Arc::clone(kept),
-                None => Arc::new(Kept::of(reader)?),
+                None => Arc::new(SegmentColumns::of(reader)?),
             };
             parts.push(Part { reader: reader.clone(), kept });
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use alloy_primitives::Address;
 
-use crate::access::{MAX_CANDIDATES, May, answers};
+use crate::access::{MAX_CANDIDATES, Tristate, answers};
 use crate::model::{ToolKey, ToolView};
 use crate::search::{Cursor, Facets, Hit, Search, SearchPage, SearchQuery};
 use crate::{Chains, Error, Index};
@@ -59,13 +59,13 @@ pub async fn usable(
         // Tools that were deleted since they were indexed, or moderated by the operator, are left out.
         let views: Vec<ToolView> = index.tools(&keys).await?.into_iter().filter(|view| view.moderation.is_none()).collect();
         let answers = answers(chains, wallet, &views, None).await;
-        let mut known: HashMap<ToolKey, (ToolView, May)> =
+        let mut known: HashMap<ToolKey, (ToolView, Tristate)> =
             views.into_iter().zip(answers).map(|(view, answer)| (answer.key, (view, answer.callable()))).collect();
         for hit in hits {
             match known.remove(&hit.key) {
-                Some((view, May::Yes)) => page.hits.push(Usable { hit, view }),
-                Some((_, May::Unknown)) => page.partial = true,
-                Some((_, May::No)) | None => {}
+                Some((view, Tristate::Yes)) => page.hits.push(Usable { hit, view }),
+                Some((_, Tristate::Unknown)) => page.partial = true,
+                Some((_, Tristate::No)) | None => {}
             }
         }
         page.next.clone_from(&next);

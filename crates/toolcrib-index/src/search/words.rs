@@ -73,7 +73,7 @@ impl Words {
 
 /// Stems English words. All in one call, because a stemmer is created for each text.
 pub(super) fn stems(words: &[String]) -> Vec<String> {
-    let mut analyzer = TextAnalyzer::builder(Given).filter(Stemmer::new(Language::English)).build();
+    let mut analyzer = TextAnalyzer::builder(LineTokenizer).filter(Stemmer::new(Language::English)).build();
     let joined = words.join("\n");
     let mut terms = Vec::with_capacity(words.len());
     analyzer.token_stream(&joined).process(&mut |token| terms.push(token.text.clone()));
@@ -217,9 +217,9 @@ const fn is_ideographic(c: char) -> bool {
 
 /// A tokenizer for prepared terms, one per line: texts are split before, once for all fields.
 #[derive(Clone)]
-pub(super) struct Given;
+pub(super) struct LineTokenizer;
 
-impl Tokenizer for Given {
+impl Tokenizer for LineTokenizer {
     type TokenStream<'a> = Lines<'a>;
 
     fn token_stream<'a>(&'a mut self, text: &'a str) -> Lines<'a> {

@@ -35,10 +35,10 @@ pub(super) async fn judge(index: &Index, chains: &Chains, view: &ToolView, wait:
         return Ok(Judged::Refused(code::TOKEN_UNKNOWN));
     }
     let (receipt, at) = match tokio::time::timeout(JUDGE_TIMEOUT, read(chain, wait.transaction)).await {
-        Ok(Ok(Seen::Final(receipt, at))) => (receipt, at),
-        Ok(Ok(Seen::Failed)) => return Ok(Judged::Refused(code::REVERTED)),
-        Ok(Ok(Seen::Young)) => return Ok(Judged::Later(code::NOT_FINAL)),
-        Ok(Ok(Seen::Missing)) => return Ok(Judged::Later(code::NOT_FOUND)),
+        Ok(Ok(TransactionStatus::Final(receipt, at))) => (receipt, at),
+        Ok(Ok(TransactionStatus::Failed)) => return Ok(Judged::Refused(code::REVERTED)),
+        Ok(Ok(TransactionStatus::Young)) => return Ok(Judged::Later(code::NOT_FINAL)),
+        Ok(Ok(TransactionStatus::Missing)) => return Ok(Judged::Later(code::NOT_FOUND)),
         Ok(Err(_)) | Err(_) => return Ok(Judged::Later(code::UNREACHABLE)),
     };
     if at < view.row.registered.time {
@@ -101,7 +101,7 @@ pub(super) async fn judge(index: &Index, chains: &Chains, view: &ToolView, wait:
 }
 
 /// The state of a transaction on a chain.
-enum Seen {
+enum TransactionStatus {
     /// It succeeded in a final block, at this time.
     Final(Box<TransactionReceipt>, UnixTime),
     /// It failed in a final block.
@@ -112,21 +112,21 @@ enum Seen {
     Missing,
 }
 
-async fn read(chain: &Chain, transaction: B256) -> Result<Seen, toolcrib_chain::Error> {
-    let Some(receipt) = chain.receipt(transaction).await? else { return Ok(Seen::Missing) };
-    let (Some(number), Some(hash)) = (receipt.block_number, receipt.block_hash) else { return Ok(Seen::Young) };
+async fn read(chain: &Chain, transaction: B256) -> Result<TransactionStatus, toolcrib_chain::Error> {
+    let Some(receipt) = chain.receipt(transaction).await? else { return Ok(TransactionStatus::Missing) };
+    let (Some(number), Some(hash)) = (receipt.block_number, receipt.block_hash) else { return Ok(TransactionStatus::Young) };
     // The node is trusted for which transaction a receipt belongs to; that its block is final is verified.
     let last = last_final(chain, newest_block(chain).await?).await?;
     if receipt.transaction_hash != transaction || last.is_none_or(|last| number > last.number) {
-        return Ok(Seen::Young);
+        return Ok(TransactionStatus::Young);
     }
     let Some(Block { time, .. }) = block_at(chain, number).await?.filter(|block| block.hash == hash) else {
-        return Ok(Seen::Young);
+        return Ok(TransactionStatus::Young);
     };
     if !receipt.status() {
-        return Ok(Seen::Failed);
+        return Ok(TransactionStatus::Failed);
     }
-    Ok(Seen::Final(Box::new(receipt), UnixTime::from_seconds(i64::try_from(time).unwrap_or(i64::MAX))))
+    Ok(TransactionStatus::Final(Box::new(receipt), UnixTime::from_seconds(i64::try_from(time).unwrap_or(i64::MAX))))
 }
 
 /// Returns an amount of a dollar token in micro-dollars.

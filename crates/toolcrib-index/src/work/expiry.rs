@@ -66,7 +66,7 @@ pub struct Expired {
 
 /// When this process last checked and logged listings that are held back.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct HeldExpiries {
     seen: Mutex<Option<(Instant, u64)>>,
     said: Mutex<Option<Instant>>,
 }
@@ -244,7 +244,7 @@ impl Queue {
     }
 }
 
-impl Held {
+impl HeldExpiries {
     /// Returns how many were held back in the last check, if that is recent.
     fn seen_lately(&self) -> Option<u64> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

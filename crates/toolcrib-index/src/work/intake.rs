@@ -27,7 +27,7 @@ const MAX_GOES: usize = 4;
 
 /// A verification that the feed asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct JobRequest {
     pub(crate) due_at: UnixTime,
     pub(crate) reason: &'static str,
     /// The groups whose slots it takes. Known once the tool was read.
@@ -35,7 +35,7 @@ pub(crate) struct Wish {
 }
 
 /// Each tool once, sorted by key: two transactions that write the same rows then wait for each other instead of deadlocking.
-pub(crate) type Wishes = BTreeMap<ToolKey, Wish>;
+pub(crate) type Wishes = BTreeMap<ToolKey, JobRequest>;
 
 row! {
     struct PlaceRow {
@@ -162,7 +162,7 @@ async fn wishes_after(transaction: &mut Transaction, cursor: i64, now: UnixTime)
                 let row = row?;
                 let key = ToolKey::from_columns(row.registry, row.tool)?;
                 let groups = Groups::of(row.creator, row.uri);
-                wishes.insert(key, Wish { due_at: now, reason: "expired", groups });
+                wishes.insert(key, JobRequest { due_at: now, reason: "expired", groups });
             }
             return Ok((wishes, last));
         }
@@ -177,12 +177,12 @@ async fn wishes_after(transaction: &mut Transaction, cursor: i64, now: UnixTime)
 fn wish(wishes: &mut Wishes, change: &Change) {
     if change.kinds.is_of_chain() {
         let groups = Groups::default();
-        add(wishes, change.key, Wish { due_at: change.at, reason: reason(change.kinds), groups });
+        add(wishes, change.key, JobRequest { due_at: change.at, reason: reason(change.kinds), groups });
     }
 }
 
 /// Merges a request: the first of several stays, except for an upgrade of the predicate, which the worker learns only from its reason.
-fn add(wishes: &mut Wishes, key: ToolKey, wish: Wish) {
+fn add(wishes: &mut Wishes, key: ToolKey, wish: JobRequest) {
     match wishes.entry(key) {
         Entry::Vacant(place) => {
             place.insert(wish);
@@ -227,7 +227,7 @@ async fn keep_existing(transaction: &mut Transaction, wishes: &mut Wishes) -> Re
             let row = row?;
             let key = ToolKey::from_columns(row.registry, row.tool)?;
             let groups = Groups::of(row.creator, row.uri);
-            existing.extend(wishes.get(&key).map(|wish| (key, Wish { groups, ..*wish })));
+            existing.extend(wishes.get(&key).map(|wish| (key, JobRequest { groups, ..*wish })));
         }
     }
     *wishes = existing;

@@ -364,7 +364,7 @@ pub(crate) async fn keep_watch(
 }
 
 /// Evidence and report, prepared before the transaction begins: compression takes longer than a lock should be held.
-pub(crate) struct Kept {
+pub(crate) struct PreparedReport {
     pub(super) at: UnixTime,
     pub(super) is_verified: bool,
     pub(super) report: String,
@@ -373,7 +373,7 @@ pub(crate) struct Kept {
     pub(super) object: Option<Put>,
 }
 
-impl Kept {
+impl PreparedReport {
     /// Prepares it, and puts it into the object store if there is one.
     pub(crate) async fn of(index: &Index, evidence: &Evidence, report: &Report) -> Result<Self, Error> {
         let (at, is_verified, report) = (evidence.gathered_at, report.verified, json(report)?);

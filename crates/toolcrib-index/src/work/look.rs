@@ -51,7 +51,7 @@ impl Look {
 }
 
 /// Verifies tools.
-pub trait Looks: Send + Sync {
+pub trait ToolVerifier: Send + Sync {
     /// Verifies a tool. An error means that the chain could not be read.
     fn look(&self, tool: ToolRef, row: &ToolRow) -> impl Future<Output = Result<Look, Error>> + Send;
 
@@ -135,7 +135,7 @@ impl Live {
     }
 }
 
-impl Looks for Live {
+impl ToolVerifier for Live {
     async fn look(&self, tool: ToolRef, row: &ToolRow) -> Result<Look, Error> {
         self.look_with(&self.verifier, tool, row).await
     }

@@ -19,7 +19,7 @@ mod writing;
 
 pub use expiry::Expired;
 pub use kept::{MAX_VERDICTS, VerdictChange};
-pub use look::{Live, Look, Looks, NameServers};
+pub use look::{Live, Look, NameServers, ToolVerifier};
 pub use pace::WorkOptions;
 pub use queue::{Job, MAX_COUNTED, MAX_LEASE, Queue, QueueState, Reason, Wanted};
 pub use worker::{Done, Round, Worker};

@@ -15,9 +15,9 @@ use toolcrib_store::database::{FromRow as _, Value};
 use toolcrib_store::sql;
 
 use super::intake::OwnedRow;
-use super::look::{Look, Looks};
+use super::look::{Look, ToolVerifier};
 use super::site::{network_of, site_of};
-use crate::facts::health::Answer;
+use crate::facts::health::ResponseTime;
 use crate::model::{ToolKey, ToolRow};
 use crate::{Error, Index};
 
@@ -59,14 +59,21 @@ struct State {
 
 impl Outage {
     /// Returns what a verification says about the server; nothing while this machine's network is down.
-    pub(super) async fn answer<L: Looks>(&self, look: &Look, row: &ToolRow, index: &Index, looks: &L, now: UnixTime) -> Answer {
-        let answer = Answer::of(look.evidence.manifest.as_ref());
-        if answer == Answer::NotAsked {
+    pub(super) async fn answer<L: ToolVerifier>(
+        &self,
+        look: &Look,
+        row: &ToolRow,
+        index: &Index,
+        looks: &L,
+        now: UnixTime,
+    ) -> ResponseTime {
+        let answer = ResponseTime::of(look.evidence.manifest.as_ref());
+        if answer == ResponseTime::NotAsked {
             return answer;
         }
         // Held while probing, so that concurrent verifications do not probe as well.
         let mut state = self.0.lock().await;
-        if answer != Answer::None {
+        if answer != ResponseTime::None {
             *state = State { answered_at: Some(now), ..State::default() };
             return answer;
         }
@@ -86,7 +93,7 @@ impl Outage {
                 is_down
             }
         };
-        if is_down { Answer::NotAsked } else { answer }
+        if is_down { ResponseTime::NotAsked } else { answer }
     }
 }
 
@@ -99,7 +106,7 @@ impl State {
 }
 
 /// Returns whether one of the longest-listed servers responds.
-async fn reaches_any<L: Looks>(index: &Index, looks: &L) -> bool {
+async fn reaches_any<L: ToolVerifier>(index: &Index, looks: &L) -> bool {
     let known = match probes(index, looks).await {
         Ok(known) => known,
         Err(error) => {
@@ -117,7 +124,7 @@ async fn reaches_any<L: Looks>(index: &Index, looks: &L) -> bool {
 }
 
 /// Returns the servers to probe, with the chains of their tools.
-async fn probes<L: Looks>(index: &Index, looks: &L) -> Result<Vec<(String, u64)>, Error> {
+async fn probes<L: ToolVerifier>(index: &Index, looks: &L) -> Result<Vec<(String, u64)>, Error> {
     let (mut owners, mut known) = (BTreeSet::new(), Vec::new());
     for row in OwnedRow::from_rows(&index.database().fetch(OLDEST, &[Value::Integer(CANDIDATES)]).await?) {
         let OwnedRow { registry, tool, creator, uri } = row?;

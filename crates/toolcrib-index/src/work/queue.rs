@@ -13,7 +13,7 @@ use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_store::database::{FromRow as _, PerEngine, Transaction, Value};
 use toolcrib_store::{row, sql};
 
-use super::expiry::Held;
+use super::expiry::HeldExpiries;
 use super::groups::Lane;
 use super::jobs_table::{ASKED, CHANGED, SLOW};
 use super::kept::Until;
@@ -164,7 +164,7 @@ pub struct Queue {
     index: Index,
     /// Replaces the database's clock in tests.
     clock: Option<Arc<dyn Clock + Send + Sync>>,
-    held: Arc<Held>,
+    held: Arc<HeldExpiries>,
 }
 
 impl std::fmt::Debug for Queue {
@@ -265,7 +265,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn held(&self) -> &Held {
+    pub(super) fn held(&self) -> &HeldExpiries {
         &self.held
     }
 

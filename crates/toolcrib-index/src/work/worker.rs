@@ -22,14 +22,14 @@ use toolcrib_store::database::Engine;
 
 use super::batch::Batches;
 use super::groups::{Lane, Turns};
-use super::look::{Look, Looks};
+use super::look::{Look, ToolVerifier};
 use super::origins::{self, Holder, Leaving, Taking, Turn};
 use super::outage::Outage;
 use super::pace::{GRACE, WorkOptions};
 use super::queue::{Job, MAX_LEASE, Queue, Reason, Wanted};
 use super::writing::Writer;
 use crate::Error;
-use crate::facts::health::Answer;
+use crate::facts::health::ResponseTime;
 use crate::model::{RegistryId, ToolKey, ToolView};
 
 /// The timeout of a verification in seconds: two fetches of fifteen seconds each, the chain, and a margin for a slow node.
@@ -151,7 +151,7 @@ impl<L> std::fmt::Debug for Worker<L> {
     }
 }
 
-impl<L: Looks> Worker<L> {
+impl<L: ToolVerifier> Worker<L> {
     /// Creates a worker for a queue.
     pub fn new(queue: Queue, looks: L, clock: Arc<dyn Clock + Send + Sync>, options: WorkOptions) -> Self {
         Self {
@@ -293,7 +293,7 @@ impl<L: Looks> Worker<L> {
         };
         if !view.row.is_active() {
             let look = self.removed(&view);
-            return self.writer().write(job, &view, &look, Answer::NotAsked).await;
+            return self.writer().write(job, &view, &look, ResponseTime::NotAsked).await;
         }
         let origin = origins::origin_of(&view.row.metadata_uri);
         if let Some(origin) = &origin {

@@ -15,14 +15,14 @@ use toolcrib_store::database::{Engine, Transaction, Value};
 use super::batch::{Batches, Item, Outcome};
 use super::groups::{Groups, Lane, Turns};
 use super::jobs_table::SLOW;
-use super::kept::{self, Kept, Until, VerdictChange, Watch};
+use super::kept::{self, PreparedReport, Until, VerdictChange, Watch};
 use super::look::Look;
 use super::pace::WorkOptions;
 use super::prior::{self, Prior, Subject};
 use super::queue::{Job, Next, Queue, Reason};
 use super::worker::Done;
 use crate::facts::duplicates::Duplicates;
-use crate::facts::health::{self, Answer};
+use crate::facts::health::{self, ResponseTime};
 use crate::facts::{self, access, notices};
 use crate::feed::{self, Kinds};
 use crate::listing::Listing;
@@ -51,7 +51,7 @@ const HOLD: &str = "UPDATE index_tool SET access = COALESCE($11, access), uri_ke
 
 impl Writer<'_> {
     /// Writes a result, if the lease and the registration are still the same.
-    pub(super) async fn write(&self, job: &Job, view: &ToolView, look: &Look, answer: Answer) -> Result<Done, Error> {
+    pub(super) async fn write(&self, job: &Job, view: &ToolView, look: &Look, answer: ResponseTime) -> Result<Done, Error> {
         let row = &view.row;
         if row.is_active() && !is_same_registration(row, &look.evidence) {
             // The node is ahead of the follower, or behind it. The follower enqueues the tool when there is something new.
@@ -104,14 +104,14 @@ impl Writer<'_> {
         view: &ToolView,
         look: &Look,
         (mut watch, duplicates): (Watch, &Duplicates),
-        answer: Answer,
+        answer: ResponseTime,
     ) -> Result<Finding, Error> {
         let (row, report, now) = (&view.row, &look.report, look.evidence.gathered_at);
         let is_announced = job.reason == Reason::Upgraded && row.predicate.is_some();
         let servers = look.name_servers.as_deref();
         let noticed = notices::notice(&watch.memory, row, &look.evidence, report, servers, is_announced);
         watch.memory = noticed.memory;
-        if matches!(answer, Answer::After(_)) {
+        if matches!(answer, ResponseTime::After(_)) {
             watch.memory.answered_at = Some(now);
         }
         let endpoint = look.manifest.as_ref().map(|manifest| manifest.endpoint().normalized());
@@ -127,7 +127,7 @@ impl Writer<'_> {
             kinds = shown.and(Kinds::UPGRADED);
         }
         Ok(Finding {
-            kept: Kept::of(self.queue.index(), &look.evidence, report).await?,
+            kept: PreparedReport::of(self.queue.index(), &look.evidence, report).await?,
             endpoint_key: endpoint.map(text_key),
             until: if is_good { self.queue.listed_until(expires_at, self.clock.now()) } else { Until::Never },
             listing,
@@ -251,7 +251,7 @@ impl Writer<'_> {
 pub(super) struct Finding {
     pub(super) listing: Listing,
     pub(super) watch: Watch,
-    pub(super) kept: Kept,
+    pub(super) kept: PreparedReport,
     pub(super) endpoint_key: Option<i64>,
     pub(super) until: Until,
     pub(super) next: Option<Next>,

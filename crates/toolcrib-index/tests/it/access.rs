@@ -8,11 +8,11 @@ use toolcrib_chain::registry::Registry;
 use toolcrib_chain::rpc::{BoundedCall, CallOutcome};
 use toolcrib_chain::wallet::LocalWallet;
 use toolcrib_devchain::accounts::dev_signers;
-use toolcrib_index::access::{MAX_CANDIDATES, MULTICALL3, May, callable};
+use toolcrib_index::access::{MAX_CANDIDATES, MULTICALL3, Tristate, callable};
 use toolcrib_index::{Chains, Index};
 
 use crate::stage::{PRICE, Sold, Stage, price, put_in};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 /// `aggregate3` and nothing else, as the usual contract answers it: each call with all the gas there is, failures allowed.
 fn multicall() -> String {
@@ -136,7 +136,7 @@ async fn the_chain_says_who_may_call() {
             sold.push(Sold { predicate, ..Sold::new(id.to(), Address::repeat_byte(0xc0), stage.token.address) });
         }
         for backend in [Backend::SqliteFile, Backend::Postgres] {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let index = Index::open(place.database().await).await.expect("an index");
             let chains = Chains::from_iter([stage.chain.clone()]);
             let mut keys = Vec::new();
@@ -144,7 +144,7 @@ async fn the_chain_says_who_may_call() {
                 keys.push(put_in(&index, registry, sold).await);
             }
             let account = dev_signers()[1].address();
-            let expected = [May::Yes, May::No, May::Yes, May::Unknown, May::No, May::Yes];
+            let expected = [Tristate::Yes, Tristate::No, Tristate::Yes, Tristate::Unknown, Tristate::No, Tristate::Yes];
             for code in ["0x".to_owned(), multicall()] {
                 stage.dev("anvil_setCode", json!([MULTICALL3, code])).await;
                 assert_eq!(granted_at_once(&stage, open).await, code != "0x");
@@ -161,7 +161,7 @@ async fn the_chain_says_who_may_call() {
             stage.dev("anvil_setCode", json!([MULTICALL3, "0x"])).await;
             // A chain that is not followed: access to gated tools is unknown, open tools are open.
             let answer = callable(&index, &Chains::default(), account, &keys, None).await.expect("asked");
-            assert_eq!((answer.answers[0].access, answer.answers[1].access), (May::Yes, May::Unknown));
+            assert_eq!((answer.answers[0].access, answer.answers[1].access), (Tristate::Yes, Tristate::Unknown));
             let many = vec![keys[0]; MAX_CANDIDATES + 1];
             let answer = callable(&index, &chains, account, &many, None).await.expect("asked");
             assert_eq!((answer.answers.len(), answer.partial), (MAX_CANDIDATES, true));
@@ -172,7 +172,7 @@ async fn the_chain_says_who_may_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_is_held_against_the_price() {
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let index = Index::open(place.database().await).await.expect("an index");
         let token = Address::repeat_byte(0x70);
         let dollars = |amount: u64| crate::stage::Sold {
@@ -193,7 +193,7 @@ async fn a_budget_is_held_against_the_price() {
         keys.push(toolcrib_index::model::ToolKey { id: U256::from(99), ..keys[0] });
         let answer = callable(&index, &Chains::default(), Address::ZERO, &keys, Some(PRICE)).await.expect("asked");
         let may: Vec<_> = answer.answers.iter().map(|answer| answer.callable()).collect();
-        assert_eq!(may, [May::Yes, May::No, May::Yes, May::Unknown, May::Yes]);
+        assert_eq!(may, [Tristate::Yes, Tristate::No, Tristate::Yes, Tristate::Unknown, Tristate::Yes]);
         assert!(answer.partial);
     }
 }

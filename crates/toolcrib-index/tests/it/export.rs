@@ -15,19 +15,19 @@ use toolcrib_x402::usage::{Subject, Submission, UsageProof};
 use toolcrib_x402::{Signature, Spelling};
 
 use crate::stage::{LOCAL, REGISTRY, Sold, authorization, put};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 const TOOLS: u64 = 520;
 const TIME: UnixTime = UnixTime::from_seconds(1_800_000_000);
 
-async fn empty(backend: Backend) -> Option<(Place, Index)> {
-    let place = Place::new(backend).await?;
+async fn empty(backend: Backend) -> Option<(TestStore, Index)> {
+    let place = TestStore::new(backend).await?;
     let index = Index::open(place.database().await).await.expect("an index");
     Some((place, index))
 }
 
 /// More tools than one page has, and a proven call.
-async fn filled(backend: Backend) -> Option<(Place, Index)> {
+async fn filled(backend: Backend) -> Option<(TestStore, Index)> {
     let (place, index) = empty(backend).await?;
     let creator = Address::repeat_byte(0xc0);
     for id in 1..=TOOLS {

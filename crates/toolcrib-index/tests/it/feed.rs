@@ -10,7 +10,7 @@ use toolcrib_index::feed::{self, Kinds};
 use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_index::{Error, Index, List};
 
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
 
@@ -18,10 +18,10 @@ fn key(id: u64) -> ToolKey {
     ToolKey { registry: RegistryId(1), id: U256::from(id) }
 }
 
-async fn indexes() -> Vec<(Place, Index)> {
+async fn indexes() -> Vec<(TestStore, Index)> {
     let mut all = Vec::new();
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let index = Index::open(place.database().await).await.expect("an index");
         all.push((place, index));
     }

@@ -16,7 +16,7 @@ use toolcrib_chain::transaction::Call;
 use toolcrib_chain::wallet::DEV_ACCOUNTS;
 use toolcrib_core::clock::Clock;
 use toolcrib_fetch::SystemClock;
-use toolcrib_index::follow::{FollowOptions, Follower, Happening};
+use toolcrib_index::follow::{EventKind, FollowOptions, Follower};
 use toolcrib_index::model::{ToolKey, ToolRow};
 use toolcrib_index::work::Queue;
 use toolcrib_index::{Index, List, Order, feed};
@@ -24,7 +24,7 @@ use toolcrib_store::database::Value;
 use toolcrib_store::{Database, Location};
 
 use crate::follow_forks::dump;
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::nodes::{Node, deploy, dev};
 
 const CHILD: &str = "TOOLCRIB_INDEX_FOLLOW_CHILD";
@@ -46,7 +46,7 @@ enum Change {
 }
 
 /// The last state of a tool in the corpus.
-struct Seen {
+struct ExpectedTool {
     uri: String,
     hash: B256,
     predicate: Option<Address>,
@@ -63,7 +63,7 @@ fn changes() -> Option<Vec<(u64, u64, Change)>> {
     let [chain, tool, uri, hash, creator, predicate, status] =
         ["chain_id", "tool_id", "metadata_uri", "manifest_hash", "creator", "access_predicate", "status"].map(column);
     let mut creators: BTreeMap<String, usize> = BTreeMap::new();
-    let mut last: BTreeMap<(u64, u64), Seen> = BTreeMap::new();
+    let mut last: BTreeMap<(u64, u64), ExpectedTool> = BTreeMap::new();
     let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
     let mut made = Vec::new();
     let mut rows: Vec<Vec<&str>> = lines.map(|line| line.split('\t').collect()).collect();
@@ -84,7 +84,7 @@ fn changes() -> Option<Vec<(u64, u64, Change)>> {
             let placeholder = (format!("https://gone.example/{id}"), keccak256(id.to_be_bytes()));
             let (uri, hash) = known.map_or(placeholder, |hash| (row[uri].to_owned(), hash));
             made.push((chain, id, Change::Register { creator, uri: uri.clone(), hash, predicate }));
-            Seen { uri, hash, predicate, gone: false }
+            ExpectedTool { uri, hash, predicate, gone: false }
         });
         if tool.gone {
             continue;
@@ -232,7 +232,7 @@ impl Seeded {
             assert_eq!(Replayed::from(row), self.replayed[key], "{key:?}");
             let history = index.events(row.key, None, 100).await.expect("a history");
             assert_eq!(history.len() as u64, row.events, "every change is kept");
-            assert!(matches!(history[0].what, Happening::Registered { .. }));
+            assert!(matches!(history[0].what, EventKind::Registered { .. }));
             assert!(history.is_sorted_by_key(|event| event.place));
             let registry = Registry::new(self.chain.clone(), self.registries[&key.0]);
             match registry.tool(row.key.id).await.expect("the contract answers") {
@@ -275,7 +275,7 @@ async fn the_history_of_the_public_registries_is_a_replay_and_the_contracts_stat
     for node in Node::each(CHAIN_ID).await {
         let seeded = seed(&node, &changes).await;
         for backend in [Backend::SqliteFile, Backend::Postgres] {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let index = Index::open(place.database().await).await.expect("an index");
             let mut running = tokio::task::JoinSet::new();
             for address in seeded.registries.values() {
@@ -295,7 +295,7 @@ async fn the_history_of_the_public_registries_is_a_replay_and_the_contracts_stat
 /// Follows in a process that is killed every few hundred events, and compares.
 async fn killed_again_and_again(seeded: &Seeded, node: &Node) {
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let index = Index::open(place.database().await).await.expect("an index");
         let addresses: Vec<String> = seeded.registries.values().map(ToString::to_string).collect();
         let task = format!("{}\n{}\n{}\n{}", place.setting, node.url, addresses.join(","), seeded.head);
@@ -391,7 +391,7 @@ async fn real_nodes_that_reorganise() {
         let address = deploy(&chain, "ToolRegistry", &[]).await;
         let registry = Registry::new(chain.clone(), address);
         for backend in [Backend::SqliteFile, Backend::Postgres] {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let index = Index::open(place.database().await).await.expect("an index");
             let mut follower = Follower::new(index.clone(), chain.clone(), address, options(&chain));
             for depth in [1_u64, 7] {
@@ -453,7 +453,7 @@ async fn a_real_proxy_that_is_upgraded_is_seen() {
         let registry = Registry::new(chain.clone(), address);
         send(&chain, DEV_ACCOUNTS[0], &registry.register("https://a.example/", B256::repeat_byte(1), Some(proxy))).await;
         for backend in [Backend::SqliteFile, Backend::Postgres] {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let index = Index::open(place.database().await).await.expect("an index");
             let mut follower = Follower::new(index.clone(), chain.clone(), address, options(&chain));
             follower.catch_up_to(chain.block_number().await.expect("a head")).await.expect("caught up");
@@ -472,7 +472,7 @@ async fn a_real_proxy_that_is_upgraded_is_seen() {
             let key: ToolKey = changes[0].key;
             let history = index.events(key, None, 100).await.expect("a history");
             let last = history.last().expect("events");
-            assert_eq!((last.at.block, &last.what), (block, &Happening::Upgraded { predicate: proxy, implementation: deny }));
+            assert_eq!((last.at.block, &last.what), (block, &EventKind::Upgraded { predicate: proxy, implementation: deny }));
             Queue::new(index.clone()).intake(SystemClock.now()).await.expect("taken in");
             const JOB: &str = "SELECT reason FROM index_job WHERE registry = $1";
             let job =

@@ -11,7 +11,7 @@ use toolcrib_index::follow::{FollowOptions, Follower, Step};
 
 use crate::follow_forks::{check, check_trust, events, grow};
 use crate::scripted::{REGISTRY, Script, World, quantity, registered};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::nodes::fake::Reply;
 
 /// A clock that the test advances.
@@ -37,7 +37,7 @@ fn follower(index: &Index, script: &Script, clock: &Arc<Turned>) -> Follower {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_leads_and_another_takes_over_when_it_falls_silent() {
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         // As two processes: each has its own pool.
         let first_index = Index::open(place.database().await).await.expect("an index");
         let second_index = Index::open(place.database().await).await.expect("an index");
@@ -70,7 +70,7 @@ async fn one_leads_and_another_takes_over_when_it_falls_silent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stale_leader_cannot_commit() {
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let index = Index::open(place.database().await).await.expect("an index");
         let (slow, quick) = (Script::start().await, Script::start().await);
         quick.change(|world| {
@@ -109,7 +109,7 @@ async fn a_stale_leader_cannot_commit() {
 async fn a_stale_leader_accuses_no_node() {
     for backend in [Backend::SqliteFile, Backend::Postgres] {
         for hides in [false, true] {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let index = Index::open(place.database().await).await.expect("an index");
             let (slow, quick) = (Script::start().await, Script::start().await);
             let follow_quick = |world: &mut World| world.blocks = quick.change(|quick| quick.blocks.clone());
@@ -158,7 +158,7 @@ async fn a_stale_leader_accuses_no_node() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_ends_hands_over_and_nothing_is_lost_or_doubled() {
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let script = Script::start().await;
         script.change(|world| grow(world, 50, 3));
         let clock = Arc::new(Turned::default());

@@ -18,7 +18,7 @@ use toolcrib_index::parquet::{DESCRIPTION, Exported, VERSION, export};
 use toolcrib_index::{Index, MAX_TOOLS};
 use toolcrib_store::database::Value;
 
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::samples::{NOW, Sample, put, remove};
 
 /// More than a page of tools.
@@ -31,8 +31,8 @@ const MANY: i64 = 2_300;
 /// Text that readers, terminals and escaping often handle wrongly.
 const HOSTILE: &str = "a\u{1}\u{7}\u{1b}[31m\t\r\n\"'`;--\\\u{202e}\u{feff}\u{fffd}\u{10ffff}é̈ 😀 =1+1 {\"a\":[]} \u{2028}";
 
-async fn filled(backend: Backend) -> Option<(Place, Index, RegistryId)> {
-    let place = Place::new(backend).await?;
+async fn filled(backend: Backend) -> Option<(TestStore, Index, RegistryId)> {
+    let place = TestStore::new(backend).await?;
     let index = Index::open(place.database().await).await.expect("an index");
     let registry = index.add_registry(8453, Address::repeat_byte(1), 0).await.expect("a registry").id;
     let mut samples: Vec<Sample> = (1..=TOOLS).map(|id| Sample::new(id, &format!("tool-{id}"), "Does what it says.")).collect();

@@ -11,7 +11,7 @@ use toolcrib_index::search::{Explanation, Hit, Reputation, Search, SearchOptions
 use toolcrib_store::database::Value;
 
 use crate::search::write_embedding;
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::samples::{NOW, Sample, put};
 
 const DAY: i64 = 86_400;
@@ -26,7 +26,7 @@ fn like_others(id: u64) -> Sample {
 }
 
 async fn index() -> (Index, RegistryId) {
-    let place = Place::new(Backend::SqliteMemory).await.expect("a place");
+    let place = TestStore::new(Backend::SqliteMemory).await.expect("a place");
     let index = Index::open(place.database().await).await.expect("an index");
     let registry = index.add_registry(8453, Address::repeat_byte(1), 0).await.expect("a registry").id;
     (index, registry)

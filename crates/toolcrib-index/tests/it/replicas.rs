@@ -11,7 +11,7 @@ use toolcrib_index::{Error, Index};
 use toolcrib_store::database::Value;
 use toolcrib_store::{Database, Location};
 
-use toolcrib_testkit::databases::{Backend, Place, Server};
+use toolcrib_testkit::databases::{Backend, Server, TestStore};
 
 const NOW: UnixTime = UnixTime::from_seconds(1_800_000_000);
 
@@ -24,7 +24,7 @@ const KEY: ToolKey = ToolKey { registry: RegistryId(1), id: U256::from_limbs([7,
 
 /// A primary with an index, and a server that follows it.
 struct Pair {
-    place: Place,
+    place: TestStore,
     replica: Server,
     index: Index,
     primary: Server,
@@ -33,7 +33,7 @@ struct Pair {
 impl Pair {
     async fn new() -> Option<Self> {
         let primary = Server::own()?;
-        let place = Place::on(&primary).await;
+        let place = TestStore::on(&primary).await;
         let index = Index::open(place.database().await).await.expect("an index");
         let replica = primary.replica();
         Some(Self { place, replica, index, primary })
@@ -189,10 +189,10 @@ async fn a_replica_that_was_promoted_is_never_read_again() {
 async fn other_databases_and_older_schemas_are_told_apart() {
     let Some(pair) = Pair::new().await else { return };
     // Next to the right one: a schema of the same server with another index, and an empty one.
-    let (other, empty) = (Place::on(&pair.primary).await, Place::on(&pair.primary).await);
+    let (other, empty) = (TestStore::on(&pair.primary).await, TestStore::on(&pair.primary).await);
     let other_index = Index::open(other.database().await).await.expect("an index");
     let _ = Replicas::open(other_index, &[pair.replica_at()], LIMITS).await.expect("an identity of its own");
-    let at = |place: &Place| Location::parse(&pair.primary.setting_at(&place.setting, &pair.replica)).expect("a location");
+    let at = |place: &TestStore| Location::parse(&pair.primary.setting_at(&place.setting, &pair.replica)).expect("a location");
     let places = [at(&other), at(&empty), pair.replica_at(), pair.place.location()];
     let replicas = Replicas::open(pair.index.clone(), &places, LIMITS).await.expect("replicas");
     for (number, state) in
@@ -264,7 +264,7 @@ async fn replicas_go_on_without_the_primary_until_they_are_too_old() {
 
 #[tokio::test]
 async fn only_postgres_has_replicas() {
-    let place = Place::new(Backend::SqliteFile).await.expect("a place");
+    let place = TestStore::new(Backend::SqliteFile).await.expect("a place");
     let index = Index::open(place.database().await).await.expect("an index");
     let replica = Location::parse("postgres://127.0.0.1:1/none").expect("a location");
     for places in [vec![Location::memory()], vec![replica]] {

@@ -10,15 +10,15 @@ use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_index::search::{Cursor, Filters, MAX_LIMIT, MAX_RANKED, Search, SearchOptions, SearchPage, SearchQuery, Sort};
 use toolcrib_index::{Error, Index};
 
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::samples::quality;
 use toolcrib_testkit::samples::{NOW, Sample, described, put, remove};
 
 /// An index with one registry, on each engine.
-async fn indexes() -> Vec<(Place, Index, RegistryId)> {
+async fn indexes() -> Vec<(TestStore, Index, RegistryId)> {
     let mut all = Vec::new();
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let index = Index::open(place.database().await).await.expect("an index");
         let registry = index.add_registry(8453, Address::repeat_byte(1), 0).await.expect("a registry").id;
         all.push((place, index, registry));
@@ -27,7 +27,7 @@ async fn indexes() -> Vec<(Place, Index, RegistryId)> {
 }
 
 async fn in_memory() -> (Index, RegistryId) {
-    let place = Place::new(Backend::SqliteMemory).await.expect("a place");
+    let place = TestStore::new(Backend::SqliteMemory).await.expect("a place");
     let index = Index::open(place.database().await).await.expect("an index");
     let registry = index.add_registry(8453, Address::repeat_byte(1), 0).await.expect("a registry").id;
     (index, registry)

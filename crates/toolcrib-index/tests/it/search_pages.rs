@@ -9,13 +9,13 @@ use toolcrib_index::search::{Filters, Search, SearchOptions, SearchQuery, Sort, 
 use toolcrib_index::{Chains, Index};
 use toolcrib_store::database::Value;
 
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::samples::{NOW, Sample, put, remove};
 
 const WALLET: Address = Address::repeat_byte(0x55);
 
 async fn filled(samples: &[Sample]) -> (Index, RegistryId, Search) {
-    let place = Place::new(Backend::SqliteMemory).await.expect("a place");
+    let place = TestStore::new(Backend::SqliteMemory).await.expect("a place");
     let index = Index::open(place.database().await).await.expect("an index");
     let registry = index.add_registry(8453, Address::repeat_byte(1), 0).await.expect("a registry").id;
     put(&index, registry, samples).await;

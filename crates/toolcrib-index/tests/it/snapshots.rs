@@ -13,14 +13,14 @@ use toolcrib_store::database::Value;
 use toolcrib_store::objects::{Objects, ObjectsLocation};
 use toolcrib_store::{Database, Location};
 
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::objects::Service;
 use toolcrib_testkit::samples::{Sample, put};
 
 /// Publishes on every change, and deletes files of old snapshots at once.
 const AT_ONCE: PublishOptions = PublishOptions { every_seconds: 0, changes: 1, soonest_seconds: 0, grace_seconds: 0 };
 
-async fn index_in(place: &Place) -> (Index, RegistryId) {
+async fn index_in(place: &TestStore) -> (Index, RegistryId) {
     let index = Index::open(place.database().await).await.expect("an index");
     let registry = index.add_registry(8453, Address::repeat_byte(1), 0).await.expect("a registry").id;
     (index, registry)
@@ -61,12 +61,12 @@ struct Scene {
     objects: Objects,
     store: tempfile::TempDir,
     _search: tempfile::TempDir,
-    _place: Place,
+    _place: TestStore,
 }
 
 impl Scene {
     async fn of(backend: Backend) -> Option<Self> {
-        let place = Place::new(backend).await?;
+        let place = TestStore::new(backend).await?;
         let (index, registry) = index_in(&place).await;
         put(&index, registry, &some()).await;
         let (store_folder, folder) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
@@ -303,7 +303,7 @@ async fn of_several_publishers_one_publishes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn services_of_others_carry_snapshots() {
     for service in [Service::moto(), Service::s3rver()].into_iter().flatten() {
-        let place = Place::new(Backend::SqliteMemory).await.expect("a place");
+        let place = TestStore::new(Backend::SqliteMemory).await.expect("a place");
         let (index, registry) = index_in(&place).await;
         put(&index, registry, &some()).await;
         let objects = service.objects("snapshots/of this".replace(' ', "-").as_str());
@@ -350,7 +350,7 @@ async fn child() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_publisher_that_is_killed_leaves_a_snapshot_that_is_whole() {
     let folder = tempfile::tempdir().expect("a folder");
-    let place = Place::at(&folder.path().join("store.db"));
+    let place = TestStore::at(&folder.path().join("store.db"));
     let (index, registry) = index_in(&place).await;
     put(&index, registry, &some()).await;
     let (store_folder, mut cursors) = (folder.path().join("objects"), Vec::new());
@@ -408,7 +408,7 @@ fn a_full_object_store_leaves_the_last_snapshot() {
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_small_disk() {
     let Some(folder) = std::env::var_os(SMALL_FOLDER).map(PathBuf::from) else { return };
-    let place = Place::new(Backend::SqliteMemory).await.expect("a place");
+    let place = TestStore::new(Backend::SqliteMemory).await.expect("a place");
     let (index, registry) = index_in(&place).await;
     put(&index, registry, &some()).await;
     let objects = store(&folder.join("objects"));

@@ -20,11 +20,11 @@ use toolcrib_x402::usage::{Subject, Submission, UsageProof};
 use toolcrib_x402::{Authorization, Signature, Spelling};
 
 use crate::stage::{LOCAL, PRICE, REGISTRY, Sold, Stage, authorization, price, put};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 /// An index with one tool for sale, and the chain that it is paid on.
 struct Shop {
-    _place: Place,
+    _place: TestStore,
     index: Index,
     chains: Chains,
     key: ToolKey,
@@ -45,7 +45,7 @@ impl Shop {
     async fn each(stage: &Stage) -> Vec<Self> {
         let mut shops = Vec::new();
         for backend in [Backend::SqliteFile, Backend::Postgres] {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let index = Index::open(place.database().await).await.expect("an index");
             let key = put(&index, &Sold::new(1, CREATOR, stage.token.address)).await;
             shops.push(Self { _place: place, index, chains: Chains::from_iter([stage.chain.clone()]), key });

@@ -10,7 +10,7 @@ use toolcrib_x402::usage::{Subject, Submission, UsageProof};
 use toolcrib_x402::{Authorization, asset};
 
 use crate::stage::{LOCAL, PRICE, REGISTRY, Sold, put};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::nodes::fake::config;
 use toolcrib_testkit::nodes::lying::{Signed, TRANSACTION, node};
 
@@ -39,7 +39,7 @@ async fn payments_count_as_the_rules_say() {
         proof: UsageProof::Settlement { caller: PAYER, transaction: TRANSACTION, chain: BASE },
     };
     for case in (Signed { token, authorization }).cases() {
-        let place = Place::new(Backend::SqliteMemory).await.expect("memory");
+        let place = TestStore::new(Backend::SqliteMemory).await.expect("memory");
         let index = Index::open(place.database().await).await.expect("an index");
         let price = toolcrib_index::listing::Price {
             asset: format!("eip155:{BASE}/erc20:{token:#x}"),

@@ -62,12 +62,12 @@ pub(super) struct Fields<'a> {
 }
 
 /// Why the format of a document is invalid.
-struct Refusal {
+struct DocumentError {
     code: Code,
     message: String,
 }
 
-impl Refusal {
+impl DocumentError {
     fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
@@ -81,7 +81,7 @@ impl Refusal {
     }
 }
 
-impl From<CborError> for Refusal {
+impl From<CborError> for DocumentError {
     fn from(error: CborError) -> Self {
         Self::new(codes::attestation::CBOR, error.to_string())
     }
@@ -112,7 +112,7 @@ impl<'a> Document<'a> {
         let moments = [made, now.max(made)];
         let moments = if policy.certificates_valid_now { &moments[..] } else { &moments[..1] };
         let mut findings: Vec<_> =
-            x509::check_chain(&chain, &leaf, &policy.nitro_roots, moments).iter().map(x509::Fault::finding).collect();
+            x509::check_chain(&chain, &leaf, &policy.nitro_roots, moments).iter().map(x509::CertificateError::finding).collect();
         if leaf.key().verify(&self.signed_bytes(), &self.signature).is_err() {
             findings.push(Finding::new(codes::attestation::SIGNATURE));
         }
@@ -161,8 +161,8 @@ fn push_byte_string(string: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(string);
 }
 
-fn envelope(bytes: &[u8]) -> Result<Document<'_>, Refusal> {
-    let refusal = |what: &str| Refusal::new(codes::attestation::COSE, what);
+fn envelope(bytes: &[u8]) -> Result<Document<'_>, DocumentError> {
+    let refusal = |what: &str| DocumentError::new(codes::attestation::COSE, what);
     let mut reader = Decoder::new(bytes);
     if reader.probe().tag().is_ok_and(|tag| tag == COSE_SIGN1_TAG) {
         reader.tag()?;
@@ -186,17 +186,17 @@ fn envelope(bytes: &[u8]) -> Result<Document<'_>, Refusal> {
     Ok(Document { protected, payload, signature, fields: payload_fields(payload)? })
 }
 
-fn check_algorithm(protected: &[u8]) -> Result<(), Refusal> {
+fn check_algorithm(protected: &[u8]) -> Result<(), DocumentError> {
     let mut reader = Decoder::new(protected);
     if reader.map()? != Some(1) || reader.i64()? != ALGORITHM_LABEL {
-        return Err(Refusal::new(codes::attestation::COSE, "the protected headers do not contain exactly one algorithm"));
+        return Err(DocumentError::new(codes::attestation::COSE, "the protected headers do not contain exactly one algorithm"));
     }
     let algorithm = reader.i64()?;
     end(&reader)?;
     if algorithm == ES384 {
         Ok(())
     } else {
-        Err(Refusal::new(
+        Err(DocumentError::new(
             codes::attestation::ALGORITHM,
             format!("the document is signed with algorithm {algorithm}, expected ES384 (-35)"),
         ))
@@ -208,7 +208,7 @@ const NAMES: [&str; 9] =
     ["module_id", "digest", "timestamp", "pcrs", "certificate", "cabundle", "public_key", "user_data", "nonce"];
 const REQUIRED: usize = 6;
 
-fn payload_fields(payload: &[u8]) -> Result<Fields<'_>, Refusal> {
+fn payload_fields(payload: &[u8]) -> Result<Fields<'_>, DocumentError> {
     let mut reader = Decoder::new(payload);
     let mut entries = reader.map()?;
     let mut fields = Fields::default();
@@ -217,22 +217,22 @@ fn payload_fields(payload: &[u8]) -> Result<Fields<'_>, Refusal> {
         let at = reader.position();
         let key = reader.str()?;
         let Some(index) = NAMES.iter().position(|&name| name == key) else {
-            return Err(Refusal::field(format!("the document has an unknown field (byte {at} of the payload)")));
+            return Err(DocumentError::field(format!("the document has an unknown field (byte {at} of the payload)")));
         };
         if std::mem::replace(&mut seen[index], true) {
-            return Err(Refusal::cbor(at, "a key occurs twice"));
+            return Err(DocumentError::cbor(at, "a key occurs twice"));
         }
         match key {
             "module_id" => fields.module_id = sized(reader.str()?, str::len, 1, MAX_MODULE_ID_BYTES, key)?,
             "digest" => {
                 if reader.str()? != "SHA384" {
-                    return Err(Refusal::field("digest is not SHA384"));
+                    return Err(DocumentError::field("digest is not SHA384"));
                 }
             }
             "timestamp" => {
                 fields.timestamp = reader.u64()?;
                 if fields.timestamp == 0 {
-                    return Err(Refusal::field("timestamp is zero"));
+                    return Err(DocumentError::field("timestamp is zero"));
                 }
             }
             "pcrs" => fields.registers = registers(&mut reader)?,
@@ -245,41 +245,41 @@ fn payload_fields(payload: &[u8]) -> Result<Fields<'_>, Refusal> {
     }
     end(&reader)?;
     match NAMES.iter().zip(seen).take(REQUIRED).find(|(_, seen)| !seen) {
-        Some((name, _)) => Err(Refusal::field(format!("{name} is missing"))),
+        Some((name, _)) => Err(DocumentError::field(format!("{name} is missing"))),
         None => Ok(fields),
     }
 }
 
-fn registers<'a>(reader: &mut Decoder<'a>) -> Result<[Option<&'a [u8]>; REGISTERS], Refusal> {
+fn registers<'a>(reader: &mut Decoder<'a>) -> Result<[Option<&'a [u8]>; REGISTERS], DocumentError> {
     let mut registers = [None; REGISTERS];
     let mut entries = reader.map()?;
     while next_entry(reader, &mut entries)? {
         let at = reader.position();
         let index = reader.u64()?;
         let Some(register) = usize::try_from(index).ok().and_then(|index| registers.get_mut(index)) else {
-            return Err(Refusal::field(format!("PCR {index} does not exist")));
+            return Err(DocumentError::field(format!("PCR {index} does not exist")));
         };
         let value = reader.bytes()?;
         if !matches!(value.len(), 32 | 48 | 64) {
-            return Err(Refusal::field(format!("PCR {index} has {} bytes", value.len())));
+            return Err(DocumentError::field(format!("PCR {index} has {} bytes", value.len())));
         }
         if register.replace(value).is_some() {
-            return Err(Refusal::cbor(at, "a key occurs twice"));
+            return Err(DocumentError::cbor(at, "a key occurs twice"));
         }
     }
     if registers[0].is_none() {
-        return Err(Refusal::field("pcrs lacks PCR0, the measurement of the image"));
+        return Err(DocumentError::field("pcrs lacks PCR0, the measurement of the image"));
     }
     Ok(registers)
 }
 
-fn authorities<'a>(reader: &mut Decoder<'a>) -> Result<Vec<&'a [u8]>, Refusal> {
+fn authorities<'a>(reader: &mut Decoder<'a>) -> Result<Vec<&'a [u8]>, DocumentError> {
     let count = array(reader)?;
     if count == 0 {
-        return Err(Refusal::field("cabundle is empty"));
+        return Err(DocumentError::field("cabundle is empty"));
     }
     if count > MAX_AUTHORITIES as u64 {
-        return Err(Refusal::new(
+        return Err(DocumentError::new(
             codes::attestation::CHAIN_TOO_LONG,
             format!("cabundle has {count} certificates, the limit is {MAX_AUTHORITIES}"),
         ));
@@ -287,16 +287,22 @@ fn authorities<'a>(reader: &mut Decoder<'a>) -> Result<Vec<&'a [u8]>, Refusal> {
     (0..count).map(|_| sized(reader.bytes()?, <[u8]>::len, 1, MAX_FIELD_BYTES, "a certificate of cabundle")).collect()
 }
 
-fn optional<'a>(reader: &mut Decoder<'a>, least: usize, name: &str) -> Result<Option<&'a [u8]>, Refusal> {
+fn optional<'a>(reader: &mut Decoder<'a>, least: usize, name: &str) -> Result<Option<&'a [u8]>, DocumentError> {
     bytes_or_null(reader)?.map(|bytes| sized(bytes, <[u8]>::len, least, MAX_FIELD_BYTES, name)).transpose()
 }
 
-fn sized<'a, T: ?Sized>(value: &'a T, length: fn(&T) -> usize, least: usize, most: usize, name: &str) -> Result<&'a T, Refusal> {
+fn sized<'a, T: ?Sized>(
+    value: &'a T,
+    length: fn(&T) -> usize,
+    least: usize,
+    most: usize,
+    name: &str,
+) -> Result<&'a T, DocumentError> {
     let length = length(value);
     if (least..=most).contains(&length) {
         Ok(value)
     } else {
-        Err(Refusal::field(format!("{name} has {length} bytes, expected {least} to {most}")))
+        Err(DocumentError::field(format!("{name} has {length} bytes, expected {least} to {most}")))
     }
 }
 
@@ -328,7 +334,7 @@ pub(super) fn bytes_or_null<'a>(reader: &mut Decoder<'a>) -> Result<Option<&'a [
 }
 
 /// Checks that nothing follows.
-fn end(reader: &Decoder<'_>) -> Result<(), Refusal> {
+fn end(reader: &Decoder<'_>) -> Result<(), DocumentError> {
     let at = reader.position();
-    if at == reader.input().len() { Ok(()) } else { Err(Refusal::cbor(at, "bytes follow after the end")) }
+    if at == reader.input().len() { Ok(()) } else { Err(DocumentError::cbor(at, "bytes follow after the end")) }
 }

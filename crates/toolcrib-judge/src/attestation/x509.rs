@@ -40,12 +40,12 @@ pub(super) struct Certificate<'a> {
 }
 
 /// Why a certificate or a chain is rejected: a code and one sentence.
-pub(super) struct Fault {
+pub(super) struct CertificateError {
     code: Code,
     message: String,
 }
 
-impl Fault {
+impl CertificateError {
     fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
@@ -57,9 +57,9 @@ impl Fault {
 
 impl<'a> Certificate<'a> {
     /// Parses DER.
-    pub(super) fn parse(der: &'a [u8]) -> Result<Self, Fault> {
-        let fault = |what: &str| Fault::new(codes::attestation::CERTIFICATE, what);
-        let unreadable = |error| Fault::new(codes::attestation::CERTIFICATE, format!("not X.509 in DER: {error}"));
+    pub(super) fn parse(der: &'a [u8]) -> Result<Self, CertificateError> {
+        let fault = |what: &str| CertificateError::new(codes::attestation::CERTIFICATE, what);
+        let unreadable = |error| CertificateError::new(codes::attestation::CERTIFICATE, format!("not X.509 in DER: {error}"));
         let parsed = Parsed::from_der(der).map_err(unreadable)?;
         let mut outer = SliceReader::new(der).map_err(unreadable)?;
         let signed = outer
@@ -119,13 +119,13 @@ impl<'a> Certificate<'a> {
         }
     }
 
-    fn read_extensions(&mut self) -> Result<(), Fault> {
-        let unreadable = |_| Fault::new(codes::attestation::CERTIFICATE, "an extension cannot be read");
+    fn read_extensions(&mut self) -> Result<(), CertificateError> {
+        let unreadable = |_| CertificateError::new(codes::attestation::CERTIFICATE, "an extension cannot be read");
         let extensions = self.parsed.tbs_certificate.extensions.as_deref().unwrap_or_default();
         for (index, extension) in extensions.iter().enumerate() {
             // At most a few hundred extensions fit into a certificate.
             if extensions.iter().take(index).any(|earlier| earlier.extn_id == extension.extn_id) {
-                return Err(Fault::new(codes::attestation::CERTIFICATE, "an extension occurs twice"));
+                return Err(CertificateError::new(codes::attestation::CERTIFICATE, "an extension occurs twice"));
             }
             let value = extension.extn_value.as_bytes();
             if extension.extn_id == BasicConstraints::OID {
@@ -135,7 +135,7 @@ impl<'a> Certificate<'a> {
                 self.usage = Some(KeyUsage::from_der(value).map_err(unreadable)?);
             } else if extension.critical {
                 let what = format!("the critical extension {} is not supported", extension.extn_id);
-                return Err(Fault::new(codes::attestation::CERTIFICATE_CONSTRAINTS, what));
+                return Err(CertificateError::new(codes::attestation::CERTIFICATE_CONSTRAINTS, what));
             }
         }
         Ok(())
@@ -166,29 +166,29 @@ pub(super) fn check_chain(
     leaf: &Certificate<'_>,
     roots: &[Root],
     moments: &[UnixTime],
-) -> Vec<Fault> {
+) -> Vec<CertificateError> {
     let mut faults = Vec::new();
     match authorities.first() {
         Some(root) if roots.iter().any(|pinned| pinned.matches(root.der)) => faults.extend(check_links(authorities, leaf).err()),
-        _ => faults.push(Fault::new(codes::attestation::ROOT_UNKNOWN, codes::attestation::ROOT_UNKNOWN.title())),
+        _ => faults.push(CertificateError::new(codes::attestation::ROOT_UNKNOWN, codes::attestation::ROOT_UNKNOWN.title())),
     }
     faults.extend(check_uses(authorities, leaf).err());
     faults.extend(moments.iter().find_map(|&moment| check_validity(authorities, leaf, moment).err()));
     faults
 }
 
-fn check_links(authorities: &[Certificate<'_>], leaf: &Certificate<'_>) -> Result<(), Fault> {
+fn check_links(authorities: &[Certificate<'_>], leaf: &Certificate<'_>) -> Result<(), CertificateError> {
     let followers = authorities.iter().skip(1).chain([leaf]);
     for (index, (issuer, issued)) in authorities.iter().zip(followers).enumerate() {
-        issued
-            .is_issued_by(issuer)
-            .map_err(|what| Fault::new(codes::attestation::CHAIN, format!("certificate {} of the chain {what}", index + 1)))?;
+        issued.is_issued_by(issuer).map_err(|what| {
+            CertificateError::new(codes::attestation::CHAIN, format!("certificate {} of the chain {what}", index + 1))
+        })?;
     }
     Ok(())
 }
 
-fn check_uses(authorities: &[Certificate<'_>], leaf: &Certificate<'_>) -> Result<(), Fault> {
-    let fault = |what: String| Fault::new(codes::attestation::CERTIFICATE_CONSTRAINTS, what);
+fn check_uses(authorities: &[Certificate<'_>], leaf: &Certificate<'_>) -> Result<(), CertificateError> {
+    let fault = |what: String| CertificateError::new(codes::attestation::CERTIFICATE_CONSTRAINTS, what);
     for (index, authority) in authorities.iter().enumerate() {
         if !authority.may_issue() {
             return Err(fault(format!("certificate {index} of the chain may not sign certificates")));
@@ -209,7 +209,7 @@ fn check_uses(authorities: &[Certificate<'_>], leaf: &Certificate<'_>) -> Result
     Ok(())
 }
 
-fn check_validity(authorities: &[Certificate<'_>], leaf: &Certificate<'_>, moment: UnixTime) -> Result<(), Fault> {
+fn check_validity(authorities: &[Certificate<'_>], leaf: &Certificate<'_>, moment: UnixTime) -> Result<(), CertificateError> {
     for (index, certificate) in authorities.iter().chain([leaf]).enumerate() {
         let (from, until) = certificate.validity();
         if !(from..=until).contains(&moment) {
@@ -220,7 +220,7 @@ fn check_validity(authorities: &[Certificate<'_>], leaf: &Certificate<'_>, momen
                 text(until),
                 text(moment)
             );
-            return Err(Fault::new(codes::attestation::CERTIFICATE_VALIDITY, what));
+            return Err(CertificateError::new(codes::attestation::CERTIFICATE_VALIDITY, what));
         }
     }
     Ok(())

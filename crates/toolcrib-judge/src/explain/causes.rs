@@ -43,7 +43,7 @@ pub enum Cause {
         /// The label of the candidate; `None` for the served file.
         label: Option<String>,
         /// The mistakes, in order. Never empty.
-        slips: Vec<Slip>,
+        slips: Vec<HashMistake>,
     },
 }
 
@@ -149,7 +149,7 @@ impl OddHash {
 /// One mistake when a file was hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Slip {
+pub enum HashMistake {
     /// A byte-order mark at the start of the file was removed before parsing it as JSON.
     MarkDropped,
     /// Of duplicate members only the last was kept.
@@ -206,7 +206,7 @@ pub enum Slip {
     AbiEncoded,
 }
 
-impl Slip {
+impl HashMistake {
     /// The code of this mistake.
     pub const fn code(self) -> Code {
         match self {
@@ -251,7 +251,7 @@ impl Slip {
     }
 }
 
-impl fmt::Display for Slip {
+impl fmt::Display for HashMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MarkDropped => f.write_str("without its byte-order mark"),

@@ -14,7 +14,7 @@ mod write;
 
 use alloy_primitives::{B256, keccak256};
 
-pub use causes::{Cause, HexSites, HexSpelling, NotAManifest, OddHash, Relation, Repair, Slip};
+pub use causes::{Cause, HashMistake, HexSites, HexSpelling, NotAManifest, OddHash, Relation, Repair};
 pub use diff::{Change, ChangeKind, Diff, MAX_CHANGES, MAX_POINTER_CHARS, MAX_SHOWN_CHARS, diff};
 use search::{Axes, Budget, File, Search};
 pub use search::{MAX_HASHES, MAX_WORK_BYTES};
@@ -105,7 +105,7 @@ impl Explanation {
 ///
 /// let served = br#"{ "name": "tides", "endpoint": "https://tools.example.com/tides" }"#;
 /// let found = explain(served, keccak256(served), &[]);
-/// assert_eq!(found.cause, Some(Cause::Recipe { label: None, slips: vec![Slip::RawBytes] }));
+/// assert_eq!(found.cause, Some(Cause::Recipe { label: None, slips: vec![HashMistake::RawBytes] }));
 /// assert_eq!(found.code().unwrap().id(), "hash.raw_bytes");
 /// ```
 pub fn explain(served: &[u8], committed: B256, candidates: &[Candidate<'_>]) -> Explanation {
@@ -297,7 +297,7 @@ struct Found {
 }
 
 impl Found {
-    fn with_recipe(mut self, search: &Search, file: &File<'_>, label: Option<&str>, slips: Vec<Slip>) -> Self {
+    fn with_recipe(mut self, search: &Search, file: &File<'_>, label: Option<&str>, slips: Vec<HashMistake>) -> Self {
         // Only changes of content give a document whose correct hash is the committed one.
         self.mends = label.is_none()
             && slips.iter().all(|slip| slip.is_content())

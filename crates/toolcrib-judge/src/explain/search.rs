@@ -9,7 +9,7 @@ use sha3::Sha3_256;
 use toolcrib_core::json::{self, Array, Document, Limits, Value};
 use toolcrib_core::tool::TYPE_V1;
 
-use super::causes::{HexSites, HexSpelling, Slip};
+use super::causes::{HashMistake, HexSites, HexSpelling};
 use super::write::{Escapes, LATER_FIELDS, Layout, Numbers, Order, Replacements, Strip, TypeChange, UnicodeForm, Variant, write};
 
 /// Most hashes in one explanation. A manifest with every peculiarity has about nine hundred recipes; the rest is for candidates.
@@ -49,17 +49,17 @@ pub(super) struct File<'a> {
     /// Parsed as leniently as other programs do: without a byte-order mark, and with duplicate keys.
     pub(super) document: Option<Document>,
     /// The mistakes that lenient parsing implies.
-    pub(super) leniency: Vec<Slip>,
+    pub(super) leniency: Vec<HashMistake>,
 }
 
 /// The changes of content that have an effect on one file.
 #[derive(Default)]
 pub(super) struct Axes {
-    strips: Vec<(Strip, Slip)>,
-    types: Vec<(TypeChange, Slip)>,
+    strips: Vec<(Strip, HashMistake)>,
+    types: Vec<(TypeChange, HashMistake)>,
     /// Groups of addresses; single ones are tried separately and not combined.
-    hexes: Vec<(Replacements, Vec<Slip>)>,
-    forms: Vec<(UnicodeForm, Slip)>,
+    hexes: Vec<(Replacements, Vec<HashMistake>)>,
+    forms: Vec<(UnicodeForm, HashMistake)>,
 }
 
 /// The remaining budget.
@@ -96,7 +96,7 @@ impl Search {
             return None;
         }
         let (text, mut leniency) = match bytes.strip_prefix(BOM) {
-            Some(text) => (text, vec![Slip::MarkDropped]),
+            Some(text) => (text, vec![HashMistake::MarkDropped]),
             None => (bytes, Vec::new()),
         };
         let reading = json::read(text, Limits::default());
@@ -105,7 +105,7 @@ impl Search {
             reading.findings.as_slice().iter().all(|finding| finding.code == toolcrib_core::codes::json::DUPLICATE_KEY);
         let document = reading.document.filter(|document| document.is_canonicalisable() || only_repeats);
         if document.as_ref().is_some_and(|document| !document.is_canonicalisable()) {
-            leniency.push(Slip::DuplicatesDropped);
+            leniency.push(HashMistake::DuplicatesDropped);
         }
         Some(File { bytes, document, leniency })
     }
@@ -121,7 +121,7 @@ impl Search {
     }
 
     /// The bytes of the file: unmodified, and with other line endings and byte-order marks.
-    pub(super) fn raw(&mut self, file: &File<'_>) -> Option<Vec<Slip>> {
+    pub(super) fn raw(&mut self, file: &File<'_>) -> Option<Vec<HashMistake>> {
         if self.budget.bytes < file.bytes.len() {
             // The forms below are copies of the file, which would be made in vain.
             self.exhausted = true;
@@ -158,10 +158,10 @@ impl Search {
                 let with_mark = has_mark != changes_mark;
                 let hit = if with_mark { self.hits(&[BOM, form].concat()) } else { self.hits(form) };
                 if hit {
-                    let ends = changes_ends.then_some(Slip::LineEnds);
-                    let mark = changes_mark.then_some(Slip::Mark);
+                    let ends = changes_ends.then_some(HashMistake::LineEnds);
+                    let mark = changes_mark.then_some(HashMistake::Mark);
                     let slips: Vec<_> = ends.into_iter().chain(mark).collect();
-                    return Some(if slips.is_empty() { vec![Slip::RawBytes] } else { slips });
+                    return Some(if slips.is_empty() { vec![HashMistake::RawBytes] } else { slips });
                 }
             }
         }
@@ -169,7 +169,7 @@ impl Search {
     }
 
     /// The document as other programs serialise it.
-    pub(super) fn layouts(&mut self, file: &File<'_>) -> Option<Vec<Slip>> {
+    pub(super) fn layouts(&mut self, file: &File<'_>) -> Option<Vec<HashMistake>> {
         let document = file.document.as_ref()?;
         layouts(document.has_non_ascii())
             .into_iter()
@@ -178,10 +178,10 @@ impl Search {
     }
 
     /// The correct text, hashed with other functions or after other conversions.
-    pub(super) fn digests(&mut self, file: &File<'_>) -> Option<Vec<Slip>> {
+    pub(super) fn digests(&mut self, file: &File<'_>) -> Option<Vec<HashMistake>> {
         for (digest, slip) in DIGESTS {
             if self.hits_with(file.bytes, digest) {
-                return Some(vec![Slip::RawBytes, slip]);
+                return Some(vec![HashMistake::RawBytes, slip]);
             }
         }
         let document = file.document.as_ref()?;
@@ -195,7 +195,7 @@ impl Search {
         found.map(|slip| joined(file, vec![slip]))
     }
 
-    fn digests_of(&mut self, text: &[u8]) -> Option<Slip> {
+    fn digests_of(&mut self, text: &[u8]) -> Option<HashMistake> {
         for (digest, slip) in DIGESTS {
             if self.hits_with(text, digest) {
                 return Some(slip);
@@ -207,20 +207,20 @@ impl Search {
             .filter_map(|nibble| char::from_digit(nibble.into(), 16))
             .collect();
         if self.hits(hex.as_bytes()) || self.hits(format!("0x{hex}").as_bytes()) {
-            return Some(Slip::HexText);
+            return Some(HashMistake::HexText);
         }
         drop(hex);
         let once = keccak256(text);
         let shown = format!("{once:#x}");
         let bare = shown.trim_start_matches("0x");
         if self.hits(once.as_slice()) || self.hits(shown.as_bytes()) || self.hits(bare.as_bytes()) {
-            return Some(Slip::Twice);
+            return Some(HashMistake::Twice);
         }
-        self.hits(&abi_encoded(text)).then_some(Slip::AbiEncoded)
+        self.hits(&abi_encoded(text)).then_some(HashMistake::AbiEncoded)
     }
 
     /// The document with one change of content. Changes that have an effect are recorded in `axes` for combinations.
-    pub(super) fn contents(&mut self, file: &File<'_>, axes: &mut Axes) -> Option<Vec<Slip>> {
+    pub(super) fn contents(&mut self, file: &File<'_>, axes: &mut Axes) -> Option<Vec<HashMistake>> {
         let document = file.document.as_ref()?;
         let root = document.root();
         let mut seen: Vec<B256> = self.canonical(file).into_iter().collect();
@@ -244,7 +244,7 @@ impl Search {
             }
         }
         for (older, nested) in (0..=LATER_FIELDS.len()).flat_map(|older| [(older, false), (older, true)]) {
-            let (strip, slip) = (Strip { older, nested }, Slip::FieldsStripped { nested });
+            let (strip, slip) = (Strip { older, nested }, HashMistake::FieldsStripped { nested });
             match single(self, &Variant { strip: Some(strip), ..Variant::default() }) {
                 Step::Hit => return Some(joined(file, vec![slip])),
                 Step::Other => axes.strips.push((strip, slip)),
@@ -261,8 +261,8 @@ impl Search {
         if document.has_non_ascii() {
             for form in [UnicodeForm::Nfc, UnicodeForm::Nfd] {
                 match single(self, &Variant { unicode: Some(form), ..Variant::default() }) {
-                    Step::Hit => return Some(joined(file, vec![Slip::Unicode(form)])),
-                    Step::Other => axes.forms.push((form, Slip::Unicode(form))),
+                    Step::Hit => return Some(joined(file, vec![HashMistake::Unicode(form)])),
+                    Step::Other => axes.forms.push((form, HashMistake::Unicode(form))),
                     Step::Same => {}
                 }
             }
@@ -271,7 +271,7 @@ impl Search {
     }
 
     /// The document with several changes, and with one change and a usual layout; at most [`MAX_COMBINATIONS`] of each.
-    pub(super) fn combinations(&mut self, file: &File<'_>, axes: &Axes) -> Option<Vec<Slip>> {
+    pub(super) fn combinations(&mut self, file: &File<'_>, axes: &Axes) -> Option<Vec<HashMistake>> {
         file.document.as_ref()?;
         let variants = axes.variants();
         let several = variants.iter().filter(|(_, changes, _)| *changes > 1).map(|(variant, _, slips)| (variant, slips));
@@ -360,7 +360,7 @@ enum Step {
 
 impl Axes {
     /// Every combination with the number of changes in it, fewest first.
-    fn variants(&self) -> Vec<(Variant<'_>, usize, Vec<Slip>)> {
+    fn variants(&self) -> Vec<(Variant<'_>, usize, Vec<HashMistake>)> {
         fn options<T>(list: &[T]) -> impl Iterator<Item = Option<&T>> {
             std::iter::once(None).chain(list.iter().map(Some))
         }
@@ -400,40 +400,40 @@ impl Axes {
 type Hash = fn(&[u8]) -> B256;
 
 /// The two crates use different versions of the trait.
-const DIGESTS: [(Hash, Slip); 2] = [
-    (|bytes| B256::from_slice(&<Sha256 as sha2::Digest>::digest(bytes)), Slip::Sha256),
-    (|bytes| B256::from_slice(&<Sha3_256 as sha3::Digest>::digest(bytes)), Slip::Sha3),
+const DIGESTS: [(Hash, HashMistake); 2] = [
+    (|bytes| B256::from_slice(&<Sha256 as sha2::Digest>::digest(bytes)), HashMistake::Sha256),
+    (|bytes| B256::from_slice(&<Sha3_256 as sha3::Digest>::digest(bytes)), HashMistake::Sha3),
 ];
 
 /// The mistakes of parsing a file, then those of the recipe.
-fn joined(file: &File<'_>, slips: Vec<Slip>) -> Vec<Slip> {
+fn joined(file: &File<'_>, slips: Vec<HashMistake>) -> Vec<HashMistake> {
     file.leniency.iter().copied().chain(slips).collect()
 }
 
 /// The layouts that are combined with changes of content.
-fn usual_layouts() -> [(Layout, Vec<Slip>); 4] {
+fn usual_layouts() -> [(Layout, Vec<HashMistake>); 4] {
     let minified = Layout { order: Order::Source, ..Layout::CANONICAL };
     let indented = Layout { colon: ": ", indent: Some("  "), ..minified };
     [
-        (minified, vec![Slip::Minified]),
-        (indented, vec![Slip::Indented("  ")]),
-        (Layout { final_newline: true, ..indented }, vec![Slip::Indented("  "), Slip::FinalNewline]),
-        (Layout { final_newline: true, ..Layout::CANONICAL }, vec![Slip::FinalNewline]),
+        (minified, vec![HashMistake::Minified]),
+        (indented, vec![HashMistake::Indented("  ")]),
+        (Layout { final_newline: true, ..indented }, vec![HashMistake::Indented("  "), HashMistake::FinalNewline]),
+        (Layout { final_newline: true, ..Layout::CANONICAL }, vec![HashMistake::FinalNewline]),
     ]
 }
 
 /// The layouts that are tried on an unmodified document.
-fn layouts(non_ascii: bool) -> Vec<(Layout, Vec<Slip>)> {
+fn layouts(non_ascii: bool) -> Vec<(Layout, Vec<HashMistake>)> {
     let minified = Layout { order: Order::Source, ..Layout::CANONICAL };
     let mut list = vec![
-        (Layout { final_newline: true, ..Layout::CANONICAL }, vec![Slip::FinalNewline]),
-        (Layout { numbers: Numbers::Source, ..Layout::CANONICAL }, vec![Slip::Numbers]),
-        (Layout { numbers: Numbers::Python, ..Layout::CANONICAL }, vec![Slip::Numbers]),
-        (minified, vec![Slip::Minified]),
-        (Layout { final_newline: true, ..minified }, vec![Slip::Minified, Slip::FinalNewline]),
-        (Layout { numbers: Numbers::Source, ..minified }, vec![Slip::Minified, Slip::Numbers]),
-        (Layout { order: Order::RootSorted, ..Layout::CANONICAL }, vec![Slip::RootSorted]),
-        (Layout { order: Order::RootNames, ..Layout::CANONICAL }, vec![Slip::RootNames]),
+        (Layout { final_newline: true, ..Layout::CANONICAL }, vec![HashMistake::FinalNewline]),
+        (Layout { numbers: Numbers::Source, ..Layout::CANONICAL }, vec![HashMistake::Numbers]),
+        (Layout { numbers: Numbers::Python, ..Layout::CANONICAL }, vec![HashMistake::Numbers]),
+        (minified, vec![HashMistake::Minified]),
+        (Layout { final_newline: true, ..minified }, vec![HashMistake::Minified, HashMistake::FinalNewline]),
+        (Layout { numbers: Numbers::Source, ..minified }, vec![HashMistake::Minified, HashMistake::Numbers]),
+        (Layout { order: Order::RootSorted, ..Layout::CANONICAL }, vec![HashMistake::RootSorted]),
+        (Layout { order: Order::RootNames, ..Layout::CANONICAL }, vec![HashMistake::RootNames]),
     ];
     for (indent, order) in [
         ("  ", Order::Source),
@@ -444,8 +444,8 @@ fn layouts(non_ascii: bool) -> Vec<(Layout, Vec<Slip>)> {
         ("\t", Order::Utf16),
     ] {
         let layout = Layout { order, colon: ": ", indent: Some(indent), ..Layout::CANONICAL };
-        list.push((layout, vec![Slip::Indented(indent)]));
-        list.push((Layout { final_newline: true, ..layout }, vec![Slip::Indented(indent), Slip::FinalNewline]));
+        list.push((layout, vec![HashMistake::Indented(indent)]));
+        list.push((Layout { final_newline: true, ..layout }, vec![HashMistake::Indented(indent), HashMistake::FinalNewline]));
     }
     for (sorted, ascii) in [(false, true), (true, true), (false, false), (true, false)] {
         if !ascii && !non_ascii {
@@ -467,27 +467,28 @@ fn layouts(non_ascii: bool) -> Vec<(Layout, Vec<Slip>)> {
             Layout { comma: ",", indent: Some("  "), ..plain },
             Layout { comma: ",", indent: Some("    "), ..plain },
         ] {
-            let slip = Slip::Python { sorted, ascii };
+            let slip = HashMistake::Python { sorted, ascii };
             list.push((layout, vec![slip]));
-            list.push((Layout { final_newline: true, ..layout }, vec![slip, Slip::FinalNewline]));
+            list.push((Layout { final_newline: true, ..layout }, vec![slip, HashMistake::FinalNewline]));
         }
     }
     list
 }
 
 /// Other types that the root may have had.
-fn types(root: Value<'_>) -> Vec<(TypeChange, Slip)> {
+fn types(root: Value<'_>) -> Vec<(TypeChange, HashMistake)> {
     let found = root.get("type");
     let mut list: Vec<_> = KNOWN_TYPES
         .iter()
         .filter(|kind| found.and_then(Value::as_str) != Some(**kind))
         .map(|kind| {
-            let slip = if found.is_none() && *kind == TYPE_V1 { Slip::TypeInjected } else { Slip::TypeReplaced(kind) };
+            let slip =
+                if found.is_none() && *kind == TYPE_V1 { HashMistake::TypeInjected } else { HashMistake::TypeReplaced(kind) };
             (TypeChange::Set(kind), slip)
         })
         .collect();
     if found.is_some() {
-        list.push((TypeChange::Removed, Slip::TypeRemoved));
+        list.push((TypeChange::Removed, HashMistake::TypeRemoved));
     }
     list
 }
@@ -504,7 +505,7 @@ struct Site<'d> {
 /// Another spelling of the addresses of a manifest.
 struct Respelling {
     replaced: Replacements,
-    slips: Vec<Slip>,
+    slips: Vec<HashMistake>,
     /// Whether it is combined with other changes.
     combines: bool,
 }
@@ -520,29 +521,29 @@ fn hexes(root: Value<'_>) -> Vec<Respelling> {
         sites.iter().filter(|site| chosen(site)).filter_map(|site| Some((site.start, site.respelled(spelling)?))).collect()
     };
     let mut list = Vec::new();
-    let mut add = |mut replaced: Replacements, slips: Vec<Slip>, combines: bool| {
+    let mut add = |mut replaced: Replacements, slips: Vec<HashMistake>, combines: bool| {
         if !replaced.is_empty() {
             replaced.sort_unstable();
             list.push(Respelling { replaced, slips, combines });
         }
     };
     for spelling in [Lower, Checksummed, Upper] {
-        add(respelled(spelling, &|_| true), vec![Slip::HexCase(All, spelling)], spelling != Upper);
+        add(respelled(spelling, &|_| true), vec![HashMistake::HexCase(All, spelling)], spelling != Upper);
     }
     for spelling in [Lower, Checksummed, Upper] {
-        add(respelled(spelling, &|site| site.place == Creator), vec![Slip::HexCase(Creator, spelling)], spelling != Upper);
-        add(respelled(spelling, &is_priced), vec![Slip::HexCase(Pricing, spelling)], spelling != Upper);
-        add(respelled(spelling, &|site| site.place == Access), vec![Slip::HexCase(Access, spelling)], false);
+        add(respelled(spelling, &|site| site.place == Creator), vec![HashMistake::HexCase(Creator, spelling)], spelling != Upper);
+        add(respelled(spelling, &is_priced), vec![HashMistake::HexCase(Pricing, spelling)], spelling != Upper);
+        add(respelled(spelling, &|site| site.place == Access), vec![HashMistake::HexCase(Access, spelling)], false);
     }
     for (creator, pricing) in [(Lower, Checksummed), (Checksummed, Lower)] {
         let mut replaced = respelled(creator, &|site| site.place == Creator);
         replaced.extend(respelled(pricing, &is_priced));
-        add(replaced, vec![Slip::HexCase(Creator, creator), Slip::HexCase(Pricing, pricing)], true);
+        add(replaced, vec![HashMistake::HexCase(Creator, creator), HashMistake::HexCase(Pricing, pricing)], true);
     }
     for single in sites.iter().filter(|site| is_priced(site)) {
         for spelling in [Lower, Checksummed] {
             let replaced = respelled(spelling, &|site| site.start == single.start);
-            add(replaced, vec![Slip::HexCase(single.place, spelling)], false);
+            add(replaced, vec![HashMistake::HexCase(single.place, spelling)], false);
         }
     }
     list

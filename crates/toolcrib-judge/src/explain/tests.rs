@@ -76,7 +76,7 @@ fn checksummed(address: &str) -> String {
 
 /// Expects these mistakes for served bytes and a hash, and none for another hash.
 #[track_caller]
-fn check(served: &[u8], committed: B256, code: &str, slips: &[Slip]) -> Explanation {
+fn check(served: &[u8], committed: B256, code: &str, slips: &[HashMistake]) -> Explanation {
     let found = explain(served, committed, &[]);
     assert_eq!(found.code().map(Code::id), Some(code), "{:?}", found.cause);
     assert_eq!(found.cause, Some(Cause::Recipe { label: None, slips: slips.to_vec() }));
@@ -119,7 +119,7 @@ fn the_manifest_of_these_tests_is_one_that_readers_accept() {
 fn bytes_that_were_hashed_as_they_are() {
     let value = manifest();
     let served = pretty(&value);
-    check_update(&check(&served, keccak256(&served), "hash.raw_bytes", &[Slip::RawBytes]), &value);
+    check_update(&check(&served, keccak256(&served), "hash.raw_bytes", &[HashMistake::RawBytes]), &value);
 
     let text = String::from_utf8(served).unwrap();
     let dos = text.replace('\n', "\r\n");
@@ -133,22 +133,22 @@ fn bytes_that_were_hashed_as_they_are() {
         (format!("{dos}\r\n"), format!("{text}\n")),
     ] {
         // For some of these JSON.stringify gives the same; the raw bytes take precedence.
-        check(served.as_bytes(), keccak256(&hashed), "hash.line_ends", &[Slip::LineEnds]);
+        check(served.as_bytes(), keccak256(&hashed), "hash.line_ends", &[HashMistake::LineEnds]);
     }
     let marked = format!("\u{feff}{text}");
-    check(text.as_bytes(), keccak256(&marked), "hash.byte_order_mark", &[Slip::Mark]);
-    check(text.as_bytes(), keccak256(format!("{marked}\n")), "hash.line_ends", &[Slip::LineEnds, Slip::Mark]);
+    check(text.as_bytes(), keccak256(&marked), "hash.byte_order_mark", &[HashMistake::Mark]);
+    check(text.as_bytes(), keccak256(format!("{marked}\n")), "hash.line_ends", &[HashMistake::LineEnds, HashMistake::Mark]);
 }
 
 #[test]
 fn a_mark_that_is_served_and_was_dropped() {
     let value = manifest();
     let served = [b"\xEF\xBB\xBF", pretty(&value).as_slice()].concat();
-    let found = check(&served, hash(&value), "hash.byte_order_mark", &[Slip::MarkDropped]);
+    let found = check(&served, hash(&value), "hash.byte_order_mark", &[HashMistake::MarkDropped]);
     assert_eq!(found.served_hash, None, "readers refuse it");
     assert_eq!(found.repair, Repair::MendServed);
-    check(&served, keccak256(&served), "hash.raw_bytes", &[Slip::RawBytes]);
-    check(&served, keccak256(pretty(&value)), "hash.byte_order_mark", &[Slip::Mark]);
+    check(&served, keccak256(&served), "hash.raw_bytes", &[HashMistake::RawBytes]);
+    check(&served, keccak256(pretty(&value)), "hash.byte_order_mark", &[HashMistake::Mark]);
 }
 
 #[test]
@@ -164,14 +164,14 @@ fn text_as_programs_print_it() {
         serde::Serialize::serialize(&parsed, &mut serde_json::Serializer::with_formatter(&mut out, formatter)).unwrap();
         out
     };
-    check(&pretty(&value), keccak256(newline(&served)), "hash.final_newline", &[Slip::FinalNewline]);
-    check(&pretty(&value), keccak256(&source), "hash.minified", &[Slip::Minified]);
-    check(&pretty(&value), keccak256(newline(&source)), "hash.minified", &[Slip::Minified, Slip::FinalNewline]);
+    check(&pretty(&value), keccak256(newline(&served)), "hash.final_newline", &[HashMistake::FinalNewline]);
+    check(&pretty(&value), keccak256(&source), "hash.minified", &[HashMistake::Minified]);
+    check(&pretty(&value), keccak256(newline(&source)), "hash.minified", &[HashMistake::Minified, HashMistake::FinalNewline]);
     for indent in ["  ", "    ", "\t"] {
-        let slip = Slip::Indented(indent);
+        let slip = HashMistake::Indented(indent);
         let text = indented(&source, indent);
         check(&source, keccak256(&text), "hash.pretty_printed", &[slip]);
-        check(&source, keccak256(newline(&text)), "hash.pretty_printed", &[slip, Slip::FinalNewline]);
+        check(&source, keccak256(newline(&text)), "hash.pretty_printed", &[slip, HashMistake::FinalNewline]);
         // Sorted first.
         check(&source, keccak256(indented(&served, indent)), "hash.pretty_printed", &[slip]);
     }
@@ -182,9 +182,9 @@ fn text_as_programs_print_it() {
 fn text_that_was_sorted_by_hand() {
     let served = br#"{"name":"a","inputs":{"type":"object","name":1},"endpoint":"x"}"#;
     let outer = r#"{"endpoint":"x","inputs":{"type":"object","name":1},"name":"a"}"#;
-    check(served, keccak256(outer), "hash.root_sorted", &[Slip::RootSorted]);
+    check(served, keccak256(outer), "hash.root_sorted", &[HashMistake::RootSorted]);
     let names = r#"{"endpoint":"x","inputs":{"name":1},"name":"a"}"#;
-    check(served, keccak256(names), "hash.root_names", &[Slip::RootNames]);
+    check(served, keccak256(names), "hash.root_names", &[HashMistake::RootNames]);
 }
 
 // The output of Python 3 for `{"b": "é", "a": [1, 2.0, 1e16], "endpoint": "x"}`.
@@ -199,13 +199,13 @@ fn text_as_python_prints_it() {
         (r#"{"a": [1, 2.0, 1e+16], "b": "é", "endpoint": "x"}"#, true, false),
         ("{\n  \"a\": [\n    1,\n    2.0,\n    1e+16\n  ],\n  \"b\": \"\\u00e9\",\n  \"endpoint\": \"x\"\n}", true, true),
     ] {
-        check(served, keccak256(text), "hash.python", &[Slip::Python { sorted, ascii }]);
-        let slips = [Slip::Python { sorted, ascii }, Slip::FinalNewline];
+        check(served, keccak256(text), "hash.python", &[HashMistake::Python { sorted, ascii }]);
+        let slips = [HashMistake::Python { sorted, ascii }, HashMistake::FinalNewline];
         check(served, keccak256(format!("{text}\n")), "hash.python", &slips);
     }
     // Sorted, without spaces, without escapes: the canonical form except for its numbers.
-    check(served, keccak256("{\"a\":[1,2.0,1e+16],\"b\":\"é\",\"endpoint\":\"x\"}"), "hash.numbers", &[Slip::Numbers]);
-    check(served, keccak256("{\"a\":[1,2.0,1e16],\"b\":\"é\",\"endpoint\":\"x\"}"), "hash.numbers", &[Slip::Numbers]);
+    check(served, keccak256("{\"a\":[1,2.0,1e+16],\"b\":\"é\",\"endpoint\":\"x\"}"), "hash.numbers", &[HashMistake::Numbers]);
+    check(served, keccak256("{\"a\":[1,2.0,1e16],\"b\":\"é\",\"endpoint\":\"x\"}"), "hash.numbers", &[HashMistake::Numbers]);
 }
 
 #[test]
@@ -213,14 +213,14 @@ fn fields_that_were_stripped() {
     let value = manifest();
     let served = pretty(&value);
     let top = without(value.clone(), &["com.example.colour"]);
-    let found = check(&served, hash(&top), "hash.fields_stripped", &[Slip::FieldsStripped { nested: false }]);
+    let found = check(&served, hash(&top), "hash.fields_stripped", &[HashMistake::FieldsStripped { nested: false }]);
     check_update(&found, &value);
     let mut nested = top.clone();
     nested["pricing"][0].as_object_mut().unwrap().shift_remove("com.example.note");
-    check(&served, hash(&nested), "hash.fields_stripped", &[Slip::FieldsStripped { nested: true }]);
+    check(&served, hash(&nested), "hash.fields_stripped", &[HashMistake::FieldsStripped { nested: true }]);
     for older in [&["featuredImage"][..], &["featuredImage", "maxAge"]] {
         let older = without(top.clone(), older);
-        check(&served, hash(&older), "hash.fields_stripped", &[Slip::FieldsStripped { nested: false }]);
+        check(&served, hash(&older), "hash.fields_stripped", &[HashMistake::FieldsStripped { nested: false }]);
     }
 }
 
@@ -231,20 +231,20 @@ fn types_that_were_added_replaced_or_removed() {
     let placeholder = with(|value| value["type"] = PLACEHOLDER.into());
 
     // The served file lacks what was committed: fixing it is enough.
-    let found = check(&pretty(&bare), hash(&value), "hash.type_injected", &[Slip::TypeInjected]);
+    let found = check(&pretty(&bare), hash(&value), "hash.type_injected", &[HashMistake::TypeInjected]);
     assert_eq!(found.repair, Repair::MendServed);
     assert_eq!(found.otherwise, Some(Repair::UpdateOnchain { correct_hash: hash(&bare), lint_first: true }));
-    let found = check(&pretty(&placeholder), hash(&value), "hash.type_placeholder", &[Slip::TypeReplaced(TYPE_V1)]);
+    let found = check(&pretty(&placeholder), hash(&value), "hash.type_placeholder", &[HashMistake::TypeReplaced(TYPE_V1)]);
     assert_eq!(found.repair, Repair::MendServed);
 
     // The served file is correct, the commitment is not.
-    let found = check(&pretty(&value), hash(&placeholder), "hash.type_placeholder", &[Slip::TypeReplaced(PLACEHOLDER)]);
+    let found = check(&pretty(&value), hash(&placeholder), "hash.type_placeholder", &[HashMistake::TypeReplaced(PLACEHOLDER)]);
     check_update(&found, &value);
-    check_update(&check(&pretty(&value), hash(&bare), "hash.type_removed", &[Slip::TypeRemoved]), &value);
-    check(&pretty(&bare), hash(&placeholder), "hash.type_placeholder", &[Slip::TypeReplaced(PLACEHOLDER)]);
+    check_update(&check(&pretty(&value), hash(&bare), "hash.type_removed", &[HashMistake::TypeRemoved]), &value);
+    check(&pretty(&bare), hash(&placeholder), "hash.type_placeholder", &[HashMistake::TypeReplaced(PLACEHOLDER)]);
     for kind in search::KNOWN_TYPES.iter().skip(1) {
         let other = with(|value| value["type"] = (*kind).into());
-        check(&pretty(&value), hash(&other), "hash.type_placeholder", &[Slip::TypeReplaced(kind)]);
+        check(&pretty(&value), hash(&other), "hash.type_placeholder", &[HashMistake::TypeReplaced(kind)]);
     }
 }
 
@@ -269,24 +269,24 @@ fn addresses_in_another_spelling() {
     });
     for (other, sites) in [(&only_creator, Creator), (&only_asset, Price(0)), (&pricing, Pricing), (&all, All)] {
         // The commitment has capital letters: the served manifest is correct.
-        let found = check(&served, hash(other), "hash.hex_case", &[Slip::HexCase(sites, Checksummed)]);
+        let found = check(&served, hash(other), "hash.hex_case", &[HashMistake::HexCase(sites, Checksummed)]);
         check_update(&found, &value);
         // The served manifest has capital letters: the committed one is entirely in lower case.
-        let found = check(&pretty(other), hash(&value), "hash.hex_case", &[Slip::HexCase(All, Lower)]);
+        let found = check(&pretty(other), hash(&value), "hash.hex_case", &[HashMistake::HexCase(All, Lower)]);
         assert_eq!(found.repair, Repair::MendServed);
     }
     // From capital letters in pricing to capital letters in the creator.
-    let slips = [Slip::HexCase(Creator, Checksummed), Slip::HexCase(Pricing, Lower)];
+    let slips = [HashMistake::HexCase(Creator, Checksummed), HashMistake::HexCase(Pricing, Lower)];
     check(&pretty(&pricing), hash(&only_creator), "hash.hex_case", &slips);
     let upper = with(|value| value["creatorAddress"] = format!("0x{}", CREATOR[2..].to_uppercase()).into());
-    check(&served, hash(&upper), "hash.hex_case", &[Slip::HexCase(Creator, Upper)]);
+    check(&served, hash(&upper), "hash.hex_case", &[HashMistake::HexCase(Creator, Upper)]);
     let data = with(|value| {
         let requirement = &mut value["access"]["requirements"][0];
         for key in ["kind", "data"] {
             requirement[key] = format!("0x{}", requirement[key].as_str().unwrap()[2..].to_uppercase()).into();
         }
     });
-    check(&served, hash(&data), "hash.hex_case", &[Slip::HexCase(Access, Upper)]);
+    check(&served, hash(&data), "hash.hex_case", &[HashMistake::HexCase(Access, Upper)]);
 }
 
 #[test]
@@ -297,9 +297,9 @@ fn letters_in_another_form() {
             value[key] = value[key].as_str().unwrap().nfd().collect::<String>().into();
         }
     });
-    let found = check(&pretty(&value), hash(&decomposed), "hash.unicode_form", &[Slip::Unicode(UnicodeForm::Nfd)]);
+    let found = check(&pretty(&value), hash(&decomposed), "hash.unicode_form", &[HashMistake::Unicode(UnicodeForm::Nfd)]);
     check_update(&found, &value);
-    let found = check(&pretty(&decomposed), hash(&value), "hash.unicode_form", &[Slip::Unicode(UnicodeForm::Nfc)]);
+    let found = check(&pretty(&decomposed), hash(&value), "hash.unicode_form", &[HashMistake::Unicode(UnicodeForm::Nfc)]);
     assert_eq!(found.repair, Repair::MendServed);
 }
 
@@ -308,7 +308,7 @@ fn members_that_stand_there_twice() {
     let value = manifest();
     let text = String::from_utf8(pretty(&value)).unwrap();
     let twice = text.replacen('{', "{\"name\": \"first\",", 1);
-    let found = check(twice.as_bytes(), hash(&value), "hash.duplicate_keys", &[Slip::DuplicatesDropped]);
+    let found = check(twice.as_bytes(), hash(&value), "hash.duplicate_keys", &[HashMistake::DuplicatesDropped]);
     assert_eq!((found.repair, found.served_hash), (Repair::MendServed, None));
 }
 
@@ -318,19 +318,19 @@ fn other_digests() {
     let (served, canonical) = (pretty(&value), jcs(&value));
     let sha256 = |bytes: &[u8]| B256::from_slice(&<sha2::Sha256 as sha2::Digest>::digest(bytes));
     let sha3 = |bytes: &[u8]| B256::from_slice(&<Sha3_256 as sha3::Digest>::digest(bytes));
-    check_update(&check(&served, sha256(&canonical), "hash.sha256", &[Slip::Sha256]), &value);
-    check(&served, sha3(&canonical), "hash.sha3_256", &[Slip::Sha3]);
-    check(&served, sha256(&served), "hash.raw_bytes", &[Slip::RawBytes, Slip::Sha256]);
-    check(&served, sha3(&served), "hash.raw_bytes", &[Slip::RawBytes, Slip::Sha3]);
+    check_update(&check(&served, sha256(&canonical), "hash.sha256", &[HashMistake::Sha256]), &value);
+    check(&served, sha3(&canonical), "hash.sha3_256", &[HashMistake::Sha3]);
+    check(&served, sha256(&served), "hash.raw_bytes", &[HashMistake::RawBytes, HashMistake::Sha256]);
+    check(&served, sha3(&served), "hash.raw_bytes", &[HashMistake::RawBytes, HashMistake::Sha3]);
     // Known answers, to check the functions.
     assert_eq!(sha256(b""), "0xe3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855".parse::<B256>().unwrap());
     assert_eq!(sha3(b""), "0xa7ffc6f8bf1ed76651c14756a061d662f580ff4de43b49fa82d80a4b80f8434a".parse::<B256>().unwrap());
 
-    check(&served, keccak256(hex::encode(&canonical)), "hash.hex_text", &[Slip::HexText]);
-    check(&served, keccak256(hex::encode_prefixed(&canonical)), "hash.hex_text", &[Slip::HexText]);
-    check(&served, keccak256(keccak256(&canonical)), "hash.twice", &[Slip::Twice]);
-    check(&served, keccak256(hex::encode_prefixed(keccak256(&canonical))), "hash.twice", &[Slip::Twice]);
-    check(&served, keccak256(hex::encode(keccak256(&canonical))), "hash.twice", &[Slip::Twice]);
+    check(&served, keccak256(hex::encode(&canonical)), "hash.hex_text", &[HashMistake::HexText]);
+    check(&served, keccak256(hex::encode_prefixed(&canonical)), "hash.hex_text", &[HashMistake::HexText]);
+    check(&served, keccak256(keccak256(&canonical)), "hash.twice", &[HashMistake::Twice]);
+    check(&served, keccak256(hex::encode_prefixed(keccak256(&canonical))), "hash.twice", &[HashMistake::Twice]);
+    check(&served, keccak256(hex::encode(keccak256(&canonical))), "hash.twice", &[HashMistake::Twice]);
     let mut encoded = vec![0; 64];
     encoded[31] = 0x20;
     encoded[62..].copy_from_slice(&u16::try_from(canonical.len()).unwrap().to_be_bytes());
@@ -338,7 +338,7 @@ fn other_digests() {
     while !encoded.len().is_multiple_of(32) {
         encoded.push(0);
     }
-    check(&served, keccak256(encoded), "hash.abi_encoded", &[Slip::AbiEncoded]);
+    check(&served, keccak256(encoded), "hash.abi_encoded", &[HashMistake::AbiEncoded]);
 }
 
 #[test]
@@ -346,25 +346,25 @@ fn changes_are_combined() {
     // What tool-sdk before 0.18 did to a manifest without type.
     let served = without(manifest(), &["type"]);
     let mut hashed = without(manifest(), &["com.example.colour"]);
-    let slips = [Slip::FieldsStripped { nested: false }, Slip::TypeInjected];
+    let slips = [HashMistake::FieldsStripped { nested: false }, HashMistake::TypeInjected];
     check(&pretty(&served), hash(&hashed), "hash.fields_stripped", &slips);
     hashed["creatorAddress"] = checksummed(CREATOR).into();
-    let slips = [slips[0], slips[1], Slip::HexCase(HexSites::Creator, HexSpelling::Checksummed)];
+    let slips = [slips[0], slips[1], HashMistake::HexCase(HexSites::Creator, HexSpelling::Checksummed)];
     check(&pretty(&served), hash(&hashed), "hash.fields_stripped", &slips);
     hashed["name"] = hashed["name"].as_str().unwrap().nfd().collect::<String>().into();
     hashed["description"] = hashed["description"].as_str().unwrap().nfd().collect::<String>().into();
-    let slips = [slips[0], slips[1], slips[2], Slip::Unicode(UnicodeForm::Nfd)];
+    let slips = [slips[0], slips[1], slips[2], HashMistake::Unicode(UnicodeForm::Nfd)];
     check(&pretty(&served), hash(&hashed), "hash.fields_stripped", &slips);
 
     // A placeholder in an indented file whose raw bytes were hashed, fixed later.
     let placeholder = with(|value| value["type"] = PLACEHOLDER.into());
-    let slips = [Slip::TypeReplaced(PLACEHOLDER), Slip::Indented("  ")];
+    let slips = [HashMistake::TypeReplaced(PLACEHOLDER), HashMistake::Indented("  ")];
     check(&jcs_in_order(&manifest()), keccak256(pretty(&placeholder)), "hash.type_placeholder", &slips);
-    let slips = [slips[0], slips[1], Slip::FinalNewline];
+    let slips = [slips[0], slips[1], HashMistake::FinalNewline];
     let committed = keccak256([pretty(&placeholder), b"\n".to_vec()].concat());
     check(&jcs_in_order(&manifest()), committed, "hash.type_placeholder", &slips);
     let committed = keccak256(serde_json::to_vec(&placeholder).unwrap());
-    check(&pretty(&manifest()), committed, "hash.type_placeholder", &[slips[0], Slip::Minified]);
+    check(&pretty(&manifest()), committed, "hash.type_placeholder", &[slips[0], HashMistake::Minified]);
 }
 
 /// Without spaces, in the order of the value.
@@ -406,10 +406,10 @@ fn answers_that_are_no_manifest() {
 
     // A manifest may mention errors.
     let value = with(|value| value["error"] = "none".into());
-    check(&pretty(&value), keccak256(pretty(&value)), "hash.raw_bytes", &[Slip::RawBytes]);
+    check(&pretty(&value), keccak256(pretty(&value)), "hash.raw_bytes", &[HashMistake::RawBytes]);
     // A page whose own hash is committed.
     let found = explain(b"<html>", keccak256("<html>"), &[]);
-    assert_eq!(found.cause, Some(Cause::Recipe { label: None, slips: vec![Slip::RawBytes] }));
+    assert_eq!(found.cause, Some(Cause::Recipe { label: None, slips: vec![HashMistake::RawBytes] }));
     assert_eq!(found.repair, Repair::FixServer { label: None });
 }
 
@@ -479,8 +479,8 @@ fn other_files() {
     let bytes = keccak256(&old_bytes);
     let stripped = hash(&without(old.clone(), &["com.example.colour"]));
     let both = hash(&without(old, &["com.example.colour", "type"]));
-    let (strip, remove) = (Slip::FieldsStripped { nested: false }, Slip::TypeRemoved);
-    for (committed, slips) in [(bytes, vec![Slip::RawBytes]), (stripped, vec![strip]), (both, vec![strip, remove])] {
+    let (strip, remove) = (HashMistake::FieldsStripped { nested: false }, HashMistake::TypeRemoved);
+    for (committed, slips) in [(bytes, vec![HashMistake::RawBytes]), (stripped, vec![strip]), (both, vec![strip, remove])] {
         let found = explain(&served, committed, &[winds, version]);
         assert_eq!(found.cause, Some(Cause::Recipe { label: Some("3f2a tides.json".to_owned()), slips }));
         assert_eq!(found.diff.map(|diff| diff.total), Some(1));
@@ -545,7 +545,11 @@ fn commands_have_nothing_of_the_manifest_in_them() {
 
 #[test]
 fn causes_are_told_in_words() {
-    let slips = vec![Slip::TypeReplaced(PLACEHOLDER), Slip::HexCase(HexSites::Price(1), HexSpelling::Lower), Slip::FinalNewline];
+    let slips = vec![
+        HashMistake::TypeReplaced(PLACEHOLDER),
+        HashMistake::HexCase(HexSites::Price(1), HexSpelling::Lower),
+        HashMistake::FinalNewline,
+    ];
     assert_eq!(
         Cause::Recipe { label: None, slips }.to_string(),
         format!(

@@ -6,7 +6,7 @@ use std::fs;
 use alloy_primitives::B256;
 use toolcrib_core::canon::Canonical;
 use toolcrib_core::json::{Limits, read};
-use toolcrib_judge::explain::{Candidate, Cause, Relation, Repair, Slip, explain};
+use toolcrib_judge::explain::{Candidate, Cause, HashMistake, Relation, Repair, explain};
 use toolcrib_testkit::{corpus, files, rows};
 
 /// A manifest of the corpus: the tool it belongs to (its name without the version), its file name, bytes and hash.
@@ -90,7 +90,7 @@ fn drift_in_the_history_of_the_registry_is_explained_where_the_files_are_known()
             }
             // The only tool whose committed version is not in the corpus was hashed by a client that drops unknown fields.
             None => {
-                let slips = vec![Slip::FieldsStripped { nested: true }];
+                let slips = vec![HashMistake::FieldsStripped { nested: true }];
                 assert_eq!(found.cause, Some(Cause::Recipe { label: None, slips }), "{}", served.name);
                 stripped += 1;
             }

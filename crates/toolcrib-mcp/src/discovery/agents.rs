@@ -16,7 +16,7 @@ use super::{
     copy_foreign, copy_numbers, finding, items,
 };
 use crate::asker::Asker;
-use crate::toolbox::{Effect, Fault, Reply, ToolSpec};
+use crate::toolbox::{Effect, Reply, ToolError, ToolSpec};
 use crate::untrusted::{NOTE, inert};
 use crate::words::{self, Form};
 
@@ -112,15 +112,15 @@ impl AgentTools {
     }
 
     /// Calls one of [`AGENT_NAMES`].
-    pub async fn call(&self, name: &str, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, Fault> {
+    pub async fn call(&self, name: &str, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, ToolError> {
         match name {
             "search_agents" => self.search(arguments, asker).await,
             "resolve_agent" => self.resolve(arguments, asker).await,
-            _ => Err(Fault::new(code::UNKNOWN_TOOL)),
+            _ => Err(ToolError::new(code::UNKNOWN_TOOL)),
         }
     }
 
-    async fn search(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, Fault> {
+    async fn search(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, ToolError> {
         let mut query = Vec::new();
         for (name, parameter) in [
             ("query", "q"),
@@ -135,13 +135,13 @@ impl AgentTools {
             }
         }
         if let Some(cursor) = arguments.get("cursor").and_then(Json::as_str).filter(|text| !text.is_empty()) {
-            let wrong = || Fault::new(code::ARGUMENTS).message("cursor: expected next_cursor of the page before");
+            let wrong = || ToolError::new(code::ARGUMENTS).message("cursor: expected next_cursor of the page before");
             query.push(("cursor", words::open_cursor(cursor).ok_or_else(wrong)?));
         }
         let limit = arguments.get("limit").and_then(Json::as_i64).unwrap_or(DEFAULT_TOOLS).clamp(1, MAX_TOOLS);
         query.push(("limit", limit.to_string()));
         let found = self.directory.ask(&request(None, query), asker).await?;
-        let wrong = || Fault::new(code::DIRECTORY).message("the directory's answer is no list of agents");
+        let wrong = || ToolError::new(code::DIRECTORY).message("the directory's answer is no list of agents");
         let agents = found.get("agents").and_then(Json::as_array).ok_or_else(wrong)?;
         let good: Vec<Json> =
             agents.iter().filter(|agent| is_good(agent)).filter_map(|agent| card(agent, LISTED_CHARS)).collect();
@@ -152,12 +152,12 @@ impl AgentTools {
         Ok(Reply::data(answer))
     }
 
-    async fn resolve(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, Fault> {
+    async fn resolve(&self, arguments: &Map<String, Json>, asker: &Asker) -> Result<Reply, ToolError> {
         let text = arguments.get("domain").and_then(Json::as_str).unwrap_or_default();
         let domain = AgtDomain::from_input(text)
-            .map_err(|fault| Fault::new(code::ARGUMENTS).message(format!("domain: {}", fault.described())))?;
+            .map_err(|fault| ToolError::new(code::ARGUMENTS).message(format!("domain: {}", fault.described())))?;
         let found = self.directory.ask(&request(Some(&domain), Vec::new()), asker).await?;
-        let wrong = || Fault::new(code::DIRECTORY).message("the directory's answer is about another name");
+        let wrong = || ToolError::new(code::DIRECTORY).message("the directory's answer is about another name");
         // A response about another name must not pass as one about this name.
         let is_same = found.get("domain").and_then(Json::as_str) == Some(domain.as_str());
         let agent = Some(&found).filter(|_| is_same).and_then(whole).ok_or_else(wrong)?;

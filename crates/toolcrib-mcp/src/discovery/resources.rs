@@ -9,7 +9,7 @@ use toolcrib_core::codes::mcp as code;
 use super::{
     LISTED_CHARS, RestRequest, SCHEMA_CHARS, WHOLE_CHARS, copy_flags, copy_foreign, copy_moderation, copy_numbers, items, price,
 };
-use crate::toolbox::Fault;
+use crate::toolbox::ToolError;
 use crate::untrusted::{inert, inert_json, without_headers};
 use crate::words::{self, Form};
 
@@ -34,8 +34,8 @@ pub(super) fn request(number: i64) -> RestRequest {
 }
 
 /// A list of resources. Other entries are dropped, even if the directory sends them.
-pub(super) fn listed(page: &Json) -> Result<Json, Fault> {
-    let wrong = || Fault::new(code::DIRECTORY).message("the directory's answer is no list of tools");
+pub(super) fn listed(page: &Json) -> Result<Json, ToolError> {
+    let wrong = || ToolError::new(code::DIRECTORY).message("the directory's answer is no list of tools");
     let results = page.get("results").and_then(Json::as_array).ok_or_else(wrong)?;
     let is_one = |tool: &&Json| tool.get("registry_addr").and_then(Json::as_str) == Some(BAZAAR);
     let card = |tool: &Json| Some(short(tool, number(tool.get("tool_id")?.as_str()?)?, LISTED_CHARS));

@@ -87,7 +87,7 @@ struct Hostile(Json);
 
 #[async_trait]
 impl Discovery for Hostile {
-    async fn ask(&self, _: &RestRequest, _: &Asker) -> Result<Json, Fault> {
+    async fn ask(&self, _: &RestRequest, _: &Asker) -> Result<Json, ToolError> {
         Ok(self.0.clone())
     }
 }

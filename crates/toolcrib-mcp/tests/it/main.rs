@@ -7,7 +7,7 @@ mod http;
 use async_trait::async_trait;
 use serde_json::{Map, Value as Json, json};
 use toolcrib_core::codes::mcp as code;
-use toolcrib_mcp::{About, Answer, Asker, Effect, Fault, Question, Reply, Stop, ToolSpec, Toolbox};
+use toolcrib_mcp::{About, Asker, Effect, Prompt, PromptResponse, Reply, Stop, ToolError, ToolSpec, Toolbox};
 
 /// Three tools: one that adds, one that asks, one that takes its time.
 struct Three;
@@ -55,15 +55,15 @@ impl Toolbox for Three {
                     None => {
                         let form = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
                         let message = "Who is there?".to_owned();
-                        asker.ask(Question { name: "who", message, form, state: b"kept".to_vec() }).await?
+                        asker.ask(Prompt { name: "who", message, form, state: b"kept".to_vec() }).await?
                     }
                 };
                 assert_eq!(returned.state, b"kept");
                 match returned.answer {
-                    Answer::Accepted(content) => {
+                    PromptResponse::Accepted(content) => {
                         Ok(Reply::data(json!({"text": format!("{} {}", arguments["greeting"], content["name"])})))
                     }
-                    _ => Err(Fault::new(code::DECLINED).into()),
+                    _ => Err(ToolError::new(code::DECLINED).into()),
                 }
             }
             _ => {

@@ -11,8 +11,8 @@ use toolcrib_core::clock::UnixTime;
 use super::batch::Batches;
 use super::sql::SqlReplay as Steps;
 use super::{
-    Again, Counts, Entry, Kept, Limits, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Room, Settlement,
-    StoredResult, Ticket,
+    Again, Counts, Entry, Limits, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, ResultRetention, Room,
+    Settlement, StoredResult, Ticket,
 };
 use crate::Error;
 use crate::database::{Database, Writer, run_now};
@@ -54,11 +54,16 @@ impl ReplayStore for SqlReplay {
         if reservation.is_leased() { writer.change_soon(reserve).await } else { writer.change(reserve).await }
     }
 
-    async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {
+    async fn begin_settlement(
+        &self,
+        key: &ReplayKey,
+        ticket: Ticket,
+        settlement: &Settlement<'_>,
+    ) -> Result<ResultRetention, Error> {
         if let Some(batches) = &self.batches
             && batches.begin(key, ticket, settlement).await?
         {
-            return Ok(Kept::Yes);
+            return Ok(ResultRetention::Yes);
         }
         let Some(writer) = &self.writer else { return self.steps.begin_settlement(key, ticket, settlement).await };
         let (key, note, result) = (*key, settlement.note.to_owned(), settlement.result.cloned());
@@ -111,7 +116,7 @@ impl ReplayStore for SqlReplay {
         writer.change(move |steps| run_now(steps.release(&key, ticket))).await
     }
 
-    async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error> {
+    async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<ResultRetention, Error> {
         let Some(writer) = &self.writer else { return self.steps.store_result(key, ticket, result).await };
         let (key, result) = (*key, result.clone());
         writer.change(move |steps| run_now(steps.store_result(&key, ticket, &result))).await

@@ -11,9 +11,9 @@ use async_trait::async_trait;
 use toolcrib_core::clock::UnixTime;
 
 use super::{
-    Action, Again, Claim, Counts, EVICT_BATCH, EXPIRE_BATCH, Entry, FOR_GOOD, Kept, Limits, MAX_LIST, Proof, RERUNS, Receipt,
-    Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Room, Settled, Settlement, Standing, State, StoredResult, Ticket,
-    retry_at, standing,
+    Action, Again, Claim, Counts, EVICT_BATCH, EXPIRE_BATCH, Entry, FOR_GOOD, Limits, MAX_LIST, Proof, RERUNS, Receipt, Redeem,
+    ReplayKey, ReplayStore, Reservation, Reserve, ResultRetention, Room, Settled, Settlement, Standing, State, StoredResult,
+    Ticket, retry_at, standing,
 };
 use crate::Error;
 
@@ -179,22 +179,22 @@ impl Inner {
     }
 
     /// Stores a result, if there is room.
-    fn keep(&mut self, limits: &Limits, key: &ReplayKey, result: Option<&StoredResult>) -> Kept {
-        let Some(result) = result else { return Kept::Nothing };
+    fn keep(&mut self, limits: &Limits, key: &ReplayKey, result: Option<&StoredResult>) -> ResultRetention {
+        let Some(result) = result else { return ResultRetention::Nothing };
         if !result.fits(limits) {
-            return Kept::TooLarge;
+            return ResultRetention::TooLarge;
         }
         let cost = result.cost() as u64;
-        let Some(most) = limits.most_result_bytes().checked_sub(cost) else { return Kept::NoRoom };
+        let Some(most) = limits.most_result_bytes().checked_sub(cost) else { return ResultRetention::NoRoom };
         self.evict_to(most);
         if self.result_bytes > most {
-            return Kept::NoRoom;
+            return ResultRetention::NoRoom;
         }
         if let Some(payment) = self.payments.get_mut(key) {
             payment.more().result = Some(result.clone());
             self.result_bytes += cost;
         }
-        Kept::Yes
+        ResultRetention::Yes
     }
 }
 
@@ -273,7 +273,12 @@ impl ReplayStore for MemoryReplay {
         Ok(Reserve::Reserved(ticket))
     }
 
-    async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {
+    async fn begin_settlement(
+        &self,
+        key: &ReplayKey,
+        ticket: Ticket,
+        settlement: &Settlement<'_>,
+    ) -> Result<ResultRetention, Error> {
         settlement.check()?;
         let mut inner = self.inner();
         inner.held(key, Some(ticket), Action::BeginSettlement)?;
@@ -330,7 +335,7 @@ impl ReplayStore for MemoryReplay {
         Ok(())
     }
 
-    async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error> {
+    async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<ResultRetention, Error> {
         let mut inner = self.inner();
         if inner.held(key, Some(ticket), Action::StoreResult)?.runs <= 0 {
             return Err(Error::Transition { action: Action::StoreResult, state: State::Settled });

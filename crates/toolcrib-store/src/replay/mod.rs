@@ -71,7 +71,12 @@ pub trait ReplayStore: fmt::Debug + Send + Sync {
     async fn reserve(&self, key: &ReplayKey, reservation: &Reservation<'_>, now: UnixTime) -> Result<Reserve, Error>;
 
     /// Records that settlement begins, before anything is sent: `reserved` to `settling`.
-    async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error>;
+    async fn begin_settlement(
+        &self,
+        key: &ReplayKey,
+        ticket: Ticket,
+        settlement: &Settlement<'_>,
+    ) -> Result<ResultRetention, Error>;
 
     /// Records the transaction that settles the payment, before it is broadcast: after a crash, only this transaction is known to be the
     /// settlement's own.
@@ -99,7 +104,7 @@ pub trait ReplayStore: fmt::Debug + Send + Sync {
     async fn release(&self, key: &ReplayKey, ticket: Ticket) -> Result<(), Error>;
 
     /// Stores the result of a call that was settled before it ran. Once only.
-    async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error>;
+    async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<ResultRetention, Error>;
 
     /// Records that a call that was settled before it ran has failed, so that the payer can have it run again before its lease ends. Such a
     /// run does not count as one of the [`RERUNS`], which are for crashes. The pause until the next one is as long as the time since the
@@ -241,7 +246,7 @@ impl fmt::Debug for Settlement<'_> {
 
 /// Whether a result was stored. The payment's state has changed in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum ResultRetention {
     /// It is stored for a retry.
     Yes,
     /// There was none.

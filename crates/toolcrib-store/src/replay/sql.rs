@@ -9,8 +9,8 @@ use toolcrib_core::clock::UnixTime;
 
 use super::statements::{self as sql, EntryRow, Gone, IdHolder, RedeemRow, StandingRow, StateCount};
 use super::{
-    Action, Again, Claim, Counts, Entry, Kept, Limits, MAX_LIST, RERUNS, RETRY_PAUSE_SECONDS, Receipt, Redeem, ReplayKey,
-    ReplayStore, Reservation, Reserve, Room, Settled, Settlement, Standing, State, StoredResult, Ticket, standing,
+    Action, Again, Claim, Counts, Entry, Limits, MAX_LIST, RERUNS, RETRY_PAUSE_SECONDS, Receipt, Redeem, ReplayKey, ReplayStore,
+    Reservation, Reserve, ResultRetention, Room, Settled, Settlement, Standing, State, StoredResult, Ticket, standing,
 };
 use crate::Error;
 use crate::database::{ATTEMPTS, Database, Engine, FromRow as _, Transaction, Value, again};
@@ -152,7 +152,7 @@ impl SqlReplay {
         Ok(true)
     }
 
-    async fn try_begin(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {
+    async fn try_begin(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<ResultRetention, Error> {
         let id = key.to_bytes();
         let mut transaction = self.database.begin().await?;
         let fitting = settlement.result.filter(|result| result.fits(&self.limits));
@@ -178,7 +178,7 @@ impl SqlReplay {
     }
 
     /// Stores the result of a `settling` payment, for which there was no room before.
-    async fn try_keep(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error> {
+    async fn try_keep(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<ResultRetention, Error> {
         let mut transaction = self.database.begin().await?;
         let values = [Value::Bytes(&key.to_bytes()), Value::Bytes(&ticket.0), Value::Integer(cost(result))];
         if transaction.execute(sql::SIZE_RESULT, &values).await? == 0 {
@@ -189,7 +189,7 @@ impl SqlReplay {
         Ok(kept)
     }
 
-    async fn try_store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error> {
+    async fn try_store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<ResultRetention, Error> {
         let id = key.to_bytes();
         let mut transaction = self.database.begin().await?;
         let bytes = if result.fits(&self.limits) { cost(result) } else { 0 };
@@ -209,19 +209,19 @@ impl SqlReplay {
         key: &ReplayKey,
         result: Option<&StoredResult>,
         is_in_row: bool,
-    ) -> Result<Kept, Error> {
+    ) -> Result<ResultRetention, Error> {
         let id = key.to_bytes();
-        let Some(result) = result else { return Ok(Kept::Nothing) };
+        let Some(result) = result else { return Ok(ResultRetention::Nothing) };
         if !result.fits(&self.limits) {
-            return Ok(Kept::TooLarge);
+            return Ok(ResultRetention::TooLarge);
         }
         let values = [self.room_of(key), Value::Integer(cost(result)), Value::Integer(signed(self.limits.most_result_bytes()))];
         if transaction.execute(self.database.pick(sql::FILL), &values).await? == 0 {
             transaction.execute(sql::RESULT_NOT_KEPT, &[Value::Bytes(&id)]).await?;
-            return Ok(Kept::NoRoom);
+            return Ok(ResultRetention::NoRoom);
         }
         if is_in_row {
-            return Ok(Kept::Yes);
+            return Ok(ResultRetention::Yes);
         }
         let values = [
             Value::Bytes(&id),
@@ -230,7 +230,7 @@ impl SqlReplay {
             Value::Bytes(&result.body),
         ];
         transaction.execute(sql::KEEP_RESULT, &values).await?;
-        Ok(Kept::Yes)
+        Ok(ResultRetention::Yes)
     }
 
     /// Runs one statement that requires certain states, or returns why it failed.
@@ -310,10 +310,15 @@ impl ReplayStore for SqlReplay {
         Err(Error::Busy { detail: "the payment was changed concurrently too often".to_owned() })
     }
 
-    async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {
+    async fn begin_settlement(
+        &self,
+        key: &ReplayKey,
+        ticket: Ticket,
+        settlement: &Settlement<'_>,
+    ) -> Result<ResultRetention, Error> {
         settlement.check()?;
         let kept = step!(self.try_begin(key, ticket, settlement))?;
-        let (Kept::NoRoom, Some(result)) = (kept, settlement.result) else { return Ok(kept) };
+        let (ResultRetention::NoRoom, Some(result)) = (kept, settlement.result) else { return Ok(kept) };
         // The payment is marked already; its result follows, if dropping delivered ones makes room.
         if step!(self.try_evict(cost(result)))? == 0 {
             return Ok(kept);
@@ -342,7 +347,7 @@ impl ReplayStore for SqlReplay {
         step!(self.try_release(key, ticket))
     }
 
-    async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error> {
+    async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<ResultRetention, Error> {
         step!(self.try_store_result(key, ticket, result))
     }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use alloy_primitives::B256;
 use toolcrib_store::Error;
-use toolcrib_store::replay::{Kept, Limits, Receipt, ReplayStore, Reserve, Settlement, State};
+use toolcrib_store::replay::{Limits, Receipt, ReplayStore, Reserve, ResultRetention, Settlement, State};
 
 use crate::scenarios::result;
-use toolcrib_testkit::databases::{Backend, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{Backend, NOW, TestStore, at, key, reservation};
 
 const CALLS: u64 = 60;
 
@@ -24,7 +24,7 @@ const COUNTING: [&str; 4] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn steps_of_concurrent_calls_share_statements() {
-    let Some(place) = Place::new(Backend::Postgres).await else { return };
+    let Some(place) = TestStore::new(Backend::Postgres).await else { return };
     let store = place.store(Limits::default()).await;
     let database = place.database().await;
     for statement in COUNTING {
@@ -39,7 +39,7 @@ async fn steps_of_concurrent_calls_share_statements() {
                 let Reserve::Reserved(ticket) = store.reserve(&key, &reservation(NOW), NOW).await.unwrap() else { return 0 };
                 let result = result(b"{}");
                 let settlement = Settlement { lease_until: at(90), note: b"n", result: Some(&result), from_block: Some(nonce) };
-                assert_eq!(store.begin_settlement(&key, ticket, &settlement).await.unwrap(), Kept::Yes);
+                assert_eq!(store.begin_settlement(&key, ticket, &settlement).await.unwrap(), ResultRetention::Yes);
                 let receipt = Receipt { transaction: B256::repeat_byte(1), response: b"r".to_vec() };
                 store.settle(&key, &receipt, at(1)).await.unwrap();
                 1
@@ -75,13 +75,13 @@ async fn steps_of_concurrent_calls_share_statements() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn receipts_that_no_caller_waits_for_are_written_with_reservations_or_soon_after() {
-    let Some(place) = Place::new(Backend::Postgres).await else { return };
+    let Some(place) = TestStore::new(Backend::Postgres).await else { return };
     let store = place.store(Limits::default()).await;
     let sold = async |nonce| {
         let Reserve::Reserved(ticket) = store.reserve(&key(nonce), &reservation(NOW), NOW).await.unwrap() else { panic!("new") };
         let result = result(b"{}");
         let settlement = Settlement { lease_until: at(90), note: b"n", result: Some(&result), from_block: None };
-        assert_eq!(store.begin_settlement(&key(nonce), ticket, &settlement).await.unwrap(), Kept::Yes);
+        assert_eq!(store.begin_settlement(&key(nonce), ticket, &settlement).await.unwrap(), ResultRetention::Yes);
         Receipt { transaction: B256::repeat_byte(1), response: b"r".to_vec() }
     };
     let state = async |nonce| store.entry(&key(nonce)).await.unwrap().unwrap().state;

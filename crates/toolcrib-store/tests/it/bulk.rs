@@ -3,7 +3,7 @@
 use toolcrib_store::database::{Bulk, Column, Value};
 use toolcrib_store::{Database, Migration};
 
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 const TABLES: &[Migration] = &[Migration {
     version: 1,
@@ -58,7 +58,7 @@ async fn count(database: &Database) -> i64 {
 
 async fn on_databases(check: impl AsyncFn(Database)) {
     for backend in [Backend::SqliteMemory, Backend::SqliteFile, Backend::Postgres] {
-        if let Some(place) = Place::new(backend).await {
+        if let Some(place) = TestStore::new(backend).await {
             println!("on {backend:?}");
             let database = place.database().await;
             database.migrate("heap", TABLES).await.unwrap();

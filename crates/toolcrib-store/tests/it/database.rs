@@ -6,7 +6,7 @@ use toolcrib_store::database::{Engine, PerEngine, Value};
 use toolcrib_store::replay::{Limits, SqlReplay};
 use toolcrib_store::{Database, Location, Migration};
 
-use toolcrib_testkit::databases::{Backend, DURABLE, PASSWORD, Place, Server};
+use toolcrib_testkit::databases::{Backend, DURABLE, PASSWORD, Server, TestStore};
 
 const FIRST: Migration = Migration {
     version: 1,
@@ -14,9 +14,9 @@ const FIRST: Migration = Migration {
 };
 const SECOND: Migration = Migration { version: 2, sql: "ALTER TABLE note ADD COLUMN rank BIGINT NOT NULL DEFAULT 5" };
 
-async fn on_databases(check: impl AsyncFn(Place)) {
+async fn on_databases(check: impl AsyncFn(TestStore)) {
     for backend in [Backend::SqliteMemory, Backend::SqliteFile, Backend::Postgres] {
-        if let Some(place) = Place::new(backend).await {
+        if let Some(place) = TestStore::new(backend).await {
             println!("on {backend:?}");
             check(place).await;
         }
@@ -80,7 +80,7 @@ async fn migrations_go_forward_and_old_programs_go_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_may_begin_at_once() {
     for backend in DURABLE {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let place = Arc::new(place);
         let tasks: Vec<_> = (0..6)
             .map(|_| {
@@ -116,7 +116,7 @@ async fn a_transaction_that_is_dropped_never_was() {
 
 #[tokio::test]
 async fn sqlite_is_set_up_for_money() {
-    let place = Place::new(Backend::SqliteFile).await.unwrap();
+    let place = TestStore::new(Backend::SqliteFile).await.unwrap();
     let database = place.database().await;
     assert_eq!(database.engine(), Engine::Sqlite);
     let mut transaction = database.begin().await.unwrap();
@@ -181,7 +181,7 @@ async fn the_password_is_never_said() {
 
 #[tokio::test]
 async fn a_connection_that_is_lost_is_replaced() {
-    let Some(place) = Place::new(Backend::Postgres).await else { return };
+    let Some(place) = TestStore::new(Backend::Postgres).await else { return };
     let database = Database::open(&place.location().connections(1)).await.unwrap();
     let mine = "SELECT CAST(pg_backend_pid() AS BIGINT)";
     let first = database.fetch(mine, &[]).await.unwrap()[0].scalar::<i64>().unwrap();
@@ -216,7 +216,7 @@ const VALID: &str = "SELECT CAST(COUNT(*) AS BIGINT) FROM pg_index i JOIN pg_cla
 
 #[tokio::test(flavor = "multi_thread")]
 async fn indexes_are_built_while_others_write() {
-    let Some(place) = Place::new(Backend::Postgres).await else { return };
+    let Some(place) = TestStore::new(Backend::Postgres).await else { return };
     let database = place.database().await;
     database.migrate("many", &[ROWS]).await.unwrap();
     database.execute(FILL, &[]).await.unwrap();
@@ -241,7 +241,7 @@ async fn indexes_are_built_while_others_write() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_that_was_left_half_built_is_replaced() {
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let database = place.database().await;
         database.migrate("many", &[ROWS]).await.unwrap();
         if backend == Backend::Postgres {

@@ -7,10 +7,10 @@ use alloy_primitives::B256;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use toolcrib_store::Error;
-use toolcrib_store::replay::{Action, Counts, Kept, Limits, ReplayStore, Reserve, Settlement, State, Ticket};
+use toolcrib_store::replay::{Action, Counts, Limits, ReplayStore, Reserve, ResultRetention, Settlement, State, Ticket};
 
 use crate::scenarios::{receipt, result};
-use toolcrib_testkit::databases::{Backend, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{Backend, NOW, TestStore, at, key, reservation};
 
 const ENTRIES: usize = 4;
 
@@ -185,9 +185,12 @@ async fn compare(store: &dyn ReplayStore, steps: &[Step]) {
                     Action::Settle => said(store.settle(&id, &receipt(1), now).await),
                     Action::MarkUnknown => said(store.mark_unknown(&id, ticket, now).await),
                     Action::Release => said(store.release(&id, ticket).await),
-                    Action::StoreResult => {
-                        said(store.store_result(&id, ticket, &result(b"x")).await.inspect(|kept| assert_eq!(*kept, Kept::Yes)))
-                    }
+                    Action::StoreResult => said(
+                        store
+                            .store_result(&id, ticket, &result(b"x"))
+                            .await
+                            .inspect(|kept| assert_eq!(*kept, ResultRetention::Yes)),
+                    ),
                 };
                 assert_eq!(got, expected, "{}", place());
             }
@@ -205,7 +208,7 @@ fn run(backend: Backend, cases: u32) {
     TestRunner::new(config)
         .run(&steps(), |steps| {
             runtime.block_on(async {
-                let Some(place) = Place::new(backend).await else { return };
+                let Some(place) = TestStore::new(backend).await else { return };
                 compare(&*place.store(limits).await, &steps).await;
             });
             Ok(())

@@ -10,7 +10,7 @@ use toolcrib_store::replay::{Again, Limits, Proof, Redeem, ReplayStore, Reservat
 use toolcrib_store::{Database, Location};
 
 use crate::scenarios::{receipt, result};
-use toolcrib_testkit::databases::{DURABLE, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{DURABLE, NOW, TestStore, at, key, reservation};
 
 const TASK: &str = "TOOLCRIB_STORE_CHILD";
 const SETTING: &str = "TOOLCRIB_STORE_SETTING";
@@ -23,7 +23,7 @@ struct Process {
 }
 
 impl Process {
-    fn start(place: &Place, task: &str) -> Self {
+    fn start(place: &TestStore, task: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "processes::child", "--nocapture", "--test-threads=1"])
             .env(TASK, task)
@@ -129,7 +129,7 @@ async fn child() {
 #[tokio::test]
 async fn of_several_processes_one_wins() {
     for backend in DURABLE {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let mut processes: Vec<_> = (0..3).map(|_| Process::start(&place, "race")).collect();
         processes.iter_mut().for_each(Process::go);
         let mut wins: HashMap<String, u32> = HashMap::new();
@@ -147,7 +147,7 @@ async fn of_several_processes_one_wins() {
 #[tokio::test]
 async fn several_processes_together_keep_to_the_limit() {
     for backend in DURABLE {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let mut processes: Vec<_> = (0..3).map(|_| Process::start(&place, "fill")).collect();
         processes.iter_mut().for_each(Process::go);
         let mut taken = 0;
@@ -167,7 +167,7 @@ async fn what_was_acknowledged_survives_a_kill() {
     for backend in DURABLE {
         // Killed after each of the words that a call says, and a little later, when it is in the middle of something.
         for after in [1, 2, 3, 8, 13, 30] {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let mut process = Process::start(&place, "calls");
             process.go();
             let mut acknowledged: HashMap<u64, String> = HashMap::new();
@@ -216,7 +216,7 @@ async fn what_was_acknowledged_survives_a_kill() {
 #[tokio::test]
 async fn rooms_agree_with_rows_after_a_kill() {
     for backend in DURABLE {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let mut processes: Vec<_> = (0..1).map(|_| Process::start(&place, "calls")).collect();
         processes.iter_mut().for_each(Process::go);
         for _ in 0..100 {

@@ -1,6 +1,6 @@
 //! A store that is full of delivered results still accepts paid calls.
 
-use toolcrib_store::replay::{Kept, Limits, Proof, Redeem, ReplayStore, Reservation, Reserve};
+use toolcrib_store::replay::{Limits, Proof, Redeem, ReplayStore, Reservation, Reserve, ResultRetention};
 
 use crate::scenarios::{again, on_all, receipt, reserved, result, sending};
 use toolcrib_testkit::databases::{NOW, at, key, reservation};
@@ -10,11 +10,11 @@ const COST: u64 = BODY.len() as u64 + 16 + 128;
 const BODY: &[u8] = &[7; 1000];
 
 /// Sells a result, and gives whether it was kept.
-async fn sell(store: &dyn ReplayStore, nonce: u64) -> Kept {
+async fn sell(store: &dyn ReplayStore, nonce: u64) -> ResultRetention {
     let proof = Some(Proof::of(b"salt"));
     let ticket = reserved(store, &key(nonce), &Reservation { proof, ..reservation(NOW) }, 0).await;
     let kept = store.begin_settlement(&key(nonce), ticket, &sending(Some(&result(BODY)))).await.unwrap();
-    if kept == Kept::Yes {
+    if kept == ResultRetention::Yes {
         store.settle(&key(nonce), &receipt(1), NOW).await.unwrap();
     } else {
         store.release(&key(nonce), ticket).await.unwrap();
@@ -34,7 +34,7 @@ async fn is_there(store: &dyn ReplayStore, nonce: u64) -> bool {
 async fn delivered_results_make_room_the_oldest_first_and_others_never() {
     on_all(Limits { result_bytes: 5 * COST, ..Limits::default() }, |store| async move {
         for nonce in 0..5 {
-            assert_eq!(sell(&*store, nonce).await, Kept::Yes);
+            assert_eq!(sell(&*store, nonce).await, ResultRetention::Yes);
         }
         assert_eq!(store.make_room(COST).await.unwrap().result_bytes, 0, "nothing was delivered, so nothing may go");
         store.mark_delivered(&[key(3)], at(1)).await.unwrap();
@@ -63,7 +63,7 @@ async fn results_of_every_size_come_back_and_go() {
         for (nonce, size) in (0..).zip(SIZES) {
             let ticket = reserved(&*store, &key(nonce), &Reservation { proof, ..reservation(NOW) }, 0).await;
             let result = result(&body(size));
-            assert_eq!(store.begin_settlement(&key(nonce), ticket, &sending(Some(&result))).await.unwrap(), Kept::Yes);
+            assert_eq!(store.begin_settlement(&key(nonce), ticket, &sending(Some(&result))).await.unwrap(), ResultRetention::Yes);
             store.settle(&key(nonce), &receipt(1), NOW).await.unwrap();
             let redeemed = store.redeem(&key(nonce), &again(b"salt"), at(1)).await.unwrap();
             assert_eq!(redeemed, Redeem::Result(result, receipt(1)), "{size} bytes");
@@ -83,13 +83,13 @@ async fn results_of_every_size_come_back_and_go() {
 async fn a_call_that_ran_while_there_was_room_is_kept_beyond_the_limit() {
     on_all(Limits { result_bytes: 3 * COST, ..Limits::default() }, |store| async move {
         for nonce in 0..6 {
-            assert_eq!(sell(&*store, nonce).await, Kept::Yes, "{nonce}");
+            assert_eq!(sell(&*store, nonce).await, ResultRetention::Yes, "{nonce}");
         }
         assert_eq!(store.make_room(0).await.unwrap().result_bytes, -3 * COST as i64);
-        assert_eq!(sell(&*store, 6).await, Kept::NoRoom);
+        assert_eq!(sell(&*store, 6).await, ResultRetention::NoRoom);
         assert_eq!(store.counts().await.unwrap().result_bytes, 6 * COST, "what was not kept counts for nothing");
         store.mark_delivered(&[key(2)], at(1)).await.unwrap();
-        assert_eq!(sell(&*store, 7).await, Kept::Yes, "a delivered one went for it");
+        assert_eq!(sell(&*store, 7).await, ResultRetention::Yes, "a delivered one went for it");
         assert!(!is_there(&*store, 2).await && is_there(&*store, 7).await);
         assert_eq!(store.counts().await.unwrap().result_bytes, 6 * COST);
     })
@@ -100,7 +100,7 @@ async fn a_call_that_ran_while_there_was_room_is_kept_beyond_the_limit() {
 async fn delivered_payments_make_room_for_others_once_their_authorization_is_over() {
     on_all(Limits { entries: 4, ..Limits::default() }, |store| async move {
         for nonce in 0..4 {
-            assert_eq!(sell(&*store, nonce).await, Kept::Yes);
+            assert_eq!(sell(&*store, nonce).await, ResultRetention::Yes);
         }
         let full = async |seconds| store.reserve(&key(9), &reservation(at(seconds)), at(seconds)).await.unwrap();
         // Results stay for an hour, authorizations for 960 seconds.
@@ -117,11 +117,11 @@ async fn delivered_payments_make_room_for_others_once_their_authorization_is_ove
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_largest_result_is_a_setting() {
     on_all(Limits { one_result_bytes: BODY.len() as u64 - 1, ..Limits::default() }, |store| async move {
-        assert_eq!(sell(&*store, 1).await, Kept::TooLarge);
+        assert_eq!(sell(&*store, 1).await, ResultRetention::TooLarge);
     })
     .await;
     on_all(Limits { one_result_bytes: BODY.len() as u64, ..Limits::default() }, |store| async move {
-        assert_eq!(sell(&*store, 1).await, Kept::Yes);
+        assert_eq!(sell(&*store, 1).await, ResultRetention::Yes);
     })
     .await;
 }

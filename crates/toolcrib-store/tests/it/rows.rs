@@ -5,7 +5,7 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_store::database::{FromRow, Row, Value};
 use toolcrib_store::{Database, Error, Migration, row, sql};
 
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 const TABLES: &[Migration] = &[Migration {
     version: 1,
@@ -42,7 +42,7 @@ const FRUITS: &str =
 
 async fn on_databases(check: impl AsyncFn(Database)) {
     for backend in [Backend::SqliteMemory, Backend::SqliteFile, Backend::Postgres] {
-        if let Some(place) = Place::new(backend).await {
+        if let Some(place) = TestStore::new(backend).await {
             println!("on {backend:?}");
             let database = place.database().await;
             database.migrate("rows", TABLES).await.unwrap();

@@ -7,13 +7,13 @@ use alloy_primitives::B256;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_store::Error;
 use toolcrib_store::replay::{
-    Action, Again, EXPIRE_BATCH, Kept, Limits, MAX_CONTENT_TYPE_BYTES, MAX_NOTE_BYTES, MAX_RECEIPT_BYTES,
-    MAX_RESERVATION_SECONDS, MAX_RESULT_SECONDS, MAX_ROUTE_BYTES, Proof, RERUNS, RETRY_PAUSE_SECONDS, Receipt, Redeem,
-    ReplayStore, Reservation, Reserve, Settlement, State, StoredResult, Ticket,
+    Action, Again, EXPIRE_BATCH, Limits, MAX_CONTENT_TYPE_BYTES, MAX_NOTE_BYTES, MAX_RECEIPT_BYTES, MAX_RESERVATION_SECONDS,
+    MAX_RESULT_SECONDS, MAX_ROUTE_BYTES, Proof, RERUNS, RETRY_PAUSE_SECONDS, Receipt, Redeem, ReplayStore, Reservation, Reserve,
+    ResultRetention, Settlement, State, StoredResult, Ticket,
 };
 use toolcrib_x402::ReplayKey;
 
-use toolcrib_testkit::databases::{ALL, Backend, NOW, Place, at, key, reservation};
+use toolcrib_testkit::databases::{ALL, Backend, NOW, TestStore, at, key, reservation};
 
 type Store = Arc<dyn ReplayStore>;
 
@@ -29,7 +29,7 @@ const LARGEST: usize = 1024 * 1024;
 /// Runs a scenario on an empty store of every backend.
 pub(crate) async fn on_all<F: Future<Output = ()>>(limits: Limits, scenario: impl Fn(Store) -> F) {
     for backend in ALL {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         println!("on {backend:?}");
         scenario(place.store(limits).await).await;
     }
@@ -91,7 +91,7 @@ scenarios! {
         let ticket = reserved(&*store, &key(1), &reservation(NOW), 0).await;
         let used = |state, receipt| Reserve::AlreadyUsed { state, receipt };
         assert_eq!(store.reserve(&key(1), &reservation(NOW), at(1)).await.unwrap(), used(State::Reserved, None));
-        assert_eq!(store.begin_settlement(&key(1), ticket, &sending(None)).await.unwrap(), Kept::Nothing);
+        assert_eq!(store.begin_settlement(&key(1), ticket, &sending(None)).await.unwrap(), ResultRetention::Nothing);
         assert_eq!(store.reserve(&key(1), &reservation(NOW), at(2)).await.unwrap(), used(State::Settling, None));
         store.settle(&key(1), &receipt(7), at(3)).await.unwrap();
         assert_eq!(store.reserve(&key(1), &reservation(NOW), at(4)).await.unwrap(), used(State::Settled, Some(receipt(7))));
@@ -290,7 +290,7 @@ scenarios! {
         let first = Reservation { proof: Some(Proof::of(b"salt")), ..reservation(NOW) };
         let ticket = reserved(&*store, &key(1), &first, 0).await;
         assert_eq!(store.redeem(&key(1), &again(b"salt"), NOW).await.unwrap(), Redeem::Pending(State::Reserved));
-        assert_eq!(store.begin_settlement(&key(1), ticket, &sending(Some(&result(b"sunny")))).await.unwrap(), Kept::Yes);
+        assert_eq!(store.begin_settlement(&key(1), ticket, &sending(Some(&result(b"sunny")))).await.unwrap(), ResultRetention::Yes);
         assert_eq!(store.redeem(&key(1), &again(b"salt"), NOW).await.unwrap(), Redeem::Pending(State::Settling));
         store.settle(&key(1), &receipt(7), at(10)).await.unwrap();
 
@@ -360,7 +360,7 @@ scenarios! {
         }
         let ticket = *tickets.last().unwrap();
         assert_eq!(store.redeem(&key(1), &come(900), at(850)).await.unwrap(), Redeem::ReceiptOnly(Some(receipt(7))), "enough");
-        assert_eq!(store.store_result(&key(1), ticket, &result(b"sunny")).await.unwrap(), Kept::Yes);
+        assert_eq!(store.store_result(&key(1), ticket, &result(b"sunny")).await.unwrap(), ResultRetention::Yes);
         assert_eq!(store.redeem(&key(1), &come(900), at(860)).await.unwrap(), Redeem::Result(result(b"sunny"), receipt(7)));
         refused(store.store_result(&key(1), ticket, &result(b"sunny")).await, "store.transition");
     }
@@ -386,7 +386,7 @@ scenarios! {
             (ticket, failed, runs) = (now, next, runs + 1);
         }
         assert!((RERUNS + 1..12).contains(&runs), "{runs}");
-        assert_eq!(store.store_result(&key(1), ticket, &result(b"sunny")).await.unwrap(), Kept::Yes);
+        assert_eq!(store.store_result(&key(1), ticket, &result(b"sunny")).await.unwrap(), ResultRetention::Yes);
         refused(store.run_failed(&key(1), ticket, at(3_500)).await, "store.transition");
         assert_eq!(store.redeem(&key(1), &come(3_500), at(3_500)).await.unwrap(), Redeem::Result(result(b"sunny"), receipt(7)));
         assert_eq!(store.limits().kept_seconds(), 3_600);
@@ -405,7 +405,7 @@ scenarios! {
         refused(store.begin_settlement(&key(1), ticket, &Settlement { note: &note, ..sending(None) }).await, "store.too_large");
         let largest = StoredResult { content_type: "t".repeat(MAX_CONTENT_TYPE_BYTES), ..result(&vec![1; LARGEST]) };
         let settlement = Settlement { note: &note[1..], ..sending(Some(&largest)) };
-        assert_eq!(store.begin_settlement(&key(1), ticket, &settlement).await.unwrap(), Kept::Yes);
+        assert_eq!(store.begin_settlement(&key(1), ticket, &settlement).await.unwrap(), ResultRetention::Yes);
         assert_eq!(store.entry(&key(1)).await.unwrap().unwrap().note, &note[1..]);
         let response = |length| Receipt { response: vec![1; length], ..receipt(1) };
         refused(store.settle(&key(1), &response(MAX_RECEIPT_BYTES + 1), NOW).await, "store.too_large");
@@ -416,7 +416,7 @@ scenarios! {
             (3, StoredResult { content_type: "t".repeat(MAX_CONTENT_TYPE_BYTES + 1), ..result(b"") }),
         ] {
             let ticket = reserved(&*store, &key(nonce), &reservation(NOW), 0).await;
-            assert_eq!(store.begin_settlement(&key(nonce), ticket, &sending(Some(&large))).await.unwrap(), Kept::TooLarge);
+            assert_eq!(store.begin_settlement(&key(nonce), ticket, &sending(Some(&large))).await.unwrap(), ResultRetention::TooLarge);
             store.settle(&key(nonce), &receipt(2), NOW).await.unwrap();
             // The call ran and was answered; there is nothing to run again.
             assert_eq!(store.redeem(&key(nonce), &again(b"salt"), at(900)).await.unwrap(), Redeem::ReceiptOnly(Some(receipt(2))));
@@ -476,7 +476,7 @@ async fn results_beyond_the_limit_are_not_kept() {
     // Twice the limit is the hard one.
     on_all(Limits { result_bytes: cost, result_seconds: 60, ..Limits::default() }, |store| async move {
         let body = vec![5; 1000];
-        for (nonce, kept) in [(0, Kept::Yes), (1, Kept::Yes), (2, Kept::NoRoom)] {
+        for (nonce, kept) in [(0, ResultRetention::Yes), (1, ResultRetention::Yes), (2, ResultRetention::NoRoom)] {
             let ticket =
                 reserved(&*store, &key(nonce), &Reservation { proof: Some(Proof::of(b"salt")), ..reservation(NOW) }, 0).await;
             assert_eq!(store.begin_settlement(&key(nonce), ticket, &sending(Some(&result(&body)))).await.unwrap(), kept);
@@ -487,7 +487,7 @@ async fn results_beyond_the_limit_are_not_kept() {
         assert!(matches!(store.redeem(&key(1), &again(b"salt"), at(60)).await.unwrap(), Redeem::ReceiptOnly(_)));
         // A row that is reserved anew gives the room of its result back.
         let ticket = reserved(&*store, &key(0), &reservation(at(960)), 960).await;
-        assert_eq!(store.begin_settlement(&key(0), ticket, &sending(Some(&result(&body)))).await.unwrap(), Kept::Yes);
+        assert_eq!(store.begin_settlement(&key(0), ticket, &sending(Some(&result(&body)))).await.unwrap(), ResultRetention::Yes);
         assert_eq!(store.expire(at(10_000)).await.unwrap(), 2);
         assert_eq!(store.counts().await.unwrap().result_bytes, cost);
     })

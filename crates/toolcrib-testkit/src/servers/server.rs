@@ -62,7 +62,7 @@ pub enum Step {
     Endless(Vec<u8>),
     /// Waits until the client disconnects.
     Hold,
-    /// Closes the connection without TLS close_notify.
+    /// Closes the connection without TLS `close_notify`.
     Cut,
     /// Closes the connection with a reset.
     Reset,
@@ -150,12 +150,12 @@ impl Request {
 pub struct Server {
     /// The address that it listens on.
     pub address: SocketAddr,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<ServerLog>>,
     task: JoinHandle<()>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct ServerLog {
     accepted: usize,
     requests: Vec<Request>,
     sent: usize,
@@ -171,7 +171,7 @@ impl Server {
     pub async fn start_on(address: &str, script: Script) -> Self {
         let listener = TcpListener::bind(address).await.expect("a free port");
         let address = listener.local_addr().expect("an address");
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let seen = Arc::new(Mutex::new(ServerLog::default()));
         let acceptor = match &script.front {
             Front::Plain => None,
             Front::Tls { leaf, alpn, versions } => {
@@ -227,7 +227,7 @@ impl Drop for Server {
     }
 }
 
-async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, steps: &[Step], seen: &Mutex<Seen>) -> io::Result<()> {
+async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, steps: &[Step], seen: &Mutex<ServerLog>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     match acceptor {
         None => {
@@ -261,7 +261,7 @@ enum End {
     Reset,
 }
 
-async fn play<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, steps: &[Step], seen: &Mutex<Seen>) -> io::Result<End> {
+async fn play<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, steps: &[Step], seen: &Mutex<ServerLog>) -> io::Result<End> {
     let mut request = Request::default();
     for step in steps {
         match step {
@@ -294,7 +294,7 @@ async fn play<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, steps: &[Step],
     Ok(End::Close)
 }
 
-async fn send<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8], seen: &Mutex<Seen>) -> io::Result<()> {
+async fn send<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8], seen: &Mutex<ServerLog>) -> io::Result<()> {
     stream.write_all(bytes).await?;
     stream.flush().await?;
     seen.lock().expect("unpoisoned").sent += bytes.len();

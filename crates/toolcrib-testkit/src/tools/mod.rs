@@ -17,7 +17,9 @@ use toolcrib_chain::rpc::{Chain, ChainConfig, NodeUrl};
 use toolcrib_chain::sign::{Domain, StrictSignature, TransferAuthorization, TransferKind};
 use toolcrib_chain::wallet::{Cleared, DEV_ACCOUNTS, LocalWallet, Secret, Wallet, WalletError};
 use toolcrib_client::ledger::{Entry, State};
-use toolcrib_client::{Approver, CallError, CallOptions, Called, Client, ClientBuilder, Ledger, Question, SpendPolicy, Usdc};
+use toolcrib_client::{
+    ApprovalRequest, Approver, CallError, CallOptions, Called, Client, ClientBuilder, Ledger, SpendPolicy, Usdc,
+};
 use toolcrib_core::caip::{ChainId, ToolRef};
 use toolcrib_core::clock::Clock;
 use toolcrib_core::finding::Mode;
@@ -109,14 +111,14 @@ pub struct Says {
 
 #[async_trait]
 impl Approver for Says {
-    async fn approve(&self, question: &Question<'_>) -> bool {
+    async fn approve(&self, question: &ApprovalRequest<'_>) -> bool {
         self.asked.lock().unwrap().push(match question {
-            Question::Spend { .. } => "spend".to_owned(),
-            Question::Differs { asked, .. } => format!("differs {}", asked.amount),
-            Question::Fixed { values, .. } => format!("fixed {}", values.len()),
-            Question::Unchecked { parts, .. } => format!("unchecked {}", parts.len()),
-            Question::Identity { tool, terms, account } => format!("identity {account} for {tool} to {}", terms.pay_to),
-            Question::SignIn { terms, .. } => {
+            ApprovalRequest::Spend { .. } => "spend".to_owned(),
+            ApprovalRequest::Differs { asked, .. } => format!("differs {}", asked.amount),
+            ApprovalRequest::Fixed { values, .. } => format!("fixed {}", values.len()),
+            ApprovalRequest::Unchecked { parts, .. } => format!("unchecked {}", parts.len()),
+            ApprovalRequest::Identity { tool, terms, account } => format!("identity {account} for {tool} to {}", terms.pay_to),
+            ApprovalRequest::SignIn { terms, .. } => {
                 format!("sign in {} at {} for {} on {}", terms.account, terms.domain, terms.uri, terms.chain)
             }
             _ => "something else".to_owned(),

@@ -16,7 +16,7 @@ pub struct Memory(BTreeMap<ToolRef, Snapshot>);
 
 /// How a snapshot compares with the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum Comparison {
     /// There is no earlier snapshot.
     First,
     /// Nothing changed.
@@ -88,21 +88,21 @@ impl Memory {
     }
 
     /// Compares a snapshot with the last one.
-    pub fn compare(&self, look: &Snapshot) -> Seen {
-        let Some(before) = self.0.get(&look.tool) else { return Seen::First };
+    pub fn compare(&self, look: &Snapshot) -> Comparison {
+        let Some(before) = self.0.get(&look.tool) else { return Comparison::First };
         let changes = drift(before, look);
         match changes.first() {
-            None => Seen::Same,
-            Some(change) if change.code == codes::drift::OLDER_BLOCK => Seen::Older,
-            Some(_) => Seen::Changed(changes),
+            None => Comparison::Same,
+            Some(change) if change.code == codes::drift::OLDER_BLOCK => Comparison::Older,
+            Some(_) => Comparison::Changed(changes),
         }
     }
 
     /// Stores a snapshot. Fields without a value keep their former one; a snapshot older than the stored one is dropped.
     pub fn keep(&mut self, look: Snapshot) {
         match self.compare(&look) {
-            Seen::Older => {}
-            Seen::First | Seen::Same | Seen::Changed(_) => {
+            Comparison::Older => {}
+            Comparison::First | Comparison::Same | Comparison::Changed(_) => {
                 let look = match self.0.get(&look.tool) {
                     Some(before) => look.carry(before),
                     None => look,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, B256, keccak256};
 use futures_util::{StreamExt, stream};
-pub use memory::{FORMAT, Memory, MemoryFault, Seen};
+pub use memory::{Comparison, FORMAT, Memory, MemoryFault};
 use sha2::{Digest, Sha256};
 pub use source::WatchSource;
 use tokio::time::{Instant, sleep};
@@ -95,7 +95,7 @@ pub struct Looked {
     /// The baseline of the next comparison, once it is stored with [`Watcher::keep`] after everyone was notified.
     pub snapshot: Snapshot,
     /// How it compares with the last one.
-    pub seen: Seen,
+    pub seen: Comparison,
     /// The manifest is not the pinned one, and this was not reported and stored before since the watcher started.
     pub pin: Option<Change>,
 }
@@ -109,8 +109,8 @@ impl Looked {
     /// All changes.
     pub fn changes(&self) -> impl Iterator<Item = &Change> {
         let changes = match &self.seen {
-            Seen::Changed(changes) => changes.as_slice(),
-            Seen::First | Seen::Same | Seen::Older => &[],
+            Comparison::Changed(changes) => changes.as_slice(),
+            Comparison::First | Comparison::Same | Comparison::Older => &[],
         };
         changes.iter().chain(&self.pin)
     }

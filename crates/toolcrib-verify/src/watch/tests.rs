@@ -118,11 +118,11 @@ fn changed(change: impl FnOnce(&mut Evidence)) -> Vec<Code> {
     let mut second = evidence(101, hash(&text), &text);
     change(&mut second);
     let mut memory = Memory::default();
-    assert_eq!(memory.compare(&look(&first)), Seen::First);
+    assert_eq!(memory.compare(&look(&first)), Comparison::First);
     memory.keep(look(&first));
     match memory.compare(&look(&second)) {
-        Seen::Changed(changes) => changes.into_iter().map(|change| change.code).collect(),
-        Seen::Same => Vec::new(),
+        Comparison::Changed(changes) => changes.into_iter().map(|change| change.code).collect(),
+        Comparison::Same => Vec::new(),
         other => panic!("{other:?}"),
     }
 }
@@ -223,7 +223,7 @@ fn a_memory_survives_a_file_and_nothing_else_passes_for_one() {
 
     // A lagging node neither causes a change nor reverts the stored snapshot.
     let older = look(&evidence(99, B256::ZERO, &text));
-    assert_eq!(memory.compare(&older), Seen::Older);
+    assert_eq!(memory.compare(&older), Comparison::Older);
     let before = memory.clone();
     memory.keep(older);
     assert_eq!((memory.len(), &memory), (1, &before));
@@ -310,7 +310,7 @@ fn news_wake_the_watcher_and_each_block_is_searched_once() {
     let mut watcher = watcher(&source, Duration::from_secs(3_600), Policy::default());
     wait(async {
         let first = only(watcher.all().await);
-        assert_eq!((&first.seen, first.changes().count()), (&Seen::First, 0));
+        assert_eq!((&first.seen, first.changes().count()), (&Comparison::First, 0));
         watcher.keep(first);
         source.head.store(12, Ordering::Relaxed);
         *source.news.lock().unwrap() = true;
@@ -326,7 +326,7 @@ fn news_wake_the_watcher_and_each_block_is_searched_once() {
         watcher.keep(third);
         // After a long pause, verifying is cheaper than searching.
         source.head.store(13 + MAX_BLOCKS + 1, Ordering::Relaxed);
-        assert_eq!(only(watcher.next().await).seen, Seen::Same);
+        assert_eq!(only(watcher.next().await).seen, Comparison::Same);
         assert_eq!(source.searched.lock().unwrap().last(), Some(&(13, 13)));
     });
 }
@@ -416,10 +416,10 @@ fn the_recorded_history_of_a_registry_has_its_drift() {
     for (at, row) in text.lines().enumerate().skip(1) {
         let Some(look) = recorded(row) else { continue };
         match memory.compare(&look) {
-            Seen::First => first += 1,
-            Seen::Same => {}
-            Seen::Older => panic!("there are no blocks in the history"),
-            Seen::Changed(changes) => {
+            Comparison::First => first += 1,
+            Comparison::Same => {}
+            Comparison::Older => panic!("there are no blocks in the history"),
+            Comparison::Changed(changes) => {
                 for change in changes {
                     *counts.entry(change.code.id()).or_default() += 1;
                 }

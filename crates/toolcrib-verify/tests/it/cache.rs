@@ -13,7 +13,7 @@ use toolcrib_judge::evidence::ToolState;
 use toolcrib_judge::{MAX_WINDOW, Policy, Verdict};
 use toolcrib_verify::{Cache, Cached, MAX_ENTRIES, Onchain, ToolSource, Verified, Verifier};
 
-use crate::sources::{Given, present};
+use crate::sources::{FixedSource, present};
 use toolcrib_testkit::clock::MovingClock;
 use toolcrib_testkit::registry::{RegistryChain, hash_of, manifest};
 use toolcrib_testkit::servers::{Script, Server, Step, World, answer, ok, quick};
@@ -28,7 +28,7 @@ struct Scene {
     answer: Arc<Mutex<Vec<u8>>>,
     clock: MovingClock,
     body: Vec<u8>,
-    tool: Given,
+    tool: FixedSource,
 }
 
 impl Scene {
@@ -44,7 +44,7 @@ impl Scene {
                 move |_| answer.lock().expect("unpoisoned").clone()
             })
             .await;
-        let tool = Given::registered(8453, 1, DEV_ACCOUNTS[0], URI, hash_of(&body));
+        let tool = FixedSource::registered(8453, 1, DEV_ACCOUNTS[0], URI, hash_of(&body));
         Self { world, server, answer, clock: MovingClock::new(), body, tool }
     }
 
@@ -266,7 +266,7 @@ async fn a_slow_server_does_not_make_callers_wait_one_after_the_other() {
     let clock = MovingClock::new();
     let cache = Cache::new(Verifier::new(world.fetch(), Arc::new(clock), "test").limits(quick()), Policy::default());
     let body = manifest("https://tools.example.com/word-count").to_string();
-    let tool = Given::registered(8453, 1, DEV_ACCOUNTS[0], URI, hash_of(body.as_bytes()));
+    let tool = FixedSource::registered(8453, 1, DEV_ACCOUNTS[0], URI, hash_of(body.as_bytes()));
     for round in 1..3 {
         let all = futures_util::future::join_all((0..10).map(|_| cache.get(&tool))).await;
         for cached in all {
@@ -294,7 +294,7 @@ async fn entries_are_bounded_and_fresh_ones_stay() {
     assert!(cache.is_empty());
     fetched_at(&scene, &cache, &[(0, 1)]).await;
     for id in 2..2 * MAX_ENTRIES as u64 {
-        let cached = cache.get(&Given::new(8453, id, ToolState::NotFound)).await.expect("an answer");
+        let cached = cache.get(&FixedSource::new(8453, id, ToolState::NotFound)).await.expect("an answer");
         refused(cached, codes::chain::TOOL_NOT_FOUND);
         assert!(cache.len() <= MAX_ENTRIES, "{}", cache.len());
     }
@@ -325,7 +325,7 @@ async fn without_a_chain_there_is_an_error_and_nothing_is_kept() {
 /// A source whose chain fails on the second read: the hash did not match, and it is unknown whether an update was pending.
 #[tokio::test]
 async fn a_second_read_that_fails_is_an_error() {
-    struct Flaky(Given, AtomicBool);
+    struct Flaky(FixedSource, AtomicBool);
     impl ToolSource for Flaky {
         fn tool(&self) -> toolcrib_core::caip::ToolRef {
             self.0.tool()
@@ -345,7 +345,7 @@ async fn a_second_read_that_fails_is_an_error() {
         }
     }
     let scene = Scene::honest().await;
-    let tool = Given::registered(8453, 1, DEV_ACCOUNTS[0], URI, B256::repeat_byte(9));
+    let tool = FixedSource::registered(8453, 1, DEV_ACCOUNTS[0], URI, B256::repeat_byte(9));
     let cache = scene.cache(Policy::default());
     cache.get(&Flaky(tool, AtomicBool::new(false))).await.expect_err("the chain failed");
     assert_eq!(scene.fetches(), 1);

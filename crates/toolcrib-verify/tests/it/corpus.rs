@@ -16,7 +16,7 @@ use toolcrib_judge::{Check, Policy, Report, Step, judge};
 use toolcrib_verify::{Depth, Verifier};
 
 use crate::recorded::{Gold, Hostile, check_harmless, folder, printed};
-use crate::sources::Given;
+use crate::sources::FixedSource;
 use toolcrib_testkit::registry::hash_of;
 use toolcrib_testkit::servers::{NOW, World, ok};
 
@@ -25,7 +25,7 @@ fn verifier(world: &World) -> Verifier {
 }
 
 async fn verify(world: &World, row: &Hostile) -> Report {
-    let tool = Given::registered(row.chain, row.id, row.creator, &row.uri, row.hash);
+    let tool = FixedSource::registered(row.chain, row.id, row.creator, &row.uri, row.hash);
     let evidence = verifier(world).gather(&tool, Depth::Full).await.expect("the chain answers");
     let report = judge(&evidence, &Policy::default(), NOW);
     assert!(!report.verified && !report.is_usable() && report.about.is_none(), "{}", row.uri.escape_debug());
@@ -105,7 +105,7 @@ async fn hostile_text_prints_harmlessly() {
             let body = raw.clone().into_bytes();
             let hash = hash_of(&body);
             let server = world.honest(&host, move |_| ok(&body)).await;
-            let tool = Given::registered(row.chain, row.id, row.creator, uri, hash);
+            let tool = FixedSource::registered(row.chain, row.id, row.creator, uri, hash);
             let evidence = verifier(&world).gather(&tool, Depth::Full).await.expect("the chain answers");
             let report = judge(&evidence, &Policy::default(), NOW);
             assert_eq!(report.hash.served, Some(hash), "it was read");
@@ -137,7 +137,7 @@ async fn manifests_whose_hash_is_onchain() {
     let mut tally: BTreeMap<&str, usize> = BTreeMap::new();
     for row in &rows {
         let world = World::new();
-        let tool = Given::registered(row.chain, row.id, row.creator, &row.uri, row.hash);
+        let tool = FixedSource::registered(row.chain, row.id, row.creator, &row.uri, row.hash);
         let report = match WellKnown::parse(&row.uri) {
             Ok(uri) => {
                 let body = row.bytes.clone();

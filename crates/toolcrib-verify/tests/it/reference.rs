@@ -8,7 +8,7 @@ use toolcrib_judge::Policy;
 use toolcrib_judge::evidence::{ToolConfig, ToolState};
 use toolcrib_verify::{Depth, Verifier};
 
-use crate::sources::Given;
+use crate::sources::FixedSource;
 use toolcrib_testkit::servers::{NOW, World, ok};
 
 const HOST: &str = "tools.example.com";
@@ -31,7 +31,7 @@ async fn check(id: u64, slug: &str, vector: &str, creator: Address, manifest_has
     let metadata_uri = format!("https://{HOST}/.well-known/ai-tool/{slug}.json");
     let registry = Address::repeat_byte(0xaa);
     let config = ToolConfig { creator, metadata_uri, manifest_hash, access_predicate };
-    let tool = Given::of(registry, 8453, id, ToolState::Present(config));
+    let tool = FixedSource::of(registry, 8453, id, ToolState::Present(config));
     let verifier = Verifier::new(world.fetch(), Arc::new(FixedClock(NOW)), "test");
     let live = verifier.live(&tool, &Policy::default(), Depth::Checks).await.expect("read");
     let verified = live.verified.unwrap_or_else(|| panic!("{vector}: {:?}", live.report.findings));

@@ -14,13 +14,13 @@ pub(crate) const REGISTRY: Address = Address::repeat_byte(0x26);
 
 /// A tool with a given configuration.
 #[derive(Debug)]
-pub(crate) struct Given {
+pub(crate) struct FixedSource {
     tool: ToolRef,
     state: Mutex<ToolState>,
     reads: AtomicUsize,
 }
 
-impl Given {
+impl FixedSource {
     pub(crate) fn new(chain: u64, id: u64, state: ToolState) -> Self {
         Self::of(REGISTRY, chain, id, state)
     }
@@ -47,7 +47,7 @@ pub(crate) fn present(creator: Address, uri: &str, hash: B256) -> ToolState {
     ToolState::Present(ToolConfig { creator, metadata_uri: uri.to_owned(), manifest_hash: hash, access_predicate: None })
 }
 
-impl ToolSource for Given {
+impl ToolSource for FixedSource {
     fn tool(&self) -> ToolRef {
         self.tool
     }

@@ -24,7 +24,7 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use counted::Counted;
 use peak_alloc::PeakAlloc;
-use row::{Between, Dead, Dns, Expect, Life, Place, Row};
+use row::{Between, Dead, Dns, Expect, Life, Row, ServerParts};
 use tokio::time::Instant;
 use toolcrib_core::clock::FixedClock;
 use toolcrib_core::codes;
@@ -141,7 +141,7 @@ impl Bench {
                 let own = (!row.host.ends_with(".example.com"))
                     .then(|| self.network.authority.leaf(&[row.host.trim_matches(['[', ']'])]));
                 let leaf = own.as_ref().unwrap_or(&self.leaf);
-                let place = Place { authority: &self.network.authority, leaf, host: &row.host, body: &row.body };
+                let place = ServerParts { authority: &self.network.authority, leaf, host: &row.host, body: &row.body };
                 let server = Server::start(make(&place)).await;
                 let address = if row.dev { "127.0.0.1" } else { &row.address };
                 recorder.route(address, server.address);

@@ -54,10 +54,10 @@ pub(crate) struct Row {
 type Change = Box<dyn FnOnce(Vec<u8>) -> Vec<u8>>;
 
 /// A function that creates the server of a row.
-pub(crate) type Make = Box<dyn FnOnce(&Place<'_>) -> Script>;
+pub(crate) type Make = Box<dyn FnOnce(&ServerParts<'_>) -> Script>;
 
 /// The arguments for creating a server.
-pub(crate) struct Place<'a> {
+pub(crate) struct ServerParts<'a> {
     pub(crate) authority: &'a Authority,
     /// A valid certificate for the row's host.
     pub(crate) leaf: &'a Leaf,
@@ -286,7 +286,7 @@ impl Row {
     }
 
     /// Uses a server with a valid certificate that reads the request and continues with these steps.
-    pub(crate) fn steps(self, steps: impl FnOnce(&Place<'_>) -> Vec<Step> + 'static) -> Self {
+    pub(crate) fn steps(self, steps: impl FnOnce(&ServerParts<'_>) -> Vec<Step> + 'static) -> Self {
         self.script(|place| Script::tls(place.leaf, [vec![Step::ReadRequest], steps(place)].concat()))
     }
 
@@ -301,7 +301,7 @@ impl Row {
         self.steps(move |place| vec![Step::send(answer(status, headers, place.body))])
     }
 
-    pub(crate) fn script(mut self, make: impl FnOnce(&Place<'_>) -> Script + 'static) -> Self {
+    pub(crate) fn script(mut self, make: impl FnOnce(&ServerParts<'_>) -> Script + 'static) -> Self {
         self.server = Some(Box::new(make));
         self
     }

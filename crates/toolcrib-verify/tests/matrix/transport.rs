@@ -5,7 +5,7 @@ use toolcrib_core::json;
 use toolcrib_fetch::{MAX_HEADERS, MAX_INTERIM};
 use toolcrib_judge::Step as Failing;
 
-use crate::row::{Place, Row};
+use crate::row::{Row, ServerParts};
 use toolcrib_testkit::servers::{Authority, Leaf, Script, Step, answer, ok, quick};
 
 /// TLS 1.2 only.
@@ -41,7 +41,7 @@ fn chunked(body: &[u8], size: usize) -> Vec<u8> {
 
 // req: VERIFY-002, HARDEN-009
 fn honest() -> Vec<Row> {
-    let page = |place: &Place<'_>| vec![Step::ReadRequest, Step::send(ok(place.body))];
+    let page = |place: &ServerParts<'_>| vec![Step::ReadRequest, Step::send(ok(place.body))];
     vec![
         Row::new("in chunks").steps(|place| vec![Step::send(chunked(place.body, 7))]).finds(verify::CONTENT_TYPE),
         Row::new("until the connection ends").steps(|place| {

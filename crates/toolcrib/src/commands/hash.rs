@@ -7,7 +7,7 @@ use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Mode, Severity};
 use toolcrib_core::json::{self, Limits};
 
-use crate::check::Question;
+use crate::check::CheckOptions;
 use crate::cli::Documents;
 use crate::input::{self, Source};
 use crate::kinds::ManifestKind;
@@ -71,7 +71,7 @@ impl Document {
     pub(crate) fn read(source: Source) -> Result<Self, Failure> {
         let bytes = source.read()?;
         let (kind, report) =
-            Question { kind: None, mode: Mode::Consumer, deny_warnings: false, metadata_uri: None }.check(&source, &bytes);
+            CheckOptions { kind: None, mode: Mode::Consumer, deny_warnings: false, metadata_uri: None }.check(&source, &bytes);
         // A document need not be a manifest to have a hash.
         let of_manifests = [codes::core::UNKNOWN_KIND, codes::manifest::NOT_AN_OBJECT];
         let obstacles = report

@@ -5,7 +5,7 @@ use toolcrib_core::codes;
 use toolcrib_core::fix::{Mended, mend as mend_text};
 use toolcrib_core::kind::ManifestKind;
 
-use crate::check::{File, Question, Tally};
+use crate::check::{CheckOptions, File, Tally};
 use crate::cli::{Checking, Format, Lint};
 use crate::fix;
 use crate::input::{self, Source};
@@ -60,8 +60,8 @@ pub(crate) fn run(arguments: &Lint, settings: &Settings, printer: &mut Printer) 
 }
 
 /// Combines arguments and settings.
-pub(crate) fn question<'a>(what: &'a Checking, settings: &Settings) -> Question<'a> {
-    Question {
+pub(crate) fn question<'a>(what: &'a Checking, settings: &Settings) -> CheckOptions<'a> {
+    CheckOptions {
         kind: what.kind.map(Into::into),
         mode: settings.role.value.into(),
         deny_warnings: settings.deny_warnings.value,
@@ -86,7 +86,7 @@ impl Run {
     /// Reads and checks all inputs; `then` may change each file before it is counted.
     pub(crate) fn start(
         what: &Checking,
-        question: Question<'_>,
+        question: CheckOptions<'_>,
         printer: &mut Printer,
         then: impl Fn(&mut File, &mut Vec<Failure>),
     ) -> Result<Self, Stop> {
@@ -115,7 +115,7 @@ impl Run {
     }
 
     /// The exit code for all files together.
-    pub(crate) const fn exit(&self, question: Question<'_>) -> Exit {
+    pub(crate) const fn exit(&self, question: CheckOptions<'_>) -> Exit {
         if self.failures.is_empty() { question.verdict(self.tally) } else { Exit::CouldNotTell }
     }
 
@@ -128,7 +128,7 @@ impl Run {
     }
 
     /// `data` of the envelope.
-    pub(crate) fn data(&self, question: Question<'_>, with_text: bool) -> Value {
+    pub(crate) fn data(&self, question: CheckOptions<'_>, with_text: bool) -> Value {
         let files: Vec<_> = self
             .files
             .iter()
@@ -155,7 +155,7 @@ impl Run {
 }
 
 /// Fixes a file and checks it again. If it cannot be written, it stays unchanged, in the report too.
-fn mend(file: &mut File, question: Question<'_>, failures: &mut Vec<Failure>) {
+fn mend(file: &mut File, question: CheckOptions<'_>, failures: &mut Vec<Failure>) {
     let check = |bytes: &[u8]| question.check(&file.source, bytes).1.findings;
     let Some(Mended { bytes, applied }) = mend_text(&file.bytes, &file.findings, check) else { return };
     if let Source::File(path) = &file.source

@@ -12,7 +12,7 @@ use toolcrib_core::finding::{Mode, Severity};
 use toolcrib_fetch::SystemClock;
 
 use crate::cli::Init;
-use crate::kinds::{self, ManifestKind, Place, parse_address};
+use crate::kinds::{self, ManifestKind, PathHints, parse_address};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
@@ -66,7 +66,7 @@ fn is_plain(name: &str) -> bool {
 
 /// Refuses to write a starting file with errors. What only the author can add later, such as a signature, does not count.
 fn refuse_flawed(kind: ManifestKind, text: &str, name: &str) -> Result<(), Failure> {
-    let report = kinds::check(kind, text.as_bytes(), Mode::Producer, &Place::default());
+    let report = kinds::check(kind, text.as_bytes(), Mode::Producer, &PathHints::default());
     let is_due_later = |pointer: &str| kind == ManifestKind::Agent && pointer == "/signature";
     match report.findings.iter().find(|finding| finding.severity == Severity::Error && !is_due_later(&finding.pointer)) {
         None => Ok(()),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use toolcrib_core::agent::vocabulary::{CAPABILITIES, Category};
 
 use crate::onchain::{CREATOR, World};
-use crate::{Ran, Sandbox};
+use crate::{RunOutput, Sandbox};
 
 /// The registry of .agt names on Polygon.
 pub(crate) const REGISTRY: &str = "0x465ea4967479A96D4490d575b5a6cC2B4A4BEE65";
@@ -20,7 +20,7 @@ const OUR_REGISTRY: &str = "0xdd2f026ed31bc76b22587fbbb039f0acb1833e0a";
 /// The second development account.
 pub(crate) const OTHER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
-fn draft(sandbox: &Sandbox, more: &[&str]) -> Ran {
+fn draft(sandbox: &Sandbox, more: &[&str]) -> RunOutput {
     sandbox.run(&[&["agt", "new", "rain.agt", "--owner", CREATOR], more].concat())
 }
 

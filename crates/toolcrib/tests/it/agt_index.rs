@@ -14,7 +14,7 @@ use toolcrib_store::{Database, Location};
 use crate::agt::{polygon, send, token_id, word};
 use crate::machines::stage::get;
 use crate::onchain::{CREATOR, World};
-use crate::trust::Place;
+use crate::trust::TrustSetup;
 
 /// A directory that ends with the test.
 struct Running(Child);
@@ -27,7 +27,7 @@ impl Drop for Running {
 }
 
 /// Starts a process on the test's database, and returns its first line.
-fn process(place: &Place, arguments: &[&str]) -> (Running, Json) {
+fn process(place: &TrustSetup, arguments: &[&str]) -> (Running, Json) {
     let sandbox = &place.world.sandbox;
     let ca = sandbox.home().join(".local/state/toolcrib/dev/ca.pem");
     let chain = ["--network", "local", "--rpc-url", &place.world.url, "--dev-ca", ca.to_str().expect("text")];
@@ -40,7 +40,7 @@ fn process(place: &Place, arguments: &[&str]) -> (Running, Json) {
 }
 
 /// Starts a directory with these arguments, and returns its address.
-fn directory(place: &Place, arguments: &[&str]) -> (Running, SocketAddr) {
+fn directory(place: &TrustSetup, arguments: &[&str]) -> (Running, SocketAddr) {
     let (running, told) = process(place, &[&["directory", "--listen", "127.0.0.1:0"], arguments].concat());
     let url = told["data"]["url"].as_str().and_then(|url| url.strip_prefix("http://")).expect("a URL").to_owned();
     (running, url.parse().expect("an address"))
@@ -52,7 +52,7 @@ fn listed<'a>(names: &'a World, gateway: &'a str) -> [&'a str; 8] {
 }
 
 /// Starts followers, workers, the list of names and a directory in one process, and returns its address.
-fn start(place: &Place, names: &World, gateway: &str) -> (Running, SocketAddr) {
+fn start(place: &TrustSetup, names: &World, gateway: &str) -> (Running, SocketAddr) {
     directory(place, &[&["--with-index"], &listed(names, gateway)[..]].concat())
 }
 
@@ -71,7 +71,7 @@ fn until(at: SocketAddr, path: &str, is_there: impl Fn(&Json) -> bool) -> Json {
 }
 
 /// Makes every name due, as an hour would.
-fn make_due(place: &Place) {
+fn make_due(place: &TrustSetup) {
     let location = Location::file(place.world.sandbox.path().join("index.db"));
     place.runtime.block_on(async {
         let database = Database::open(&location).await.expect("a database");
@@ -103,7 +103,7 @@ fn gateway(files: HashMap<String, String>) -> String {
 }
 
 /// Signs a manifest of `rain.agt` with the tool's endpoint, and returns its CID, its record and its text.
-fn manifest(place: &Place, created_at: &str) -> (String, String, String) {
+fn manifest(place: &TrustSetup, created_at: &str) -> (String, String, String) {
     let sandbox = &place.world.sandbox;
     let tool: Json = serde_json::from_str(&sandbox.read("tool.json")).expect("JSON");
     let protocol = format!("http={}", tool["endpoint"].as_str().expect("an endpoint"));
@@ -125,7 +125,7 @@ fn has_finding(agent: &Json, code: &str) -> bool {
 // req: AGT-003, AGT-022, AGT-023
 #[test]
 fn what_a_directory_verified_is_remembered_across_restarts() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     let names = polygon();
     let sandbox = &place.world.sandbox;
     send(&names, "40c10f19", &[word(CREATOR), word(&token_id(sandbox))]);
@@ -172,7 +172,7 @@ fn what_a_directory_verified_is_remembered_across_restarts() {
 // req: AGT-003, AGT-022
 #[test]
 fn an_index_process_resolves_the_names_of_a_list_for_a_directory() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     let names = polygon();
     let sandbox = &place.world.sandbox;
     send(&names, "40c10f19", &[word(CREATOR), word(&token_id(sandbox))]);

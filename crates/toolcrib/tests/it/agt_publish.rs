@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::agt_options::Served;
 use crate::onchain::CREATOR;
-use crate::{Ran, Sandbox};
+use crate::{RunOutput, Sandbox};
 use serde_json::Value;
 use toolcrib_testkit::servers::{answer, ok};
 
@@ -38,7 +38,7 @@ impl Signed {
 
     /// Publishes without a chain. Neither output nor error may contain the token or a key.
     #[track_caller]
-    fn publish(&self, more: &[&str], variables: &[(&str, &str)]) -> Ran {
+    fn publish(&self, more: &[&str], variables: &[(&str, &str)]) -> RunOutput {
         let base = ["agt", "publish", "signed.json", "--preview", "--yes"];
         let ran = self.sandbox.run_with_env(&[&base[..], more].concat(), variables);
         let text = format!("{}{}", ran.stdout, ran.stderr);

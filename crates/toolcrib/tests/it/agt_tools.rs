@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::agt::{OTHER, polygon, send, token_id, word};
 use crate::onchain::{CREATOR, World};
-use crate::trust::Place;
+use crate::trust::TrustSetup;
 
 /// Signs a manifest of `rain.agt` with the tool's endpoint, mints the name for its owner, and saves the evidence of a resolution.
-fn evidence(place: &Place, names: &World, owner: &str, account: &str, file: &str) {
+fn evidence(place: &TrustSetup, names: &World, owner: &str, account: &str, file: &str) {
     let sandbox = &place.world.sandbox;
     let tool: Value = serde_json::from_str(&sandbox.read("tool.json")).expect("JSON");
     let protocol = format!("http={}", tool["endpoint"].as_str().expect("an endpoint"));
@@ -35,7 +35,7 @@ fn found(envelope: &Value) -> (&Value, Vec<&str>) {
 
 #[test]
 fn tools_at_the_endpoint_are_shown_with_both_verdicts() {
-    let mut place = Place::new();
+    let mut place = TrustSetup::new();
     let names = polygon();
     let id = token_id(&place.world.sandbox);
     send(&names, "40c10f19", &[word(CREATOR), word(&id)]);

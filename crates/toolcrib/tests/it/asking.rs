@@ -18,7 +18,7 @@ use toolcrib_judge::{Policy, judge};
 use toolcrib_store::{Database, Location};
 
 use crate::machines::stage::get;
-use crate::publish::world::Place;
+use crate::publish::world::PublishSetup;
 
 /// A directory that ends with the test.
 struct Running(Child);
@@ -31,7 +31,7 @@ impl Drop for Running {
 }
 
 /// Starts followers, a worker and a directory in one process, and returns its address.
-fn start(place: &Place) -> (Running, SocketAddr) {
+fn start(place: &PublishSetup) -> (Running, SocketAddr) {
     let world = &place.world;
     let arguments = ["directory", "--with-index", "--network", "local", "--rpc-url", &world.url, "--dev-ca", "ca.pem", "--json"];
     let mut command = world.sandbox.command(&arguments);
@@ -61,7 +61,7 @@ fn ids(ids: &[&str]) -> BTreeSet<String> {
 }
 
 /// Sends a transaction of an account to a contract.
-fn send(place: &Place, from: Address, to: Address, signature: &str, words: &[U256]) {
+fn send(place: &PublishSetup, from: Address, to: Address, signature: &str, words: &[U256]) {
     let mut data = keccak256(signature)[..4].to_vec();
     words.iter().for_each(|word| data.extend(word.to_be_bytes::<32>()));
     let request = json!({ "from": from, "to": to, "data": hex::encode_prefixed(data), "gas": "0x80000" });
@@ -70,7 +70,7 @@ fn send(place: &Place, from: Address, to: Address, signature: &str, words: &[U25
 
 #[test]
 fn evidence_is_served_and_the_chain_says_who_may_call() {
-    let mut place = Place::new();
+    let mut place = PublishSetup::new();
     let collection =
         deploy::test_assets().into_iter().flatten().find(|asset| asset.name == "TestERC721").expect("listed").address;
     place.write_and_serve("open-door", "one");

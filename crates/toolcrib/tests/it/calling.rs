@@ -9,7 +9,7 @@ use toolcrib_core::money::Amount;
 use toolcrib_x402::{Challenge, Offer, Payment, SettleResponse, Version, asset, header, read_payment_headers};
 
 use crate::onchain::{CREATOR, World, ask};
-use crate::{Ran, example};
+use crate::{RunOutput, example};
 use toolcrib_testkit::servers::{Authority, Request, Script, Server, Step, answer, ok};
 
 const HOST: &str = "tide-table.tool.localhost";
@@ -89,7 +89,7 @@ impl Shop {
         *self.mode.lock().expect("unpoisoned") = mode;
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    fn run(&self, arguments: &[&str]) -> RunOutput {
         self.world.run(&[arguments, &["--dev-account", "1"]].concat())
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use toolcrib_testkit::Anvil;
 
 use crate::onchain::{CREATOR, World, ask};
-use crate::{Ran, Sandbox, init_code, write};
+use crate::{RunOutput, Sandbox, init_code, write};
 
 const SEPOLIA: &str = "11155111";
 const CALLER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
@@ -25,7 +25,7 @@ fn sandbox_of(world: &World) -> Sandbox {
     sandbox
 }
 
-fn register(sandbox: &Sandbox, more: &[&str]) -> Ran {
+fn register(sandbox: &Sandbox, more: &[&str]) -> RunOutput {
     let arguments = ["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI, "--dev-account", "0", "--yes"];
     sandbox.run(&[&arguments[..], more].concat())
 }
@@ -160,7 +160,7 @@ fn a_predicate_of_another_registry_is_refused_before_anything_is_signed() {
     );
     write(&user_file(&sandbox), settings.as_bytes());
 
-    let refused = |ran: Ran, code: &str| {
+    let refused = |ran: RunOutput, code: &str| {
         let ran = ran.code(2);
         assert!(ran.stderr.contains(code) && !ran.stderr.contains("sent 1"), "{ran:#?}");
     };
@@ -242,7 +242,7 @@ fn a_projects_file_adds_networks_and_redefines_nothing() {
          [[networks.faraway.tokens]]\naddress = \"{COLLECTION}\"\nname = \"USD Coin\"\nversion = \"2\"\nsymbol = \"USDC\"\ndecimals = 6\n"
     );
     sandbox.write("toolcrib.toml", &project);
-    let said = |ran: &Ran| format!("{}{}", ran.stdout, ran.stderr);
+    let said = |ran: &RunOutput| format!("{}{}", ran.stdout, ran.stderr);
     let config = sandbox.run(&["config"]).code(0);
     assert!(config.stdout.contains("networks.staging.rpc_url") && config.stdout.contains("project file "), "{}", config.stdout);
     assert!(

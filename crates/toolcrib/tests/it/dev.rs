@@ -94,14 +94,14 @@ impl Drop for Dev {
 }
 
 /// A raw response.
-struct Answer {
+struct HttpResponse {
     status: u16,
     head: String,
     body: Value,
 }
 
 /// Calls a tool over TLS, trusting only the authority in its file.
-fn call(runtime: &Runtime, dev: &Dev, tool: &Value, header: Option<&str>) -> Answer {
+fn call(runtime: &Runtime, dev: &Dev, tool: &Value, header: Option<&str>) -> HttpResponse {
     let endpoint = tool["endpoint"].as_str().expect("a URL").strip_prefix("https://").expect("https");
     let (authority, path) = endpoint.split_once('/').expect("a path");
     let (host, port) = authority.split_once(':').expect("a port");
@@ -131,11 +131,11 @@ fn call(runtime: &Runtime, dev: &Dev, tool: &Value, header: Option<&str>) -> Ans
     });
     let (head, body) = text.split_once("\r\n\r\n").expect("a whole head");
     let status = head.split(' ').nth(1).expect("a status").parse().expect("a number");
-    Answer { status, head: head.to_owned(), body: serde_json::from_str(body).expect("JSON") }
+    HttpResponse { status, head: head.to_owned(), body: serde_json::from_str(body).expect("JSON") }
 }
 
 /// Answers a challenge as one of the accounts.
-fn signed(runtime: &Runtime, dev: &Dev, challenge: &Answer, account: u32) -> String {
+fn signed(runtime: &Runtime, dev: &Dev, challenge: &HttpResponse, account: u32) -> String {
     let header = challenge.head.lines().find_map(|line| line.strip_prefix("payment-required: ")).expect("version 2");
     let challenge = read_header(header).challenge.expect("a challenge");
     let (offer, wallet) = (&challenge.accepts[0], LocalWallet::development(account).expect("a key"));

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
-use crate::{Ran, Sandbox, finish};
+use crate::{RunOutput, Sandbox, finish};
 
 /// A directory that ends at once, with an empty index.
-fn directory(sandbox: &Sandbox, options: &[&str], variables: &[(&str, &str)]) -> Ran {
+fn directory(sandbox: &Sandbox, options: &[&str], variables: &[(&str, &str)]) -> RunOutput {
     let usual = ["directory", "--json", "--listen", "127.0.0.1:0", "--store", "index.db", "--exit-after", "0"];
     finish(sandbox.command(&[&usual[..], options].concat()).envs(variables.iter().copied()), b"")
 }
 
 /// The folder that the directory used.
 #[track_caller]
-fn taken(ran: &Ran) -> Option<PathBuf> {
+fn taken(ran: &RunOutput) -> Option<PathBuf> {
     assert_eq!(ran.code, 0, "{ran:#?}");
     let event: Json = serde_json::from_str(ran.stdout.lines().next().expect("an event")).expect("JSON");
     assert_eq!(event["event"], "ready");

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{Ran, Sandbox, finish};
+use crate::{RunOutput, Sandbox, finish};
 
 /// Longest line that a report may hold. A snippet has at most 110 characters, each at most ten columns when escaped.
 const LONGEST_LINE: usize = 1_500;
@@ -26,7 +26,7 @@ fn check_lint(bytes: &[u8], code: &str) {
 
 /// Checks that there are no terminal control characters and no overlong lines.
 #[track_caller]
-fn check_harmless(ran: &Ran) {
+fn check_harmless(ran: &RunOutput) {
     for text in [&ran.stdout, &ran.stderr] {
         assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
         assert!(!text.contains(['\u{202e}', '\u{200b}', '\u{feff}']), "{text:?}");

@@ -10,7 +10,7 @@ use toolcrib_devchain::accounts::dev_signers;
 
 use crate::onchain::World;
 use crate::serving::paid::mint;
-use crate::{Ran, Sandbox, finish};
+use crate::{RunOutput, Sandbox, finish};
 
 /// A collection on no chain: gates refer to it, and the tests never query it.
 const COLLECTION: &str = "nft:0x0241662c9c78b03677892e6272eedd36b9e94107";
@@ -21,7 +21,7 @@ fn target() -> PathBuf {
 }
 
 /// Runs Cargo in a project, without a network: the project has the lock file of this checkout.
-fn cargo(project: &Path, arguments: &[&str]) -> Ran {
+fn cargo(project: &Path, arguments: &[&str]) -> RunOutput {
     let mut command = Command::new(env!("CARGO"));
     command.args(arguments).current_dir(project).env("CARGO_TARGET_DIR", target()).env("CARGO_NET_OFFLINE", "true");
     // Cargo sets variables about this package; the project is another one.

@@ -20,7 +20,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::{Ran, Sandbox};
+use crate::{RunOutput, Sandbox};
 
 /// The bundled examples.
 fn examples() -> PathBuf {
@@ -58,7 +58,7 @@ pub(crate) fn answering(expression: &str) -> String {
     )
 }
 
-fn call(sandbox: &Sandbox, tool: &str, arguments: &[&str]) -> Ran {
+fn call(sandbox: &Sandbox, tool: &str, arguments: &[&str]) -> RunOutput {
     sandbox.run(&[&["local", "call", tool, "run", "--tools", "tools"], arguments].concat())
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use crate::{Ran, Sandbox, finish};
+use crate::{RunOutput, Sandbox, finish};
 
 const VALUE: &str = "sk-very-secret-0123456789";
 
@@ -27,18 +27,18 @@ fn keyed() -> Sandbox {
     sandbox
 }
 
-fn run(sandbox: &Sandbox, arguments: &[&str], stdin: &str, variables: &[(&str, &str)]) -> Ran {
+fn run(sandbox: &Sandbox, arguments: &[&str], stdin: &str, variables: &[(&str, &str)]) -> RunOutput {
     let mut command = sandbox.command(arguments);
     let ran = finish(command.envs(variables.iter().copied()).stdin(std::process::Stdio::piped()), stdin.as_bytes());
     assert!(!ran.stdout.contains(VALUE) && !ran.stderr.contains(VALUE), "{ran:#?}");
     ran
 }
 
-fn call(sandbox: &Sandbox, variables: &[(&str, &str)]) -> Ran {
+fn call(sandbox: &Sandbox, variables: &[(&str, &str)]) -> RunOutput {
     run(sandbox, &["local", "call", "keyed", "run", "--tools", "tools", "--yes"], "", variables)
 }
 
-fn set(sandbox: &Sandbox, variables: &[(&str, &str)]) -> Ran {
+fn set(sandbox: &Sandbox, variables: &[(&str, &str)]) -> RunOutput {
     run(sandbox, &["secret", "set", "keyed", "api_key", "--tools", "tools"], VALUE, variables)
 }
 

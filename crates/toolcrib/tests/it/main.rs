@@ -59,7 +59,7 @@ pub(crate) struct Sandbox {
 
 /// The result of running the program.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -100,15 +100,15 @@ impl Sandbox {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> RunOutput {
         finish(&mut self.command(arguments), b"")
     }
 
-    pub(crate) fn run_with_stdin(&self, arguments: &[&str], stdin: &[u8]) -> Ran {
+    pub(crate) fn run_with_stdin(&self, arguments: &[&str], stdin: &[u8]) -> RunOutput {
         finish(self.command(arguments).stdin(Stdio::piped()), stdin)
     }
 
-    pub(crate) fn run_with_env(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+    pub(crate) fn run_with_env(&self, arguments: &[&str], variables: &[(&str, &str)]) -> RunOutput {
         finish(self.command(arguments).envs(variables.iter().copied()), b"")
     }
 
@@ -131,7 +131,7 @@ impl Sandbox {
     }
 }
 
-impl Ran {
+impl RunOutput {
     /// Checks the exit code.
     #[track_caller]
     pub(crate) fn code(self, expected: i32) -> Self {
@@ -148,7 +148,7 @@ impl Ran {
 }
 
 /// Runs a command to its end.
-pub(crate) fn finish(command: &mut Command, stdin: &[u8]) -> Ran {
+pub(crate) fn finish(command: &mut Command, stdin: &[u8]) -> RunOutput {
     let mut child = command.spawn().expect("the program starts");
     let pipe = child.stdin.take();
     let output = thread::scope(|scope| {
@@ -161,7 +161,7 @@ pub(crate) fn finish(command: &mut Command, stdin: &[u8]) -> Ran {
         child.wait_with_output().expect("the program ends")
     });
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
-    Ran { code: output.status.code().expect("no signal"), stdout: text(output.stdout), stderr: text(output.stderr) }
+    RunOutput { code: output.status.code().expect("no signal"), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 /// Writes a file and the folders it needs.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value as Json;
 
 use crate::machines::stage::get;
-use crate::trust::Place;
+use crate::trust::TrustSetup;
 use toolcrib_testkit::objects::{BUCKET, Service};
 
 /// A directory that ends with the test.
@@ -27,7 +27,7 @@ impl Drop for Running {
 const SECRET: &str = "aSecretThatNobodySees";
 
 /// Starts a directory over the same database and object store, and returns its address. With `index` it also follows and verifies.
-fn start(place: &Place, objects: &str, index: bool) -> (Running, SocketAddr) {
+fn start(place: &TrustSetup, objects: &str, index: bool) -> (Running, SocketAddr) {
     let sandbox = &place.world.sandbox;
     let ca = sandbox.home().join(".local/state/toolcrib/dev/ca.pem");
     let ca = ca.to_str().expect("text");
@@ -83,7 +83,7 @@ fn listed(at: SocketAddr) -> String {
 
 #[test]
 fn a_second_node_begins_with_a_snapshot_and_lost_evidence_comes_back() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     place.register();
     let folder = place.world.sandbox.path().join("objects");
     let setting = format!("file://{}", folder.display());
@@ -125,7 +125,7 @@ fn a_second_node_begins_with_a_snapshot_and_lost_evidence_comes_back() {
 #[test]
 fn credentials_are_seen_by_nobody() {
     let Some(service) = Service::moto() else { return };
-    let place = Place::new();
+    let place = TrustSetup::new();
     place.register();
     let setting = format!("s3://{BUCKET}/here?endpoint=http://127.0.0.1:{}", service.port);
     let (mut running, at) = start(&place, &setting, true);

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Ran, Sandbox, example};
+use crate::{RunOutput, Sandbox, example};
 
 pub(crate) const CREATOR: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 const STRANGER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
@@ -42,12 +42,12 @@ impl World {
     }
 
     /// Runs a command on this chain, with this test's state.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> RunOutput {
         self.sandbox.run(&[arguments, &["--network", "local", "--rpc-url", &self.url]].concat())
     }
 
     /// Runs a command that signs.
-    pub(crate) fn sign(&self, arguments: &[&str], account: &str) -> Ran {
+    pub(crate) fn sign(&self, arguments: &[&str], account: &str) -> RunOutput {
         self.run(&[arguments, &["--dev-account", account, "--yes"]].concat())
     }
 
@@ -79,7 +79,7 @@ impl World {
         ask(&self.url, method, params)
     }
 
-    fn register(&self, more: &[&str]) -> Ran {
+    fn register(&self, more: &[&str]) -> RunOutput {
         self.sign(&[&["register", "--skip-fetch", "--manifest", "tool.json", "--metadata", URI], more].concat(), "0")
     }
 }

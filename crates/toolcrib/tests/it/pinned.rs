@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::trust::Place;
+use crate::trust::TrustSetup;
 
 /// Ends with the test.
 struct Running(Child);
@@ -20,21 +20,21 @@ impl Drop for Running {
 
 /// The pins as `local list` shows them.
 #[track_caller]
-fn listed(place: &Place) -> Vec<Value> {
+fn listed(place: &TrustSetup) -> Vec<Value> {
     let (_, envelope) = place.world.sandbox.run_json(&["local", "list"]);
     envelope["data"]["onchain"].as_array().expect("a list").clone()
 }
 
 /// Exit code and error code of a refusal.
 #[track_caller]
-fn refusal(place: &Place, arguments: &[&str]) -> (i32, String) {
+fn refusal(place: &TrustSetup, arguments: &[&str]) -> (i32, String) {
     let (code, envelope) = place.json(arguments);
     (code, envelope["data"]["code"].as_str().unwrap_or_default().to_owned())
 }
 
 #[test]
 fn an_onchain_tool_is_pinned_quarantined_and_accepted() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     let tool = place.register();
     assert_eq!(refusal(&place, &["local", "add", &tool]), (1, "host.declined".to_owned()), "there is no terminal");
     assert_eq!(listed(&place), [] as [Value; 0]);
@@ -89,7 +89,7 @@ fn an_onchain_tool_is_pinned_quarantined_and_accepted() {
 
 #[test]
 fn what_does_not_verify_or_has_a_name_that_is_taken_is_not_pinned() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     let tool = place.register();
     let honest = place.world.sandbox.read("tool.json");
     place.serve(&place.renamed());

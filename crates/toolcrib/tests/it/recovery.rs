@@ -17,8 +17,8 @@ use toolcrib_x402::asset;
 use crate::onchain::{CREATOR, World};
 use crate::publish::world::pem;
 use crate::serving::paid::mint;
-use crate::{Ran, finish};
-use toolcrib_testkit::databases::{DURABLE, Place};
+use crate::{RunOutput, finish};
+use toolcrib_testkit::databases::{DURABLE, TestStore};
 use toolcrib_testkit::servers::Authority;
 
 const HOST: &str = "harbour.tool.localhost";
@@ -143,7 +143,7 @@ impl Shop {
         self.arguments(&[&["call", &self.tool, "--input", "{}", "--dev-account", "1", "--yes"], more].concat())
     }
 
-    fn resume(&self, id: &str) -> Ran {
+    fn resume(&self, id: &str) -> RunOutput {
         self.world.sandbox.run(&self.arguments(&["payments", "resume", id]))
     }
 
@@ -168,10 +168,10 @@ impl Drop for Shop {
 }
 
 /// A location for the gate's store on each available engine.
-fn stores() -> Vec<(tokio::runtime::Runtime, Place)> {
+fn stores() -> Vec<(tokio::runtime::Runtime, TestStore)> {
     let make = |backend| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let place = runtime.block_on(Place::new(backend))?;
+        let place = runtime.block_on(TestStore::new(backend))?;
         Some((runtime, place))
     };
     DURABLE.into_iter().filter_map(make).collect()

@@ -8,14 +8,14 @@ use tokio::runtime::Runtime;
 use toolcrib_x402::header;
 
 use crate::onchain::{CREATOR, World};
-use crate::{Ran, example};
+use crate::{RunOutput, example};
 use toolcrib_testkit::servers::{Authority, Request, Script, Server, Step, answer, ok};
 
 const HOST: &str = "tide-table.tool.localhost";
 const HASH: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
 
 /// A chain, a server with one tool, and its certificate authority.
-pub(crate) struct Place {
+pub(crate) struct TrustSetup {
     pub(crate) world: World,
     pub(crate) port: u16,
     served: Arc<Mutex<Served>>,
@@ -29,7 +29,7 @@ struct Served {
     call: Vec<u8>,
 }
 
-impl Place {
+impl TrustSetup {
     pub(crate) fn new() -> Self {
         Self::with(&[], "tool-free.json")
     }
@@ -102,7 +102,7 @@ impl Place {
         ran.stdout.trim().to_owned()
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> RunOutput {
         self.world.run(arguments)
     }
 
@@ -126,7 +126,7 @@ fn codes(report: &Value) -> Vec<&str> {
 // req: VERIFY-001, VERIFY-002, VERIFY-004, SSRF-003
 #[test]
 fn an_honest_tool_verifies_and_its_evidence_says_the_same_later() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     let reference = place.register();
     let ran = place.run(&["verify", "1", "--save", "evidence.json"]).code(0);
     assert!(ran.stdout.contains(&reference) && ran.stdout.contains("verified ("), "{}", ran.stdout);
@@ -164,7 +164,7 @@ fn an_honest_tool_verifies_and_its_evidence_says_the_same_later() {
 // req: VERIFY-019
 #[test]
 fn many_tools_pins_and_urls() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     let first = place.register();
     let hash = place.world.sandbox.run(&["hash", "tool.json", "-q"]).code(0).stdout;
     place.run(&["verify", "1", "--pin", hash.trim()]).code(0);
@@ -197,7 +197,7 @@ fn many_tools_pins_and_urls() {
 // req: VERIFY-008, SSRF-001, SSRF-003
 #[test]
 fn a_tool_below_localhost_on_another_chain_is_not_visited() {
-    let place = Place::with(&["--chain-id", "84532"], "tool-free.json");
+    let place = TrustSetup::with(&["--chain-id", "84532"], "tool-free.json");
     let sandbox = &place.world.sandbox;
     let list = sandbox.run(&["contracts", "list"]).code(0).stdout;
     let at =
@@ -219,7 +219,7 @@ fn a_tool_below_localhost_on_another_chain_is_not_visited() {
 // req: VERIFY-004, VERIFY-015, VERIFY-019
 #[test]
 fn a_changed_file_is_refused_explained_and_mended() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     let reference = place.register();
     let sandbox = &place.world.sandbox;
     place.run(&["verify", "1", "--save", "before.json"]).code(0);
@@ -301,7 +301,7 @@ fn histories_that_cannot_be_read_say_so() {
 // req: VERIFY-007, VERIFY-010, VERIFY-011
 #[test]
 fn an_outage_is_no_verdict() {
-    let mut place = Place::new();
+    let mut place = TrustSetup::new();
     place.register();
     place.run(&["verify", "1"]).code(0);
     place.run(&["watch", "1", "--once"]).code(0);
@@ -345,7 +345,7 @@ fn challenge(amount: &str) -> Vec<u8> {
 // req: VERIFY-008
 #[test]
 fn endpoints_are_probed_without_paying() {
-    let place = Place::with(&[], "tool-paid.json");
+    let place = TrustSetup::with(&[], "tool-paid.json");
     place.register();
     place.answer_calls(challenge("50000"));
     let ran = place.run(&["probe", "1"]).code(0);
@@ -380,7 +380,7 @@ fn endpoints_are_probed_without_paying() {
 
 #[test]
 fn hostile_text_reaches_no_terminal() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     place.register();
     let hostile = "\u{1b}]0;owned\u{7}\u{202e}\u{9b}2J";
     let manifest = place.world.sandbox.read("tool.json").replace("Tide table", &format!("Tide {hostile}"));
@@ -403,7 +403,7 @@ fn hostile_text_reaches_no_terminal() {
 
 #[test]
 fn a_registry_with_other_code_proves_nothing() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     place.register();
     place.run(&["verify", "1"]).code(0);
     let list = place.world.sandbox.run(&["contracts", "list"]).code(0).stdout;

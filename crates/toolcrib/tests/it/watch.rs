@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::init_code;
 use crate::onchain::CREATOR;
-use crate::trust::Place;
+use crate::trust::TrustSetup;
 use toolcrib_testkit::servers::{Script, Server, Step, answer};
 
 /// The codes of the changes in an event.
@@ -21,7 +21,7 @@ fn changes(event: &Value) -> Vec<&str> {
 // req: VERIFY-019
 #[test]
 fn one_look_tells_what_changed_since_the_last() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     let reference = place.register();
     let look = || {
         let (code, envelope) = place.json(&["watch", "1", "--once", "--state", "seen.json"]);
@@ -70,7 +70,7 @@ fn one_look_tells_what_changed_since_the_last() {
 
 #[test]
 fn an_outage_neither_makes_nor_hides_drift() {
-    let mut place = Place::new();
+    let mut place = TrustSetup::new();
     place.register();
     place.run(&["watch", "1", "--once"]).code(0);
     let renamed = place.renamed();
@@ -87,7 +87,7 @@ fn an_outage_neither_makes_nor_hides_drift() {
 
 #[test]
 fn a_webhook_that_does_not_listen_hides_nothing() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     place.register();
     let hook = |status: &'static str| {
         let script = Script::plain(vec![Step::ReadRequest, Step::answer(move |_| answer(status, "", b""))]);
@@ -128,7 +128,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(place: &Place, more: &[&str]) -> Self {
+    fn start(place: &TrustSetup, more: &[&str]) -> Self {
         let chain = ["--network", "local", "--rpc-url", &place.world.url];
         let mut command = place.world.sandbox.command(&[&["watch", "1"][..], more, &chain].concat());
         let mut child = command.stderr(Stdio::null()).spawn().expect("the program starts");
@@ -159,7 +159,7 @@ impl Drop for Running {
 // req: VERIFY-019, IDX-008
 #[test]
 fn what_the_chain_announces_is_looked_at_without_waiting() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     place.register();
     // The interval is longer than any test: only the event can trigger a verification.
     let mut running = Running::start(&place, &["--interval", "3600", "--json"]);
@@ -187,7 +187,7 @@ fn what_the_chain_announces_is_looked_at_without_waiting() {
 
 #[test]
 fn a_watch_ends_at_the_first_drift_if_told_to() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     place.register();
     let mut running = Running::start(&place, &["--interval", "5", "--until-drift"]);
     assert!(running.line().ends_with("verified, seen for the first time"));
@@ -201,7 +201,7 @@ fn a_watch_ends_at_the_first_drift_if_told_to() {
 // req: IDX-003
 #[test]
 fn an_upgrade_of_the_gate_is_seen_without_waiting() {
-    let place = Place::new();
+    let place = TrustSetup::new();
     place.register();
     let ask = |method: &str, parameter: &Value| {
         let answer: Value = serde_json::from_str(&place.world.ask(method, &parameter.to_string())).expect("JSON");

@@ -1,7 +1,7 @@
 use alloy_primitives::Address;
 use toolcrib_judge::Verdict;
 
-use super::super::cross_check::{MAX_CANDIDATES, MAX_MATCHES, Place, ToolCandidate};
+use super::super::cross_check::{EndpointRelation, MAX_CANDIDATES, MAX_MATCHES, ToolCandidate};
 use super::*;
 
 fn owner() -> Address {
@@ -32,7 +32,10 @@ fn the_same_wallet_vouches_for_both_only_if_both_are_verified() {
     ] {
         let report = cross_check(&agent(), agent_verdict, &[tool(endpoint, creator, tool_verdict)]);
         let found_tool = &report.endpoints[0].tools[0];
-        assert_eq!((found_tool.place, found_tool.confirmed, found_tool.verdict), (Place::Same, confirmed, tool_verdict));
+        assert_eq!(
+            (found_tool.place, found_tool.confirmed, found_tool.verdict),
+            (EndpointRelation::Same, confirmed, tool_verdict)
+        );
         assert_eq!(found_tool.same_owner, creator == owner());
         assert_eq!(report.verdict, agent_verdict);
         assert_eq!(report.findings.first().map(|finding| finding.code), found, "{agent_verdict:?} {tool_verdict:?}");
@@ -56,7 +59,10 @@ fn tools_are_matched_by_origin_and_path() {
     .collect();
     let report = cross_check(&agent(), Verdict::Verified, &candidates);
     let places: Vec<_> = report.endpoints[1].tools.iter().map(|tool| tool.place).collect();
-    assert_eq!(places, [Place::Same, Place::Below, Place::SameOrigin, Place::SameOrigin]);
+    assert_eq!(
+        places,
+        [EndpointRelation::Same, EndpointRelation::Below, EndpointRelation::SameOrigin, EndpointRelation::SameOrigin]
+    );
     assert_eq!(report.endpoints[1].tools[1].endpoint, "https://agent.example.com/api/v1/research?x=1");
     // A WebSocket endpoint is not an https endpoint.
     assert!(report.endpoints[2].tools.is_empty());
@@ -76,7 +82,7 @@ fn the_root_has_one_spelling() {
         ["https://agent.example.com/", "https://agent.example.com/x"].map(|url| tool(url, owner(), Verdict::Verified));
     let report = cross_check(&manifest, Verdict::Verified, &candidates);
     let places: Vec<_> = report.endpoints[0].tools.iter().map(|tool| tool.place).collect();
-    assert_eq!(places, [Place::Same, Place::SameOrigin]);
+    assert_eq!(places, [EndpointRelation::Same, EndpointRelation::SameOrigin]);
 }
 
 #[test]

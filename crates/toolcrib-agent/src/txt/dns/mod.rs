@@ -36,7 +36,7 @@ pub(crate) use anchors::decode_base64;
 use super::{SettingError, failed, millis, records};
 use crate::evidence::{Dnssec, TxtAnswer, TxtLookup};
 use crate::source::TxtSource;
-use reading::{Fault, Reading};
+use reading::{MessageError, Reading};
 use server::{Host, Transport};
 use upstream::Upstream;
 
@@ -240,8 +240,8 @@ async fn walk(handle: &impl DnsHandle, name: Name, anchors: Option<&Anchors>) ->
             Ok(Reading::NotFound) if aliases > 0 => break TxtLookup::NoRecords,
             Ok(Reading::NotFound) => break TxtLookup::NotFound,
             Ok(Reading::Alias(target)) => asked = target,
-            Err(Fault::Malformed(reason)) => break failed(codes::agent::DNS_MALFORMED, reason),
-            Err(Fault::Aliases) => break failed(codes::agent::DNS_ALIASES, "the name leads through too many aliases"),
+            Err(MessageError::Malformed(reason)) => break failed(codes::agent::DNS_MALFORMED, reason),
+            Err(MessageError::Aliases) => break failed(codes::agent::DNS_ALIASES, "the name leads through too many aliases"),
         }
     };
     (outcome, reading::weakest(states))

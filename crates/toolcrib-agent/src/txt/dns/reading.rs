@@ -26,7 +26,7 @@ pub(super) enum Reading {
 
 /// Why a message is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum MessageError {
     /// It violates the DNS protocol.
     Malformed(&'static str),
     /// It has too many aliases.
@@ -34,16 +34,16 @@ pub(super) enum Fault {
 }
 
 /// Interprets a message about `name`. `aliases` is the number of aliases followed before, and is increased.
-pub(super) fn read(message: &Message, name: &Name, aliases: &mut usize) -> Result<Reading, Fault> {
+pub(super) fn read(message: &Message, name: &Name, aliases: &mut usize) -> Result<Reading, MessageError> {
     if message.answers.iter().any(|record| record.dns_class != DNSClass::IN) {
-        return Err(Fault::Malformed("a record has another class than IN"));
+        return Err(MessageError::Malformed("a record has another class than IN"));
     }
     let mut last = name;
     let mut is_alias = false;
     while let Some(target) = alias(message, last)? {
         *aliases += 1;
         if *aliases > MAX_ALIASES {
-            return Err(Fault::Aliases);
+            return Err(MessageError::Aliases);
         }
         last = target;
         is_alias = true;
@@ -57,7 +57,7 @@ pub(super) fn read(message: &Message, name: &Name, aliases: &mut usize) -> Resul
     let exists = message.metadata.response_code != ResponseCode::NXDomain;
     match (records.is_empty(), exists) {
         (false, true) => Ok(Reading::Records(records)),
-        (false, false) => Err(Fault::Malformed("the name does not exist, and has records")),
+        (false, false) => Err(MessageError::Malformed("the name does not exist, and has records")),
         (true, true) if is_alias => Ok(Reading::Alias(last.clone())),
         (true, true) => Ok(Reading::NoRecords),
         // The response code is about the last name; the requested one exists.
@@ -126,17 +126,17 @@ fn of<'a>(message: &'a Message, name: &Name) -> impl Iterator<Item = &'a Record>
 }
 
 /// The name that `name` is an alias of.
-fn alias<'a>(message: &'a Message, name: &Name) -> Result<Option<&'a Name>, Fault> {
+fn alias<'a>(message: &'a Message, name: &Name) -> Result<Option<&'a Name>, MessageError> {
     let mut targets = of(message, name).filter_map(|record| match &record.data {
         RData::CNAME(CNAME(target)) => Some(target),
         _ => None,
     });
     let Some(target) = targets.next() else { return Ok(None) };
     if targets.next().is_some() {
-        return Err(Fault::Malformed("a name has two aliases"));
+        return Err(MessageError::Malformed("a name has two aliases"));
     }
     if of(message, name).any(|record| record.record_type() == RecordType::TXT) {
-        return Err(Fault::Malformed("a name is an alias and has records"));
+        return Err(MessageError::Malformed("a name is an alias and has records"));
     }
     Ok(Some(target))
 }
@@ -167,7 +167,7 @@ mod tests {
         message
     }
 
-    fn read_one(code: ResponseCode, answers: &[Record]) -> Result<Reading, Fault> {
+    fn read_one(code: ResponseCode, answers: &[Record]) -> Result<Reading, MessageError> {
         read(&message(code, answers), &name("a.agt."), &mut 0)
     }
 
@@ -189,14 +189,14 @@ mod tests {
         let found = read_one(ResponseCode::NoError, &[txt("B.example.", &[b"x"]), alias.clone()]);
         assert_eq!(found, Ok(Reading::Records(vec![b"x".to_vec()])));
         for bad in [vec![alias.clone(), cname("a.agt.", "c.example.")], vec![alias.clone(), txt("a.agt.", &[b"x"])]] {
-            assert!(matches!(read_one(ResponseCode::NoError, &bad), Err(Fault::Malformed(_))), "{bad:?}");
+            assert!(matches!(read_one(ResponseCode::NoError, &bad), Err(MessageError::Malformed(_))), "{bad:?}");
         }
-        assert!(matches!(read_one(ResponseCode::NXDomain, &[txt("a.agt.", &[b"x"])]), Err(Fault::Malformed(_))));
+        assert!(matches!(read_one(ResponseCode::NXDomain, &[txt("a.agt.", &[b"x"])]), Err(MessageError::Malformed(_))));
         let mut foreign = txt("a.agt.", &[b"x"]);
         foreign.dns_class = DNSClass::CH;
-        assert!(matches!(read_one(ResponseCode::NoError, &[foreign]), Err(Fault::Malformed(_))));
+        assert!(matches!(read_one(ResponseCode::NoError, &[foreign]), Err(MessageError::Malformed(_))));
         let back = cname("b.example.", "a.agt.");
-        assert_eq!(read_one(ResponseCode::NoError, &[alias, back]), Err(Fault::Aliases));
+        assert_eq!(read_one(ResponseCode::NoError, &[alias, back]), Err(MessageError::Aliases));
     }
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
         let alias = message(ResponseCode::NoError, &[cname("a.agt.", "b.example.")]);
         let mut aliases = MAX_ALIASES - 1;
         assert_eq!(read(&alias, &name("a.agt."), &mut aliases), Ok(Reading::Alias(name("b.example."))));
-        assert_eq!(read(&alias, &name("a.agt."), &mut aliases), Err(Fault::Aliases));
+        assert_eq!(read(&alias, &name("a.agt."), &mut aliases), Err(MessageError::Aliases));
     }
 
     #[test]

@@ -29,27 +29,27 @@ fn an_honest_answer_is_read() {
     assert_eq!(entries[0].label, "a");
     assert_eq!((entries[1].kind, entries[1].data.len(), Meaning::from(&entries[1])), ([1, 2, 3, 4].into(), 5, Meaning::Unknown));
     assert_eq!(decode(&encode(vec![], 0)), Ok((Logic::And, vec![])));
-    assert_eq!(decode(&encode(vec![], 2)), Err(Fault::Malformed), "there is no third logic");
+    assert_eq!(decode(&encode(vec![], 2)), Err(RequirementsError::Malformed), "there is no third logic");
 }
 
 // req: HARDEN-014, HARDEN-015
 #[test]
 fn each_cap_holds_to_the_byte() {
     #[track_caller]
-    fn check(entries: Vec<AccessRequirement>, expected: Result<usize, Fault>) {
+    fn check(entries: Vec<AccessRequirement>, expected: Result<usize, RequirementsError>) {
         assert_eq!(decode(&encode(entries, 0)).map(|(_, entries)| entries.len()), expected);
     }
     check(vec![entry([9; 4], 1, 1); MAX_REQUIREMENTS], Ok(MAX_REQUIREMENTS));
-    check(vec![entry([9; 4], 1, 1); MAX_REQUIREMENTS + 1], Err(Fault::OverLimit(Limit::Entries)));
-    check(vec![entry([9; 4], 1, 1); 300], Err(Fault::OverLimit(Limit::Entries)));
+    check(vec![entry([9; 4], 1, 1); MAX_REQUIREMENTS + 1], Err(RequirementsError::OverLimit(Limit::Entries)));
+    check(vec![entry([9; 4], 1, 1); 300], Err(RequirementsError::OverLimit(Limit::Entries)));
     check(vec![entry([9; 4], MAX_DATA_BYTES, 0)], Ok(1));
-    check(vec![entry([9; 4], MAX_DATA_BYTES + 1, 0)], Err(Fault::OverLimit(Limit::Data)));
+    check(vec![entry([9; 4], MAX_DATA_BYTES + 1, 0)], Err(RequirementsError::OverLimit(Limit::Data)));
     check(vec![entry([9; 4], 0, MAX_LABEL_BYTES)], Ok(1));
-    check(vec![entry([9; 4], 0, MAX_LABEL_BYTES + 1)], Err(Fault::OverLimit(Limit::Label)));
+    check(vec![entry([9; 4], 0, MAX_LABEL_BYTES + 1)], Err(RequirementsError::OverLimit(Limit::Label)));
     let fullest = encode(vec![entry([9; 4], MAX_DATA_BYTES, MAX_LABEL_BYTES); MAX_REQUIREMENTS], 0);
     assert_eq!(fullest.len(), MAX_ANSWER_BYTES, "the fullest honest answer is just as long as allowed");
     assert!(decode(&fullest).is_ok());
-    assert_eq!(decode(&[&fullest[..], &[0]].concat()), Err(Fault::OverLimit(Limit::Answer)));
+    assert_eq!(decode(&[&fullest[..], &[0]].concat()), Err(RequirementsError::OverLimit(Limit::Answer)));
 }
 
 // req: HARDEN-014
@@ -57,32 +57,35 @@ fn each_cap_holds_to_the_byte() {
 fn lies_about_lengths_and_offsets_are_malformed_or_over_the_limit() {
     let huge = [0xff; 32];
     #[track_caller]
-    fn check(words: &[[u8; 32]], expected: Fault) {
+    fn check(words: &[[u8; 32]], expected: RequirementsError) {
         assert_eq!(decode(&words.concat()), Err(expected));
     }
-    check(&[], Fault::Malformed);
-    check(&[word(64)], Fault::Malformed);
-    check(&[[0; 32]; 40], Fault::Malformed);
-    check(&[word(64), word(0)], Fault::Malformed);
-    check(&[huge, word(0), word(0)], Fault::Malformed);
-    check(&[word(64), word(0), word(1_000_000)], Fault::OverLimit(Limit::Entries));
-    check(&[word(64), word(0), huge], Fault::OverLimit(Limit::Entries));
-    check(&[word(64), word(0), word(256)], Fault::Malformed);
-    check(&[word(64), word(0), word(1), huge], Fault::Malformed);
-    check(&[word(64), word(0), word(1), word(32)], Fault::Malformed);
+    check(&[], RequirementsError::Malformed);
+    check(&[word(64)], RequirementsError::Malformed);
+    check(&[[0; 32]; 40], RequirementsError::Malformed);
+    check(&[word(64), word(0)], RequirementsError::Malformed);
+    check(&[huge, word(0), word(0)], RequirementsError::Malformed);
+    check(&[word(64), word(0), word(1_000_000)], RequirementsError::OverLimit(Limit::Entries));
+    check(&[word(64), word(0), huge], RequirementsError::OverLimit(Limit::Entries));
+    check(&[word(64), word(0), word(256)], RequirementsError::Malformed);
+    check(&[word(64), word(0), word(1), huge], RequirementsError::Malformed);
+    check(&[word(64), word(0), word(1), word(32)], RequirementsError::Malformed);
     let kind = |dirt: u8| {
         let mut word = [0; 32];
         word[..4].copy_from_slice(&[1, 2, 3, 4]);
         word[31] = dirt;
         word
     };
-    check(&[word(64), word(0), word(1), word(32), kind(1), word(96), word(96), word(0)], Fault::Malformed);
-    check(&[word(64), word(0), word(1), word(32), kind(0), word(96), word(96), huge], Fault::OverLimit(Limit::Data));
-    check(&[word(64), word(0), word(1), word(32), kind(0), word(96), word(128), word(0), huge], Fault::OverLimit(Limit::Label));
-    check(&[word(64), word(0), word(1), word(32), kind(0), word(96), word(96), word(33), word(0)], Fault::Malformed);
-    check(&[word(64), word(0), word(1), word(32), kind(0), huge, word(96), word(0)], Fault::Malformed);
+    check(&[word(64), word(0), word(1), word(32), kind(1), word(96), word(96), word(0)], RequirementsError::Malformed);
+    check(&[word(64), word(0), word(1), word(32), kind(0), word(96), word(96), huge], RequirementsError::OverLimit(Limit::Data));
+    check(
+        &[word(64), word(0), word(1), word(32), kind(0), word(96), word(128), word(0), huge],
+        RequirementsError::OverLimit(Limit::Label),
+    );
+    check(&[word(64), word(0), word(1), word(32), kind(0), word(96), word(96), word(33), word(0)], RequirementsError::Malformed);
+    check(&[word(64), word(0), word(1), word(32), kind(0), huge, word(96), word(0)], RequirementsError::Malformed);
     // A label that is not UTF-8.
-    check(&[word(64), word(0), word(1), word(32), kind(0), word(96), word(96), word(2), huge], Fault::Malformed);
+    check(&[word(64), word(0), word(1), word(32), kind(0), word(96), word(96), word(2), huge], RequirementsError::Malformed);
     // Offsets may point to the same bytes; that costs no more than the largest honest answer.
     let shared =
         [&[word(64), word(0), word(2), word(64), word(64)][..], &[kind(0), word(96), word(96), word(1), [b'x'; 32]]].concat();

@@ -13,13 +13,13 @@ const MAX_DETAIL: usize = 300;
 
 /// The result of a request.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum FacilitatorReply {
     Whole { status: u16, body: Vec<u8> },
     NotSent { detail: String },
     Lost { detail: String },
 }
 
-impl Answer {
+impl FacilitatorReply {
     /// Without a connection, or without its TLS handshake, no byte of the request was sent.
     pub(super) fn of(exchange: Exchange, is_secure: bool) -> Self {
         let Exchange { connected, tls, response, failure, .. } = exchange;

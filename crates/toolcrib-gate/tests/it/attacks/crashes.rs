@@ -22,7 +22,7 @@ use super::payer::{Bound, authorization, fresh, paid, payer};
 use super::process::{Ground, Point, Process};
 use super::proxy::{Fate, between};
 use super::shop::{LEASE_OVER, PATH, own_key, two_words};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 /// Where the server is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ async fn facilitators(backend: Backend) {
 #[tokio::test]
 async fn killed_after_an_answer_that_no_node_can_confirm() {
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let (node, Some(place)) = (Node::ours().await, Place::new(backend).await) else { continue };
+        let (node, Some(place)) = (Node::ours().await, TestStore::new(backend).await) else { continue };
         node.mint(payer().address(), FUNDS).await;
         let (ground, service) = (Ground::new(), Service::start(own_key(&node.chain, 7)).await);
         let mut plan = ground.plan(&place.setting, &node.url, 5);
@@ -187,7 +187,7 @@ async fn matrix(backend: Backend, on_anvil: bool) {
 
 async fn run(case: Case) {
     let node = if case.on_anvil { Node::anvil().await } else { Some(Node::ours().await) };
-    let (Some(node), Some(place)) = (node, Place::new(case.backend).await) else { return };
+    let (Some(node), Some(place)) = (node, TestStore::new(case.backend).await) else { return };
     node.mint(payer().address(), FUNDS).await;
     let ground = Ground::new();
     let charged = async || {

@@ -9,7 +9,7 @@ use toolcrib_gate::Gate;
 use toolcrib_x402::{Authorization, Offer, Signature, Version, asset, header as coding};
 
 use super::chain::{CHAIN, Node, PRICE, SystemClock, domain, recipient, token};
-use super::http::{Answer, send};
+use super::http::{HttpResponse, send};
 use super::payer::{BOTH, authorization, authorization_of, closed, header, opened, paid, payer, sign, stranger};
 use super::shop::{PATH, Plan, Shop, own_key, stages, tool, two_words};
 
@@ -33,7 +33,7 @@ async fn good(node: &Node, shop: &Shop, nth: u64) {
 
 /// A refusal with a fresh, whole challenge, or of something that cannot be read.
 #[track_caller]
-fn refused(answer: &Answer, status: u16, code: &str, what: &str) {
+fn refused(answer: &HttpResponse, status: u16, code: &str, what: &str) {
     assert_eq!(answer.verdict(), (status, code.to_owned()), "{what}: {answer:?}");
     assert!(!answer.has_output());
     if status == 402 {

@@ -13,13 +13,13 @@ const PATIENCE: Duration = Duration::from_secs(150);
 
 /// An answer as it came.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -68,7 +68,7 @@ impl Answer {
 }
 
 /// Sends a request to the letter over a connection of its own.
-pub(crate) async fn send(to: SocketAddr, method: &str, path: &str, headers: &[(&str, &[u8])], body: &[u8]) -> Answer {
+pub(crate) async fn send(to: SocketAddr, method: &str, path: &str, headers: &[(&str, &[u8])], body: &[u8]) -> HttpResponse {
     let mut connection = Connection::open(to).await;
     // A server that refuses early may close before it has read everything.
     connection.write(method, path, headers, body).await;
@@ -76,7 +76,7 @@ pub(crate) async fn send(to: SocketAddr, method: &str, path: &str, headers: &[(&
 }
 
 /// Calls a tool with JSON.
-pub(crate) async fn post(to: SocketAddr, path: &str, headers: &[(&str, &str)], input: &Value) -> Answer {
+pub(crate) async fn post(to: SocketAddr, path: &str, headers: &[(&str, &str)], input: &Value) -> HttpResponse {
     let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
     send(to, "POST", path, &headers, input.to_string().as_bytes()).await
 }
@@ -120,13 +120,13 @@ impl Connection {
     }
 
     /// `None` when the connection ends without an answer.
-    pub(crate) async fn read(&mut self, is_head: bool) -> Option<Answer> {
+    pub(crate) async fn read(&mut self, is_head: bool) -> Option<HttpResponse> {
         let (head, body) =
             tokio::time::timeout(PATIENCE, read_message(&mut self.stream, &mut self.rest, is_head)).await.ok()??;
         let mut lines = head.split("\r\n");
         let status = lines.next().and_then(|line| line.split(' ').nth(1)).expect("a status").parse().expect("a number");
         let headers = lines.filter_map(|line| line.split_once(": ")).map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Some(Answer { status, headers: headers.collect(), body })
+        Some(HttpResponse { status, headers: headers.collect(), body })
     }
 }
 

@@ -16,7 +16,7 @@ use super::payer::{authorization, fresh, payer, sign, transfer};
 use super::settlements::{facilitator, settled, valid, with};
 use super::shop::{Plan, Shop, stages, two_words};
 use crate::settle::scripted::{Reply, Scripted};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 /// Every store on our node; another node answers like ours whatever the store.
 fn stores(node: &Node) -> &'static [Backend] {
@@ -102,7 +102,7 @@ async fn mined(mover: Mover) {
         };
         for &backend in stores(&node) {
             for (row, reply) in rows() {
-                let Some(place) = Place::new(backend).await else { break };
+                let Some(place) = TestStore::new(backend).await else { break };
                 let what = format!("{backend:?}, {mover:?}: {row}");
                 let before = node.balance(recipient()).await;
                 let scripted = Scripted::start([valid(), reply]).await;
@@ -187,7 +187,7 @@ async fn t13_whatever_is_said_before_a_transfer_is_mined_its_payer_is_served_the
         };
         for &backend in stores(&node) {
             for row in 0..rows("").len() {
-                let Some(place) = Place::new(backend).await else { break };
+                let Some(place) = TestStore::new(backend).await else { break };
                 let before = node.balance(recipient()).await;
                 let signed = authorization();
                 let data = transfer(&signed, &sign(payer(), &signed, &domain()));
@@ -238,7 +238,7 @@ async fn t13_a_transfer_that_is_mined_after_a_refusal_is_served_by_a_sole_recipi
                 ("Details: replacement transaction underpriced", false, (502, "settlement.unknown")),
             ] {
                 for mover in [Mover::Facilitator, Mover::SoleRecipient] {
-                    let Some(place) = Place::new(backend).await else { break };
+                    let Some(place) = TestStore::new(backend).await else { break };
                     let what = format!("{backend:?}, {mover:?}, {reason}");
                     let before = node.balance(recipient()).await;
                     let replies = vec![said(&failed(reason, "")); if said_once { 1 } else { 4 }];

@@ -34,11 +34,11 @@ use toolcrib_x402::{Authorization, Challenge, ReplayKey, Version};
 
 use super::chain::{Node, PRICE, connect_with, domain, recipient, token};
 use super::facilitator::{Service, Spoil};
-use super::http::{Answer, Connection, post};
+use super::http::{Connection, HttpResponse, post};
 use super::payer::{Bound, authorization_of, fresh, header, sign};
 use super::proxy::{Fate, between};
 use super::shop::{Hook, LEASE_OVER, Moving, ORIGIN, OTHER_PATH, PATH, own_key, rates, tool};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 /// The tool that settles before its handler runs.
 const FIRST_PATH: &str = "/first-count";
@@ -110,7 +110,7 @@ impl Record {
     }
 
     /// Writes down what came back.
-    fn note(&mut self, answer: &Answer) {
+    fn note(&mut self, answer: &HttpResponse) {
         assert!([200, 402, 409, 502, 503].contains(&answer.status), "{answer:?}");
         assert_eq!(answer.has_output(), answer.status == 200, "{answer:?}");
         self.statuses.push(answer.status);
@@ -212,7 +212,7 @@ async fn the_books_agree_after_a_day_of_faults() {
         Ok("postgres") => Backend::Postgres,
         _ => Backend::SqliteFile,
     };
-    let place = Place::new(backend).await.expect("a store");
+    let place = TestStore::new(backend).await.expect("a store");
     let store = place.store(Limits::default()).await;
     let node = Node::ours().await;
     let (dice, wrong, faulty) = (Dice(Arc::new(AtomicU64::new(seed))), Arc::<Wrong>::default(), Arc::new(AtomicBool::new(true)));

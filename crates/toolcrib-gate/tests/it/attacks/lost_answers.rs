@@ -12,16 +12,16 @@ use toolcrib_x402::{Authorization, Version};
 use super::chain::{FUNDS, Node, domain};
 use super::payer::{authorization, authorization_of, closed, fresh, header, opened, payer, sign, stranger};
 use super::shop::{OTHER_PATH, Plan, Shop, own_key, two_words};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 const STORES: [Backend; 3] = [Backend::Memory, Backend::SqliteFile, Backend::Postgres];
 const ID: &str = "pay_0f3c9a17b2d84e55a6c1";
 
 /// A shop with each store.
-async fn shops() -> Vec<(Node, Shop, Place)> {
+async fn shops() -> Vec<(Node, Shop, TestStore)> {
     let mut shops = Vec::new();
     for backend in STORES {
-        let (node, Some(place)) = (Node::ours().await, Place::new(backend).await) else { continue };
+        let (node, Some(place)) = (Node::ours().await, TestStore::new(backend).await) else { continue };
         node.mint(payer().address(), FUNDS).await;
         node.mint(stranger().address(), FUNDS).await;
         let shop = Plan::new(own_key(&node.chain, 5)).store(place.store(Limits::default()).await).open().await;

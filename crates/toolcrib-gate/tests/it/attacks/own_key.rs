@@ -18,7 +18,7 @@ use super::facilitator::Service;
 use super::http::post;
 use super::payer::{BOTH, authorization, authorization_of, header, payer, sign, stranger};
 use super::shop::{Plan, own_key, stages, two_words};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 // attack: T20
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn t20_many_at_once_leave_no_gap() {
 async fn a_full_store_takes_no_money() {
     for node in stages().await {
         for backend in [Backend::Memory, Backend::SqliteFile, Backend::Postgres] {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let limits = Limits { entries: 2, ..Limits::default() };
             let shop = Plan::new(own_key(&node.chain, 5)).store(place.store(limits).await).open().await;
             let before = node.balance(recipient()).await / PRICE;

@@ -21,8 +21,8 @@ use toolcrib_core::clock::{Clock, UnixTime};
 use toolcrib_core::finding::Finding;
 use toolcrib_gate::{Due, Facilitator, Found, Journal, Outcome, PaidGate, Record, Settle, Tools, Verdict};
 use toolcrib_store::replay::{
-    Again, Counts, Entry, Kept, Limits, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, Room, Settlement,
-    SqlReplay, StoredResult, Ticket,
+    Again, Counts, Entry, Limits, Receipt, Redeem, ReplayKey, ReplayStore, Reservation, Reserve, ResultRetention, Room,
+    Settlement, SqlReplay, StoredResult, Ticket,
 };
 use toolcrib_store::{Database, Error, Location};
 use toolcrib_x402::Offer;
@@ -296,7 +296,12 @@ impl ReplayStore for Stopping {
         reserved
     }
 
-    async fn begin_settlement(&self, key: &ReplayKey, ticket: Ticket, settlement: &Settlement<'_>) -> Result<Kept, Error> {
+    async fn begin_settlement(
+        &self,
+        key: &ReplayKey,
+        ticket: Ticket,
+        settlement: &Settlement<'_>,
+    ) -> Result<ResultRetention, Error> {
         if settlement.result.is_some() {
             self.stops.at(Point::Handled).await;
         }
@@ -328,7 +333,7 @@ impl ReplayStore for Stopping {
         self.inner.release(key, ticket).await
     }
 
-    async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<Kept, Error> {
+    async fn store_result(&self, key: &ReplayKey, ticket: Ticket, result: &StoredResult) -> Result<ResultRetention, Error> {
         self.stops.at(Point::Handled).await;
         let kept = self.inner.store_result(key, ticket, result).await;
         self.stops.at(Point::Kept).await;

@@ -10,16 +10,16 @@ use toolcrib_store::replay::{Limits, MAX_RESULT_SECONDS, State};
 use toolcrib_x402::{Authorization, ReplayKey, Version};
 
 use super::chain::{FUNDS, Node, PRICE, recipient};
-use super::http::{Answer, Connection, post};
+use super::http::{Connection, HttpResponse, post};
 use super::payer::{BOTH, Bound, authorization, fresh, paid, payer};
 use super::process::{Ground, Process};
 use super::shop::{OTHER_PATH, PATH, Plan, Shop, own_key, stages, two_words};
-use toolcrib_testkit::databases::{Backend, DURABLE, Place};
+use toolcrib_testkit::databases::{Backend, DURABLE, TestStore};
 
 const STORES: [Backend; 3] = [Backend::Memory, Backend::SqliteFile, Backend::Postgres];
 
 /// A shop on each chain with each store, and who settles with a key of its own.
-async fn shops() -> Vec<(Node, Shop, Place)> {
+async fn shops() -> Vec<(Node, Shop, TestStore)> {
     let mut shops = Vec::new();
     for backend in STORES {
         for node in stages().await {
@@ -27,7 +27,7 @@ async fn shops() -> Vec<(Node, Shop, Place)> {
             if !node.is_ours() && backend != Backend::SqliteFile {
                 continue;
             }
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let store = place.store(Limits::default()).await;
             let shop = Plan::new(own_key(&node.chain, 5)).store(store).open().await;
             shops.push((node, shop, place));
@@ -38,9 +38,14 @@ async fn shops() -> Vec<(Node, Shop, Place)> {
 
 /// How many of the answers have a status; only the first kind has an output.
 #[track_caller]
-fn count(answers: &[Answer], served: usize, refused: usize) {
+fn count(answers: &[HttpResponse], served: usize, refused: usize) {
     let count = |status| answers.iter().filter(|answer| answer.status == status).count();
-    assert_eq!((count(200), count(409)), (served, refused), "{:?}", answers.iter().map(Answer::verdict).collect::<Vec<_>>());
+    assert_eq!(
+        (count(200), count(409)),
+        (served, refused),
+        "{:?}",
+        answers.iter().map(HttpResponse::verdict).collect::<Vec<_>>()
+    );
     assert!(answers.iter().all(|answer| answer.has_output() == (answer.status == 200)));
 }
 
@@ -68,7 +73,7 @@ async fn t01_parallel_copies_run_once() {
 async fn t01_parallel_copies_to_two_processes_run_once() {
     for backend in DURABLE {
         for node in stages().await {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let ground = Ground::new();
             let (one, two) = (ground.plan(&place.setting, &node.url, 5), ground.plan(&place.setting, &node.url, 6));
             // One makes the tables.
@@ -105,7 +110,7 @@ async fn t01_servers_with_separate_stores_serve_a_payment_once() {
     for node in stages().await {
         // Each store has its share of the tries.
         for backend in STORES {
-            let (Some(one), Some(two)) = (Place::new(backend).await, Place::new(backend).await) else { continue };
+            let (Some(one), Some(two)) = (TestStore::new(backend).await, TestStore::new(backend).await) else { continue };
             let tries = tries.div_ceil(STORES.len() as u64);
             node.mint(payer().address(), tries * PRICE).await;
             let before = node.balance(recipient()).await;
@@ -119,7 +124,7 @@ async fn t01_servers_with_separate_stores_serve_a_payment_once() {
                 let payment = shops[0].payment(Version::V2, signed);
                 let input = two_words();
                 let answers = join_all(shops.iter().map(|shop| shop.call(Version::V2, &payment, &[], &input))).await;
-                let verdicts: Vec<_> = answers.iter().map(Answer::verdict).collect();
+                let verdicts: Vec<_> = answers.iter().map(HttpResponse::verdict).collect();
                 assert_eq!(answers.iter().filter(|answer| answer.has_output()).count(), 1, "{what}: {verdicts:?}");
                 assert_eq!(node.balance(recipient()).await - before, round * PRICE, "{what}: {verdicts:?}");
                 // The other one says so for good, whichever way it is asked.
@@ -141,7 +146,7 @@ async fn t01_servers_with_separate_stores_serve_a_payment_once() {
 async fn t02_a_copy_is_refused_later_elsewhere_and_after_a_restart() {
     for backend in DURABLE {
         for node in stages().await {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let ground = Ground::new();
             let first = Process::start(&ground.plan(&place.setting, &node.url, 5)).await;
             let challenges = post(first.at, PATH, &[], &json!({})).await.challenges();
@@ -231,7 +236,7 @@ async fn t04_the_same_payment_in_the_other_version_is_the_same_payment() {
 async fn t16_a_caller_who_goes_away_is_charged_once_and_gets_the_result() {
     for backend in STORES {
         for node in stages().await {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
             let hooks = (begun.clone(), go.clone());
             let plan = Plan::new(own_key(&node.chain, 5)).store(place.store(Limits::default()).await);

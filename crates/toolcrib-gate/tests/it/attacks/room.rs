@@ -8,7 +8,7 @@ use super::chain::{FUNDS, Node, PRICE, recipient};
 use super::http::{Connection, post};
 use super::payer::{authorization, fresh, payer};
 use super::shop::{PATH, Plan, Shop, own_key};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 const STORES: [Backend; 3] = [Backend::Memory, Backend::SqliteFile, Backend::Postgres];
 
@@ -24,10 +24,10 @@ fn large() -> Value {
     json!({"text": "x".repeat(SIZE)})
 }
 
-async fn shops() -> Vec<(Node, Shop, Place)> {
+async fn shops() -> Vec<(Node, Shop, TestStore)> {
     let mut shops = Vec::new();
     for backend in STORES {
-        let (node, Some(place)) = (Node::ours().await, Place::new(backend).await) else { continue };
+        let (node, Some(place)) = (Node::ours().await, TestStore::new(backend).await) else { continue };
         node.mint(payer().address(), FUNDS).await;
         let shop = Plan::new(own_key(&node.chain, 5)).store(place.store(LIMITS).await).open().await;
         shops.push((node, shop, place));

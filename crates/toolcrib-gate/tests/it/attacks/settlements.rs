@@ -16,7 +16,7 @@ use super::payer::{BOTH, REFERENCE, authorization, fresh, payer, sign, transfer}
 use super::proxy::{Fate, between};
 use super::shop::{LEASE_OVER, Plan, Shop, own_key, stages, two_words};
 use crate::settle::scripted::{Reply, Scripted};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 /// What is attempted; what the facilitator says to verification, settlement and the one repetition; the answer; runs; requests to
 /// settle that the facilitator saw.
@@ -233,7 +233,7 @@ async fn t13_a_clock_that_is_ahead_charges_nobody_twice() {
             if !node.is_ours() && backend != Backend::SqliteFile {
                 continue;
             }
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let plan = Plan::new(facilitator(&node, &service.url()).settle_time(Duration::from_millis(1_500)));
             let shop = plan.store(place.store(Limits::default()).await).open().await;
             // Far more than clocks drift apart: blocks are compared with blocks.

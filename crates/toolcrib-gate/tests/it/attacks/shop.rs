@@ -24,7 +24,7 @@ use toolcrib_store::replay::{Limits, MemoryReplay, ReplayStore};
 use toolcrib_x402::{Authorization, Challenge, Offer, Version};
 
 use super::chain::{CHAIN, FUNDS, Node, PRICE, SystemClock, recipient, token, wallet};
-use super::http::{Answer, post};
+use super::http::{HttpResponse, post};
 use super::payer::{paid, payer};
 
 pub(crate) const ORIGIN: &str = "https://tools.example.com";
@@ -278,7 +278,7 @@ impl Shop {
         paid(&self.challenges, version, authorization)
     }
 
-    pub(crate) async fn call(&self, version: Version, payment: &str, more: &[(&str, &str)], input: &Value) -> Answer {
+    pub(crate) async fn call(&self, version: Version, payment: &str, more: &[(&str, &str)], input: &Value) -> HttpResponse {
         self.call_at(PATH, version, payment, more, input).await
     }
 
@@ -289,7 +289,7 @@ impl Shop {
         payment: &str,
         more: &[(&str, &str)],
         input: &Value,
-    ) -> Answer {
+    ) -> HttpResponse {
         let mut headers = vec![(version.payment_header(), payment)];
         headers.extend_from_slice(more);
         post(self.at, path, &headers, input).await

@@ -17,7 +17,7 @@ use toolcrib_x402::{Signature, read_header};
 
 use super::http::post;
 use super::payer::{fresh, payer};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 const ORIGIN: &str = "https://tools.example.com";
 const COPIES: usize = 24;
@@ -47,7 +47,7 @@ fn sign(text: &str) -> Signature {
 #[tokio::test]
 async fn parallel_copies_of_a_message_run_once() {
     for backend in [Backend::Memory, Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let (store, runs) = (place.store(Limits::default()).await, Arc::new(AtomicUsize::new(0)));
         let servers = [serve(store.clone(), runs.clone()).await, serve(store, runs.clone()).await];
         for round in 0..4 {

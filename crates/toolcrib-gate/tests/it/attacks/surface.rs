@@ -16,7 +16,7 @@ use super::shop::{ORIGIN, PATH, Plan, own_key, rates, stages, tool, two_words};
 async fn t17_no_cache_keeps_a_challenge_or_an_output() {
     for node in stages().await {
         let shop = Plan::new(own_key(&node.chain, 5)).open().await;
-        let check = |answer: &super::http::Answer, status: u16| {
+        let check = |answer: &super::http::HttpResponse, status: u16| {
             assert_eq!(answer.status, status, "{answer:?}");
             let control = answer.header("cache-control").expect("a word to caches");
             assert!(control.contains("no-store"), "{status}: {control}");
@@ -150,7 +150,7 @@ async fn t21_a_relayed_challenge_gives_nothing_where_only_bound_payments_are_tak
                 let challenges = if is_free { &challenges } else { &shop.challenges };
                 shop.call_at(path, Version::V2, &paid(challenges, Version::V2, signed), more, input).await
             };
-            let check = |answer: &super::http::Answer, code: &str| {
+            let check = |answer: &super::http::HttpResponse, code: &str| {
                 assert_eq!((answer.verdict(), answer.has_output()), ((402, code.to_owned()), false), "{path}");
             };
             // Whoever relays has a signature that the caller made for him.

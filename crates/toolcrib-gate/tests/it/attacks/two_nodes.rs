@@ -17,7 +17,7 @@ use super::proxy::{Fate, between};
 use super::settlements::{facilitator, settled, valid};
 use super::shop::{Plan, stages, two_words};
 use crate::settle::scripted::{Reply, Scripted};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 /// The account that another server's settlement was sent from.
 const SENDER: u32 = 7;
@@ -65,7 +65,7 @@ async fn t13_a_transfer_from_before_the_reservation_is_not_credited_whatever_the
             if node.is_ours() { &[Backend::Memory, Backend::SqliteFile, Backend::Postgres] } else { &[Backend::SqliteFile] };
         for &backend in backends {
             for behind in [Behind::State, Behind::Head] {
-                let Some(place) = Place::new(backend).await else { break };
+                let Some(place) = TestStore::new(backend).await else { break };
                 let what = format!("{backend:?}, {behind:?}");
                 let before = node.balance(recipient()).await;
                 let older = node.dev("eth_getBlockByNumber", json!(["latest", false])).await;

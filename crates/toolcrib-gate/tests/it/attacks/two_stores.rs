@@ -15,12 +15,12 @@ use toolcrib_x402::Version;
 
 use super::chain::{Node, PRICE, account, domain, recipient, token, wallet};
 use super::facilitator::Service;
-use super::http::{Answer, post};
+use super::http::{HttpResponse, post};
 use super::payer::{authorization, fresh, payer, sign, transfer};
 use super::settlements::{facilitator, settled, valid};
 use super::shop::{Hook, LEASE_OVER, ORIGIN, PATH, Plan, Shop, own_key, stages, tool, two_words};
 use crate::settle::scripted::{Reply, Scripted};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 /// The account that the first gate's facilitator sends from, and that of another facilitator.
 const FIRST: u32 = 7;
@@ -42,23 +42,24 @@ struct Both {
     payment: String,
     secret: String,
     /// What each gate answered.
-    answers: [Answer; 2],
+    answers: [HttpResponse; 2],
     before: u64,
-    _places: [Place; 2],
+    _places: [TestStore; 2],
 }
 
 impl Both {
     /// `None` where the store is not installed.
     async fn given(node: &Node, backend: Backend, signers: &[u32], reply: Reply) -> Option<Self> {
         let before = node.balance(recipient()).await;
-        let places = [Place::new(backend).await?, Place::new(backend).await?];
+        let places = [TestStore::new(backend).await?, TestStore::new(backend).await?];
         let service = Service::start(own_key(&node.chain, FIRST)).await;
         let patient = facilitator(node, &service.url()).settle_time(Duration::from_secs(20));
         let first = Plan::new(patient).store(places[0].store(Limits::default()).await).open().await;
         let (payment, secret) = (first.payment(Version::V2, authorization()), fresh().to_string());
         let scripted = Scripted::start([valid(), reply]).await;
         scripted.announce(&signers.iter().map(|number| account(*number)).collect::<Vec<_>>());
-        let (at, sent, heard) = (first.at, Arc::new((payment.clone(), secret.clone())), Arc::<Mutex<Option<Answer>>>::default());
+        let (at, sent, heard) =
+            (first.at, Arc::new((payment.clone(), secret.clone())), Arc::<Mutex<Option<HttpResponse>>>::default());
         let hearing = heard.clone();
         let plan = Plan::new(facilitator(node, &scripted.url())).hook(move |_| {
             let (sent, hearing) = (sent.clone(), hearing.clone());
@@ -75,7 +76,7 @@ impl Both {
         Some(Self { first, second, payment, secret, answers: [heard, answer], before, _places: places })
     }
 
-    async fn again(&self, shop: &Shop) -> Answer {
+    async fn again(&self, shop: &Shop) -> HttpResponse {
         shop.call(Version::V2, &self.payment, &[("X-Tool-Retry-Token", &self.secret)], &two_words()).await
     }
 
@@ -224,7 +225,7 @@ async fn t01_a_nonce_that_is_used_a_little_later_buys_nothing() {
     for node in stages().await {
         for &backend in backends(&node) {
             for reason in ["nonce_already_used", "Details: already known"] {
-                let Some(place) = Place::new(backend).await else { break };
+                let Some(place) = TestStore::new(backend).await else { break };
                 let replies = vec![valid()].into_iter().chain((0..4).map(|_| said(false, reason, "")));
                 let scripted = Scripted::start(replies).await;
                 scripted.announce(&[account(FIRST)]);
@@ -299,7 +300,7 @@ async fn released(shop: &Shop) {
 async fn t13_a_server_of_other_tools_does_not_give_a_payment_up() {
     for node in stages().await {
         for &backend in backends(&node) {
-            let Some(place) = Place::new(backend).await else { break };
+            let Some(place) = TestStore::new(backend).await else { break };
             let scripted = Scripted::start([valid(), Reply::Answer(500, "{}".to_owned())]).await;
             scripted.announce(&[account(FIRST)]);
             let store = place.store(Limits::default()).await;

@@ -19,7 +19,7 @@ struct Scene {
 }
 
 /// A call, and everything that it changed.
-struct Seen {
+struct Observation {
     called: Called,
     before: State,
     after: State,
@@ -93,7 +93,7 @@ impl Scene {
     /// The price moves once, and the receipt names the transaction that moved it.
     async fn paid(&self, client: &Client, tool: &str) {
         let seen = self.call(client, tool, HOLDER).await;
-        let Seen { called, before, after, asked } = &seen;
+        let Observation { called, before, after, asked } = &seen;
         seen.answered(client, 200);
         let name = if client.version == 1 { "x-payment-response" } else { "payment-response" };
         assert_eq!(called.header.as_deref(), Some(name), "{client}");
@@ -164,11 +164,11 @@ impl Scene {
         assert_eq!(seen.asked.1, 0, "{client}");
     }
 
-    async fn call(&self, client: &Client, tool: &str, payer: usize) -> Seen {
+    async fn call(&self, client: &Client, tool: &str, payer: usize) -> Observation {
         let (asked, before) = (self.asked().await, self.world.state(&self.served, payer));
         let called = client.call(self.served.url(tool), key(payer), json!({ "text": "one two three" })).await;
         let (now, after) = (self.asked().await, self.world.state(&self.served, payer));
-        Seen { called, before, after, asked: (now.0 - asked.0, now.1 - asked.1) }
+        Observation { called, before, after, asked: (now.0 - asked.0, now.1 - asked.1) }
     }
 
     async fn asked(&self) -> (u64, u64) {
@@ -178,7 +178,7 @@ impl Scene {
     }
 }
 
-impl Seen {
+impl Observation {
     #[track_caller]
     fn answered(&self, client: &Client, status: u64) {
         let Called { status: got, body, error, .. } = &self.called;

@@ -10,7 +10,7 @@ use super::world::key;
 use crate::attacks::chain::{FUNDS, Node, PRICE, recipient};
 use crate::attacks::payer::{BOTH, authorization, payer};
 use crate::attacks::shop::{Plan, two_words};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::x402_peers::Peers;
 
 /// Payments at a time.
@@ -21,7 +21,7 @@ const PAYERS: usize = 6;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn payments_whose_transactions_are_in_each_others_way_are_all_served() {
     let Some(peers) = Peers::find() else { return };
-    let (Some(node), Some(place)) = (Node::anvil().await, Place::new(Backend::SqliteFile).await) else { return };
+    let (Some(node), Some(place)) = (Node::anvil().await, TestStore::new(Backend::SqliteFile).await) else { return };
     node.mint(payer().address(), FUNDS).await;
     let facilitator = peers.facilitator_with(&node.url, key(7), &[("NONCES", "plain".to_owned())]).await;
     let settle = Facilitator::from_setting(&facilitator.url()).expect("a URL").confirm_with([node.chain.clone()]);

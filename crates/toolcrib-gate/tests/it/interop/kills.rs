@@ -17,11 +17,11 @@ use toolcrib_store::replay::Limits;
 use super::recorder::{CALL, Recorder};
 use super::world::key;
 use crate::attacks::chain::{Node, PRICE, recipient, token};
-use crate::attacks::http::{Answer, post};
+use crate::attacks::http::{HttpResponse, post};
 use crate::attacks::payer::{fresh, opened, payer};
 use crate::attacks::process::{Ground, Plan, Process};
 use crate::attacks::shop::{LEASE_OVER, PATH, two_words};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::x402_peers::{Called, Paying, Peers};
 
 /// Kills of one test, half of them with each way of settling. `TOOLCRIB_KILLS` is the number of kills of both tests.
@@ -44,7 +44,7 @@ const VALID_SECONDS: i64 = 300;
 
 /// What is moved by a server that was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum SettlementKind {
     Facilitator,
     OwnKey,
 }
@@ -100,8 +100,8 @@ async fn kills(backend: Backend) {
     let Some(peers) = Peers::find() else { return };
     let asked = std::env::var("TOOLCRIB_KILLS").ok().and_then(|text| text.parse::<u64>().ok());
     let count = asked.map_or(KILLS, |count| count.div_ceil(2)).max(2);
-    for (way, count) in [(Way::Facilitator, count.div_ceil(2)), (Way::OwnKey, count / 2)] {
-        let (Some(node), Some(place)) = (Node::anvil().await, Place::new(backend).await) else { return };
+    for (way, count) in [(SettlementKind::Facilitator, count.div_ceil(2)), (SettlementKind::OwnKey, count / 2)] {
+        let (Some(node), Some(place)) = (Node::anvil().await, TestStore::new(backend).await) else { return };
         let tally = Lane::start(&peers, node, place, way).await.run(count).await;
         println!("{backend:?}, {way:?}: {tally:?}");
         assert_eq!((tally.charged_without_result, tally.result_without_charge, tally.charged_twice), (0, 0, 0), "{way:?}");
@@ -119,7 +119,7 @@ async fn kills(backend: Backend) {
 /// A store, a chain, a way to settle, and clients.
 struct Lane {
     node: Node,
-    place: Place,
+    place: TestStore,
     ground: Ground,
     plan: Plan,
     recorder: Recorder,
@@ -131,12 +131,12 @@ struct Lane {
 }
 
 impl Lane {
-    async fn start(peers: &Peers, node: Node, place: Place, way: Way) -> Self {
+    async fn start(peers: &Peers, node: Node, place: TestStore, way: SettlementKind) -> Self {
         let ground = Ground::new();
         let mut plan = ground.plan(&place.setting, &node.url, 5);
         let facilitator = match way {
-            Way::Facilitator => Some(peers.facilitator(&node.url, key(7)).await),
-            Way::OwnKey => None,
+            SettlementKind::Facilitator => Some(peers.facilitator(&node.url, key(7)).await),
+            SettlementKind::OwnKey => None,
         };
         plan.facilitator = facilitator.as_ref().map(toolcrib_testkit::x402_peers::Server::url);
         let clients = join_all(peers.clients().into_iter().take(CLIENTS).map(|client| client.start(key(1)))).await;
@@ -229,7 +229,7 @@ impl Lane {
     }
 
     /// Sends a payment again as it was sent; `None` if none was.
-    async fn resend(&self, server: &Process, made: &Made) -> Option<Answer> {
+    async fn resend(&self, server: &Process, made: &Made) -> Option<HttpResponse> {
         let sent = self.recorder.of(&made.id).pop()?;
         let mut headers = vec![(sent.payment.0, sent.payment.1.as_str())];
         headers.extend(made.token.as_deref().map(|token| ("x-tool-retry-token", token)));

@@ -14,10 +14,10 @@ use toolcrib_x402::Version;
 
 use super::world::key;
 use crate::attacks::chain::{FUNDS, Node, PRICE, recipient};
-use crate::attacks::http::Answer;
+use crate::attacks::http::HttpResponse;
 use crate::attacks::payer::{BOTH, authorization, fresh, payer};
 use crate::attacks::shop::{PATH, Plan, Shop, two_words};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::x402_peers::{Peers, Server};
 
 /// How long the facilitator waits for a receipt.
@@ -50,7 +50,8 @@ async fn a_transaction_that_is_mined_late_is_charged_and_served_once_on_postgres
 /// mined before all payers of the second have been told that nothing is known.
 async fn late(backend: Backend) {
     let Some(peers) = Peers::find() else { return };
-    let (Some(node), Some(one), Some(two)) = (Node::anvil().await, Place::new(backend).await, Place::new(backend).await) else {
+    let (Some(node), Some(one), Some(two)) = (Node::anvil().await, TestStore::new(backend).await, TestStore::new(backend).await)
+    else {
         return;
     };
     node.mint(payer().address(), FUNDS).await;
@@ -107,7 +108,7 @@ async fn late(backend: Backend) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stock_clients_are_served_on_a_chain_with_slow_blocks() {
     let Some(peers) = Peers::find() else { return };
-    let (Some(node), Some(place)) = (Node::anvil().await, Place::new(Backend::SqliteFile).await) else { return };
+    let (Some(node), Some(place)) = (Node::anvil().await, TestStore::new(Backend::SqliteFile).await) else { return };
     node.mint(payer().address(), FUNDS).await;
     let facilitator = start(&peers, &node).await;
     let shop = open(&node, &facilitator, &place, (CONFIRM_TIME * 4, PENDING_PAUSE)).await;
@@ -129,7 +130,7 @@ async fn start(peers: &Peers, node: &Node) -> Server {
     peers.facilitator_with(&node.url, key(GAS), &[("CONFIRMATION_MS", time)]).await
 }
 
-async fn open(node: &Node, facilitator: &Server, place: &Place, (confirm, pause): (Duration, Duration)) -> Shop {
+async fn open(node: &Node, facilitator: &Server, place: &TestStore, (confirm, pause): (Duration, Duration)) -> Shop {
     let settle = Facilitator::from_setting(&facilitator.url()).expect("a URL").confirm_with([node.chain.clone()]);
     Plan::new(settle.confirm_time(confirm).pending_pause(pause)).store(place.store(Limits::default()).await).open().await
 }
@@ -146,13 +147,13 @@ impl Call {
         Self { version, payment: shop.payment(version, authorization()), token: fresh().to_string() }
     }
 
-    async fn send(&self, shop: &Shop) -> Answer {
+    async fn send(&self, shop: &Shop) -> HttpResponse {
         shop.call(self.version, &self.payment, &[("X-Tool-Retry-Token", &self.token)], &two_words()).await
     }
 
     /// The payment is neither served nor asked for again.
     #[track_caller]
-    fn assert_open(&self, answer: &Answer) {
+    fn assert_open(&self, answer: &HttpResponse) {
         let version = self.version;
         assert_eq!(
             (answer.verdict(), answer.has_output()),

@@ -12,10 +12,10 @@ use toolcrib_store::replay::Limits;
 
 use super::world::key;
 use crate::attacks::chain::{Node, PRICE, recipient};
-use crate::attacks::http::Answer;
+use crate::attacks::http::HttpResponse;
 use crate::attacks::payer::{BOTH, authorization, fresh, payer};
 use crate::attacks::shop::{Plan, Shop, two_words};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::x402_peers::Peers;
 
 // attack: T1
@@ -71,7 +71,8 @@ type Seen = BTreeMap<Vec<(u16, String)>, u64>;
 async fn rounds(backend: Backend, nonces: &str, funds: Funds, tries: u64) -> Seen {
     let mut seen = Seen::new();
     let Some(peers) = Peers::find() else { return seen };
-    let (Some(node), Some(one), Some(two)) = (Node::anvil().await, Place::new(backend).await, Place::new(backend).await) else {
+    let (Some(node), Some(one), Some(two)) = (Node::anvil().await, TestStore::new(backend).await, TestStore::new(backend).await)
+    else {
         return seen;
     };
     if funds == Funds::All {
@@ -92,8 +93,8 @@ async fn rounds(backend: Backend, nonces: &str, funds: Funds, tries: u64) -> See
         let (secret, input) = (fresh().to_string(), two_words());
         let token = [("X-Tool-Retry-Token", secret.as_str())];
         let answers = join_all(shops.iter().map(|shop| shop.call(version, &payment, &token, &input))).await;
-        let mut verdicts: Vec<_> = answers.iter().map(Answer::verdict).collect();
-        let served: Vec<_> = answers.iter().map(Answer::has_output).collect();
+        let mut verdicts: Vec<_> = answers.iter().map(HttpResponse::verdict).collect();
+        let served: Vec<_> = answers.iter().map(HttpResponse::has_output).collect();
         if served == [true, true] {
             let stats = facilitator.stats().await;
             panic!(
@@ -129,14 +130,15 @@ const SLOW_ROUNDS: usize = 4;
 async fn pending(backend: Backend) {
     for is_shared in [false, true] {
         let Some(peers) = Peers::find() else { return };
-        let (Some(node), Some(one), Some(two)) = (Node::anvil().await, Place::new(backend).await, Place::new(backend).await)
+        let (Some(node), Some(one), Some(two)) =
+            (Node::anvil().await, TestStore::new(backend).await, TestStore::new(backend).await)
         else {
             return;
         };
         node.mint(payer().address(), SLOW_ROUNDS as u64 * PRICE).await;
         let facilitator = peers.facilitator_with(&node.url, key(7), &[("CONFIRMATION_MS", "3000".to_owned())]).await;
         let settle = || Facilitator::from_setting(&facilitator.url()).expect("a URL").confirm_with([node.chain.clone()]);
-        let two = if is_shared { Place::again(&one) } else { two };
+        let two = if is_shared { TestStore::again(&one) } else { two };
         let shops = [
             Plan::new(settle()).store(one.store(Limits::default()).await).open().await,
             Plan::new(settle()).store(two.store(Limits::default()).await).open().await,
@@ -168,7 +170,7 @@ async fn pending(backend: Backend) {
             };
             let (first, second) = join(first, second).await;
             let answers = [first, second];
-            let mut verdicts: Vec<_> = answers.iter().map(Answer::verdict).collect();
+            let mut verdicts: Vec<_> = answers.iter().map(HttpResponse::verdict).collect();
             assert_eq!(node.balance(recipient()).await, round as u64 * PRICE, "round {round}: charged once: {verdicts:?}");
             // Whoever comes back gets what its gate has sold.
             let again = join_all(shops.iter().map(|shop| shop.call(version, &payment, &token, &input))).await;

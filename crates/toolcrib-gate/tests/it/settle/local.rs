@@ -21,7 +21,7 @@ use toolcrib_devchain::accounts::dev_signers;
 use toolcrib_gate::{Found, LocalSettlement, Outcome, Record, Settle, Unrecorded, Verdict};
 use toolcrib_x402::{ChainAddress, asset};
 
-use super::scripted::{Loss, lossy};
+use super::scripted::{LostMessage, lossy};
 use super::stage::{
     FUNDS, LOCAL, PRICE, Stage, SystemClock, authorization, connect, due, offer, other, payer, recipient, settler, signed,
 };
@@ -340,7 +340,7 @@ async fn a_number_that_was_not_sent_is_used_again() {
 }
 
 /// The chain behind a node that loses the first transaction.
-async fn behind(stage: &Stage, loss: Loss) -> Chain {
+async fn behind(stage: &Stage, loss: LostMessage) -> Chain {
     let url = NodeUrl::parse(&lossy(&stage.url, loss).await).expect("a URL");
     let mut config = ChainConfig::new(Network::by_id(LOCAL).expect("listed"), vec![url]).expect("a node");
     config.retries = Retries { attempts: 1, ..Retries::default() };
@@ -352,7 +352,7 @@ async fn behind(stage: &Stage, loss: Loss) -> Chain {
 async fn a_transaction_that_is_lost_on_the_way_leaves_no_gap() {
     for stage in Stage::each().await {
         let settlement =
-            LocalSettlement::new(Arc::new(settler()), [behind(&stage, Loss::Request).await]).recipients([recipient()]);
+            LocalSettlement::new(Arc::new(settler()), [behind(&stage, LostMessage::Request).await]).recipients([recipient()]);
         let settlement = settlement.receipt_time(Duration::from_millis(300));
         let offer = stage.offer();
         let (first, second) = (stage.payment(), stage.payment());
@@ -374,7 +374,7 @@ async fn a_transaction_that_is_lost_on_the_way_leaves_no_gap() {
 async fn a_transaction_whose_acknowledgement_is_lost_has_settled() {
     for stage in Stage::each().await {
         let settlement =
-            LocalSettlement::new(Arc::new(settler()), [behind(&stage, Loss::Answer).await]).recipients([recipient()]);
+            LocalSettlement::new(Arc::new(settler()), [behind(&stage, LostMessage::Answer).await]).recipients([recipient()]);
         let offer = stage.offer();
         for _ in 0..2 {
             let payment = stage.payment();

@@ -156,7 +156,7 @@ impl Keeping {
 
 /// What a node between does with a transaction that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
+pub(crate) enum LostMessage {
     /// It never arrives.
     Request,
     /// It arrives, and the answer does not come back.
@@ -164,7 +164,7 @@ pub(crate) enum Loss {
 }
 
 /// A node that passes everything on to another one but loses the first transaction that is sent.
-pub(crate) async fn lossy(node: &str, loss: Loss) -> String {
+pub(crate) async fn lossy(node: &str, loss: LostMessage) -> String {
     let node = node.strip_prefix("http://").expect("a URL").to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -176,13 +176,13 @@ pub(crate) async fn lossy(node: &str, loss: Loss) -> String {
                 while let Some((head, body)) = read_message(&mut stream).await {
                     let is_transaction = String::from_utf8_lossy(&body).contains("eth_sendRawTransaction");
                     let loss = if is_transaction { left.lock().expect("not poisoned").take() } else { None };
-                    if loss == Some(Loss::Request) {
+                    if loss == Some(LostMessage::Request) {
                         return;
                     }
                     let mut onward = TcpStream::connect(&node).await.expect("the node listens");
                     onward.write_all(&[head.as_bytes(), &body].concat()).await.expect("sent");
                     let Some((head, body)) = read_message(&mut onward).await else { return };
-                    if loss == Some(Loss::Answer) {
+                    if loss == Some(LostMessage::Answer) {
                         return;
                     }
                     let _ = stream.write_all(&[head.as_bytes(), &body].concat()).await;

@@ -15,7 +15,7 @@ use toolcrib_x402::{Payment, Version, read_header, read_receipt};
 
 use super::scripted::{Reply, Scripted};
 use super::stage::{LOCAL, PRICE, Stage, authorization, other, payer, recipient, signed};
-use crate::world::{Answer, Input, ORIGIN, Output, creator, post};
+use crate::world::{HttpResponse, Input, ORIGIN, Output, creator, post};
 
 /// What else happens while the handler runs.
 type Meanwhile = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
@@ -62,7 +62,7 @@ impl Shop {
         signed(&challenge.accepts[0], &stage.token, authorization(payer().address()), payer())
     }
 
-    async fn call(&self, payment: &Payment) -> Answer {
+    async fn call(&self, payment: &Payment) -> HttpResponse {
         let header = payment.to_header().expect("a header");
         post(self.at, "/word-count", &[(Version::V2.payment_header(), &header)], &json!({ "text": "one two" })).await
     }
@@ -70,7 +70,7 @@ impl Shop {
 
 /// The transaction of the receipt.
 #[track_caller]
-fn receipt(answer: &Answer) -> B256 {
+fn receipt(answer: &HttpResponse) -> B256 {
     let reading = read_receipt(answer.header("payment-response").expect("a receipt"));
     reading.response.and_then(|response| response.transaction_hash()).expect("a transaction")
 }

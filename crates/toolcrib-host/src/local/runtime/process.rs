@@ -18,7 +18,7 @@ use toolcrib_core::codes;
 use toolcrib_process::{Containment, Ended, Launcher, ProgramSpec, Running, spawn};
 
 use super::backoff::Backoff;
-use super::speech::{Protocol, Silence, Speech};
+use super::speech::{NoReply, Protocol, Speech};
 use super::{Events, Invocation, MAX_RESULT_BYTES, RunError, Runtime};
 use crate::local::secrets::Secret;
 
@@ -190,8 +190,8 @@ impl Runtime for ProcessRuntime {
             let mut worker = Worker::start(&self.settings, &call.variables, events).await?;
             let listed = match worker.speech.list_tools().await {
                 Ok(listed) => listed,
-                Err(Silence::TooLong) => Err(too_long()),
-                Err(Silence::Ended(sent)) => Err(worker.ended(sent, &call, events).await),
+                Err(NoReply::TooLong) => Err(too_long()),
+                Err(NoReply::Ended(sent)) => Err(worker.ended(sent, &call, events).await),
             };
             worker.end().await;
             listed
@@ -252,8 +252,8 @@ impl Worker {
         self.calls += 1;
         match self.speech.exchange(self.calls, call, events).await {
             Ok(answer) => answer,
-            Err(Silence::TooLong) => Err(too_long()),
-            Err(Silence::Ended(sent)) => Err(self.ended(sent, call, events).await),
+            Err(NoReply::TooLong) => Err(too_long()),
+            Err(NoReply::Ended(sent)) => Err(self.ended(sent, call, events).await),
         }
     }
 

@@ -37,7 +37,7 @@ pub(super) enum Speech {
 }
 
 /// Why a program did not answer.
-pub(super) enum Silence {
+pub(super) enum NoReply {
     /// Its output exceeds the limit of results.
     TooLong,
     /// It closed its stdout. Contains the error of writing to it, if there was one.
@@ -73,7 +73,7 @@ impl Speech {
         id: u64,
         call: &Invocation,
         events: &Events,
-    ) -> Result<Result<Json, RunError>, Silence> {
+    ) -> Result<Result<Json, RunError>, NoReply> {
         let (stdin, stdout) = match self {
             Self::Mcp(client) => return call_tool(client, call, events).await,
             Self::Lines { stdin, stdout } => (stdin, stdout),
@@ -82,13 +82,13 @@ impl Speech {
         // A program may answer before it has read everything; only its answer shows whether it reads at all.
         let (sent, answer) = tokio::join!(stdin.write_all(message.as_bytes()), answer(stdout, id, events));
         answer.map_err(|error| match error {
-            LineError::TooLong => Silence::TooLong,
-            LineError::End | LineError::Broken => Silence::Ended(sent.err()),
+            LineError::TooLong => NoReply::TooLong,
+            LineError::End | LineError::Broken => NoReply::Ended(sent.err()),
         })
     }
 
     /// The tools of an MCP server, as the result of `tools/list`.
-    pub(super) async fn list_tools(&self) -> Result<Result<Json, RunError>, Silence> {
+    pub(super) async fn list_tools(&self) -> Result<Result<Json, RunError>, NoReply> {
         let Self::Mcp(client) = self else {
             return Ok(Err(RunError::new(codes::host::RUNTIME_UNSUPPORTED, "only MCP servers list their tools")));
         };
@@ -96,7 +96,7 @@ impl Speech {
             Ok(tools) => Ok(Ok(tools)),
             Err(ClientError::Refused { message }) => Ok(Err(RunError::reported(&Json::from(message)))),
             Err(error @ ClientError::List { .. }) => Ok(Err(RunError::new(codes::host::PROTOCOL, error.to_string()))),
-            Err(_) => Err(Silence::Ended(None)),
+            Err(_) => Err(NoReply::Ended(None)),
         }
     }
 
@@ -110,7 +110,7 @@ impl Speech {
 }
 
 /// Calls a tool of an MCP server. Credentials are in its environment.
-async fn call_tool(client: &Client, call: &Invocation, events: &Events) -> Result<Result<Json, RunError>, Silence> {
+async fn call_tool(client: &Client, call: &Invocation, events: &Events) -> Result<Result<Json, RunError>, NoReply> {
     let arguments = match &call.arguments {
         Json::Object(arguments) => arguments.clone(),
         _ => Map::new(),
@@ -118,11 +118,11 @@ async fn call_tool(client: &Client, call: &Invocation, events: &Events) -> Resul
     let listen = |CallProgress { progress, total, message }| events.send(Event::Progress { progress, total, message });
     Ok(match client.call(&call.mcp_name, arguments, listen).await {
         Ok(called) => match tool_result(called) {
-            Err(error) if error.code == codes::host::RESULT_TOO_LARGE => return Err(Silence::TooLong),
+            Err(error) if error.code == codes::host::RESULT_TOO_LARGE => return Err(NoReply::TooLong),
             result => result,
         },
         Err(ClientError::Refused { message }) => Err(RunError::reported(&Json::from(message))),
-        Err(_) => return Err(Silence::Ended(None)),
+        Err(_) => return Err(NoReply::Ended(None)),
     })
 }
 

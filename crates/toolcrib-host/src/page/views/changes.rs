@@ -17,14 +17,14 @@ const MAX_VALUE_CHARS: usize = 300;
 
 /// What was granted to an earlier content.
 #[derive(Default)]
-struct Given {
+struct EarlierGrants {
     rules: Vec<String>,
     credentials: Vec<String>,
 }
 
 /// The section about changes. Empty if nothing was granted to an earlier content.
 pub(super) fn changes(view: &View<'_>, tool: &LoadedTool, rules: &[&Rule]) -> Markup {
-    let mut earlier: BTreeMap<ContentHash, Given> = BTreeMap::new();
+    let mut earlier: BTreeMap<ContentHash, EarlierGrants> = BTreeMap::new();
     for rule in rules.iter().filter(|rule| rule.decision == Decision::Allow) {
         if let Some(content) = rule.content.filter(|content| *content != tool.content()) {
             earlier.entry(content).or_default().rules.push(rule.id.to_string());
@@ -53,7 +53,7 @@ pub(super) fn changes(view: &View<'_>, tool: &LoadedTool, rules: &[&Rule]) -> Ma
     }
 }
 
-fn since(view: &View<'_>, tool: &LoadedTool, content: &ContentHash, given: &Given) -> Markup {
+fn since(view: &View<'_>, tool: &LoadedTool, content: &ContentHash, given: &EarlierGrants) -> Markup {
     html! {
         h3 { "Since " (hash(content)) }
         p.quiet {

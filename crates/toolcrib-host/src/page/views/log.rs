@@ -12,7 +12,7 @@ use super::{View, readable, sentence, shown, time};
 use crate::local::audit::{self, Entry, Event, Filter};
 use crate::page::forms::Form;
 use crate::page::guard::AUTOMATIC;
-use crate::page::refusal::Refusal;
+use crate::page::refusal::PageRejection;
 
 /// Entries that are shown.
 const MAX_ENTRIES: usize = 200;
@@ -43,14 +43,14 @@ pub(super) const CHANGES: [Event; 11] = [
 ];
 
 /// The page of calls.
-pub(in crate::page) fn log(view: &View<'_>, query: &Form) -> Result<Response, Refusal> {
+pub(in crate::page) fn log(view: &View<'_>, query: &Form) -> Result<Response, PageRejection> {
     // Any other text cannot be a tool's id, and is not displayed.
     let tool = query.get("tool").filter(|tool| is_name(tool));
     let is_paused = query.get("paused").is_some();
     let show = SHOWN.iter().find(|(name, ..)| query.get("show") == Some(*name)).unwrap_or(&SHOWN[0]);
     let filter = Filter { tool: tool.map(str::to_owned), events: show.2.to_vec(), ..Filter::default() };
     let found = view.host().audit().read(&filter, MAX_ENTRIES).map_err(|error| {
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.code()).message(error.to_string()).back(&view.at("/"))
+        PageRejection::new(StatusCode::INTERNAL_SERVER_ERROR, error.code()).message(error.to_string()).back(&view.at("/"))
     })?;
     let tool_part = tool.map(|tool| format!("&tool={}", percent_encode(tool))).unwrap_or_default();
     let with = |more: &str| view.at(&format!("/log?show={}{tool_part}{more}", show.0));

@@ -17,7 +17,7 @@ use toolcrib_process::Containment;
 
 use super::Shared;
 use super::forms::Form;
-use super::refusal::Refusal;
+use super::refusal::PageRejection;
 use crate::local::{ContentHash, Host, LoadedTool};
 
 pub(super) use log::log;
@@ -93,8 +93,8 @@ impl View<'_> {
 }
 
 /// The page for a rejected request.
-pub(super) fn refused(refusal: &Refusal) -> Response {
-    let Refusal { status, code, message, back } = refusal;
+pub(super) fn refused(refusal: &PageRejection) -> Response {
+    let PageRejection { status, code, message, back } = refusal;
     let content = html! {
         main.alone {
             h1 { @if *status == StatusCode::NOT_FOUND { "Not found" } @else { "That was refused" } }

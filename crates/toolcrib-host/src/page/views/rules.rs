@@ -8,10 +8,10 @@ use crate::local::ChangeError;
 use crate::local::permissions::{Decision, Rule, RuleId};
 use crate::local::secrets::{SecretState, Source};
 use crate::page::forms::Form;
-use crate::page::refusal::Refusal;
+use crate::page::refusal::PageRejection;
 
 /// The page of all rules.
-pub(in crate::page) fn rules(view: &View<'_>, query: &Form) -> Result<Response, Refusal> {
+pub(in crate::page) fn rules(view: &View<'_>, query: &Form) -> Result<Response, PageRejection> {
     let rules = view.host().permissions().list().map_err(ChangeError::from)?;
     let tools = view.host().tools();
     let is_abandoned = |secret: &SecretState| secret.source == Source::Encrypted && !tools.tools().contains_key(&secret.tool);

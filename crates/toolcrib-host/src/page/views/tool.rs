@@ -16,13 +16,13 @@ use crate::local::permissions::{Decision, Reason, Request, Rule, Verdict};
 use crate::local::secrets::{SecretState, Source};
 use crate::local::{LoadedTool, access};
 use crate::page::forms::Form;
-use crate::page::refusal::Refusal;
+use crate::page::refusal::PageRejection;
 
 /// Number of recent calls on the page.
 const RECENT: usize = 12;
 
 /// The page of a tool.
-pub(in crate::page) fn tool(view: &View<'_>, query: &Form, id: &str) -> Result<Response, Refusal> {
+pub(in crate::page) fn tool(view: &View<'_>, query: &Form, id: &str) -> Result<Response, PageRejection> {
     let (tool, host) = (view.shared.tool(id)?, view.host());
     let manifest = tool.manifest();
     let rules = host.permissions().list();

@@ -11,7 +11,7 @@ use toolcrib_core::codes;
 use toolcrib_store::objects;
 
 use super::manifest::{File, Manifest, Unfit, damaged, hash};
-use super::{Place, Snapshots};
+use super::{SnapshotLocation, Snapshots};
 use crate::search::engine::{UNVERIFIED, VERIFIED};
 use crate::{Error, Index};
 
@@ -70,7 +70,7 @@ pub(in crate::search) async fn fetch(
     }
 }
 
-async fn fetch_now(index: &Index, place: &Place, folder: Option<&Path>) -> Result<Result<TempDir, Unfit>, Error> {
+async fn fetch_now(index: &Index, place: &SnapshotLocation, folder: Option<&Path>) -> Result<Result<TempDir, Unfit>, Error> {
     let none = Unfit { code: codes::objects::SNAPSHOT_NONE, reason: "there is no snapshot" };
     let late = |_| objects::Error::Unavailable { detail: format!("no manifest within {} s", MANIFEST_LIMIT.as_secs()) };
     let Some((manifest, _)) = timeout(MANIFEST_LIMIT, Manifest::read(place)).await.map_err(late)?? else {
@@ -108,7 +108,7 @@ async fn fetch_now(index: &Index, place: &Place, folder: Option<&Path>) -> Resul
     Ok(Ok(staged))
 }
 
-async fn fetch_file(place: &Place, file: &File, staged: &Path) -> Result<(), objects::Error> {
+async fn fetch_file(place: &SnapshotLocation, file: &File, staged: &Path) -> Result<(), objects::Error> {
     let key = file.key();
     let lost = || objects::Error::Damaged { key: key.clone(), reason: "its hash cannot be read" };
     let sha256 = hash(&file.sha256).ok_or_else(lost)?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use toolcrib_core::codes::{self, Code};
 use toolcrib_store::objects::{Version, hash_of, name_of};
 
-use super::Place;
+use super::SnapshotLocation;
 use crate::feed::Change;
 use crate::search::engine::{UNVERIFIED, VERIFIED};
 use crate::search::files::{META, is_ours};
@@ -100,7 +100,7 @@ fn mark(change: &Change) -> String {
 
 impl Manifest {
     /// Creates a manifest without files.
-    pub(super) async fn new(index: &Index, place: &Place, cursor: i64, tools: u64) -> Result<Self, Error> {
+    pub(super) async fn new(index: &Index, place: &SnapshotLocation, cursor: i64, tools: u64) -> Result<Self, Error> {
         Ok(Self {
             version: VERSION,
             identity: place.identity.clone(),
@@ -116,7 +116,7 @@ impl Manifest {
     }
 
     /// Reads the newest manifest of a location, and its version in the store.
-    pub(super) async fn read(place: &Place) -> Result<Option<(Result<Self, Unfit>, Version)>, Error> {
+    pub(super) async fn read(place: &SnapshotLocation) -> Result<Option<(Result<Self, Unfit>, Version)>, Error> {
         let (bytes, version) = match place.objects.read(LATEST, MAX_BYTES).await {
             Ok(Some(read)) => read,
             Ok(None) => return Ok(None),
@@ -127,7 +127,7 @@ impl Manifest {
     }
 
     /// Checks that it belongs to this location, with valid file names and within the limits.
-    pub(super) fn check(&self, place: &Place) -> Result<(), Unfit> {
+    pub(super) fn check(&self, place: &SnapshotLocation) -> Result<(), Unfit> {
         if self.version != VERSION || self.format != place.format || self.schema != place.schema {
             return Err(unfit(codes::objects::SNAPSHOT_FORMAT, "its version, format or schema differs"));
         }

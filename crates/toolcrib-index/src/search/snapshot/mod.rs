@@ -38,19 +38,19 @@ impl Snapshots {
     }
 
     /// Returns the part of the store for one database, and one format with its schema.
-    async fn place(&self, index: &Index, format: &str, schema: &Schema) -> Result<Place, Error> {
+    async fn place(&self, index: &Index, format: &str, schema: &Schema) -> Result<SnapshotLocation, Error> {
         let identity = alloy_primitives::hex::encode(index.identity().await?);
         let schema = serde_json::to_vec(schema).map_err(|_| Error::Corrupt { what: "schema of search" })?;
         let schema = name_of(&hash_of(&schema));
         let folder = name_of(&hash_of(format!("{format}\n{schema}").as_bytes()))[..16].to_owned();
         let root = self.objects.below(&format!("{identity}/snapshots"));
-        Ok(Place { objects: root.below(&folder), root, folder, identity, format: format.to_owned(), schema })
+        Ok(SnapshotLocation { objects: root.below(&folder), root, folder, identity, format: format.to_owned(), schema })
     }
 }
 
 /// The location of the snapshots of one database in one format, and what their manifests must contain.
 #[derive(Debug)]
-struct Place {
+struct SnapshotLocation {
     /// The folder of all formats.
     root: Objects,
     objects: Objects,

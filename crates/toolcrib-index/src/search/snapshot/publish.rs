@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use toolcrib_store::objects::name_of;
 
 use super::manifest::{File, LATEST, Manifest, Retired, key_of};
-use super::{Place, Snapshots};
+use super::{SnapshotLocation, Snapshots};
 use crate::Error;
 use crate::lease::NamedLease;
 use crate::search::Search;
@@ -132,7 +132,7 @@ impl Publisher {
         published
     }
 
-    async fn is_due(&self, place: &Place) -> Result<bool, Error> {
+    async fn is_due(&self, place: &SnapshotLocation) -> Result<bool, Error> {
         let index = self.search.index();
         let Some((Ok(last), _)) = Manifest::read(place).await? else { return Ok(true) };
         if last.check(place).is_err() || last.check_cursor(index).await?.is_err() {
@@ -143,7 +143,7 @@ impl Publisher {
         Ok(changes > 0 && (is_much || age >= self.options.every_seconds))
     }
 
-    async fn publish(&mut self, place: &Place, lease: &NamedLease) -> Result<Published, Error> {
+    async fn publish(&mut self, place: &SnapshotLocation, lease: &NamedLease) -> Result<Published, Error> {
         // Before any upload: if another process publishes from here on, this one does not replace its manifest.
         let read = Manifest::read(place).await?;
         let version = read.as_ref().map(|(_, version)| version.clone());
@@ -247,7 +247,7 @@ fn dropped(before: Option<&Manifest>, manifest: &Manifest) -> BTreeSet<String> {
 
 /// Deletes files that no snapshot needs: expired ones, those of publishers that died, and snapshots of formats that are no longer
 /// published.
-async fn prune(place: &Place, manifest: &Manifest, dropped: &BTreeSet<String>, grace: i64) -> Result<(), Error> {
+async fn prune(place: &SnapshotLocation, manifest: &Manifest, dropped: &BTreeSet<String>, grace: i64) -> Result<(), Error> {
     let kept: BTreeSet<String> =
         manifest.files.iter().map(File::key).chain(manifest.retired.iter().map(|r| key_of(&r.sha256))).collect();
     let dropped: BTreeSet<String> = dropped.iter().map(|sha256| key_of(sha256)).collect();

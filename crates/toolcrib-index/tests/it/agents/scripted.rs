@@ -12,7 +12,7 @@ use toolcrib_index::agents::{
 use toolcrib_index::listing::Failure;
 
 pub(crate) use toolcrib_testkit::clock::MovingClock;
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 pub(crate) const NOW: i64 = 1_800_000_000;
 
@@ -25,10 +25,10 @@ impl<F: Fn(&AgtDomain) -> AgentResolution + Send + Sync> ResolveAgent for Script
     }
 }
 
-pub(crate) async fn indexes() -> Vec<(Place, Index)> {
+pub(crate) async fn indexes() -> Vec<(TestStore, Index)> {
     let mut all = Vec::new();
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let index = Index::open(place.database().await).await.expect("an index");
         all.push((place, index));
     }

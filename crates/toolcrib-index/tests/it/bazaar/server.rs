@@ -11,17 +11,17 @@ use toolcrib_index::bazaar::{BazaarOptions, CatalogueFollower, Facilitator, Reso
 use toolcrib_index::feed::Kinds;
 
 pub(crate) use toolcrib_testkit::clock::MovingClock;
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::servers::{NOW, Request, Script, Server, Step, answer, ok, quick};
 
 pub(crate) const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 pub(crate) const PAYEE: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
 /// An index on each engine.
-pub(crate) async fn indexes() -> Vec<(Place, Index)> {
+pub(crate) async fn indexes() -> Vec<(TestStore, Index)> {
     let mut all = Vec::new();
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let index = Index::open(place.database().await).await.expect("an index");
         all.push((place, index));
     }

@@ -6,7 +6,7 @@ use toolcrib_core::codes;
 use toolcrib_index::bazaar::{BazaarOptions, ResourceList, WalkEnd};
 use toolcrib_index::feed::Kinds;
 use toolcrib_index::moderation::{Decision, Step, Subject};
-use toolcrib_index::{Order, Place};
+use toolcrib_index::{ListPosition, Order};
 
 use super::server::{
     Catalogue, MovingClock, changes, follower, follower_of, indexes, item, listed, old_item, options, url, urls, walk,
@@ -68,7 +68,7 @@ async fn lists_go_on_where_they_were() {
         catalogue.set(|behaviour| behaviour.items.push(item(&url(11))));
         walk(&follower).await;
         for order in [Order::Newest, Order::Oldest] {
-            let (mut seen, mut after): (Vec<i64>, Option<Place>) = (Vec::new(), None);
+            let (mut seen, mut after): (Vec<i64>, Option<ListPosition>) = (Vec::new(), None);
             loop {
                 let page = index.list_resources(&ResourceList { order, after, limit: 5 }).await.expect("a page");
                 seen.extend(page.resources.iter().map(|view| view.id));

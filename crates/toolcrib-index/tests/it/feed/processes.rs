@@ -18,7 +18,7 @@ use toolcrib_store::database::Value;
 use toolcrib_store::{Database, Location};
 
 use super::NOW;
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 const TASK: &str = "TOOLCRIB_FEED_WRITER";
 const PROCESSES: i64 = 4;
@@ -68,7 +68,7 @@ async fn child() {
     follow(&index, &is_over).await;
 }
 
-fn start(place: &Place, number: i64) -> Child {
+fn start(place: &TestStore, number: i64) -> Child {
     Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "feed::processes::child", "--nocapture", "--test-threads=1"])
         .env(TASK, format!("{number}\n{}", place.setting))
@@ -114,7 +114,7 @@ async fn follow(index: &Index, is_over: &AtomicBool) -> BTreeMap<i64, u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn sixteen_writers_and_kills_leave_no_gap() {
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let index = open(&place.setting).await;
         index.database().execute(COUNTS, &[]).await.expect("a table");
         let is_over = Arc::new(AtomicBool::new(false));

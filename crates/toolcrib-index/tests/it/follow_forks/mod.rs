@@ -15,7 +15,7 @@ use toolcrib_store::database::FromRow as _;
 use toolcrib_store::{Database, Location, row, sql};
 
 use crate::scripted::{Emitted, REGISTRY, Script, World, deregistered, gated, registered, updated, upgraded};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 mod faults;
 mod notes;
@@ -228,10 +228,10 @@ pub(crate) async fn release(index: &Index) {
     index.database().execute("UPDATE index_follower SET until = 0", &[]).await.expect("released");
 }
 
-pub(crate) async fn indexes() -> Vec<(Place, Index)> {
+pub(crate) async fn indexes() -> Vec<(TestStore, Index)> {
     let mut all = Vec::new();
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let index = Index::open(place.database().await).await.expect("an index");
         all.push((place, index));
     }

@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, U256, keccak256};
 use serde_json::json;
 use toolcrib_index::Index;
 use toolcrib_index::feed::Kinds;
-use toolcrib_index::follow::{Follower, Happening, Step};
+use toolcrib_index::follow::{EventKind, Follower, Step};
 use toolcrib_index::model::{RegistryId, ToolKey};
 
 use super::{NOW, catch_up, check, follower, grow, indexes, options, release, take_in};
@@ -95,7 +95,7 @@ async fn upgrades_of_known_predicates_are_told_to_their_tools() {
         let code: Vec<_> = history
             .iter()
             .filter_map(|event| match event.what {
-                Happening::Upgraded { implementation, .. } => Some(implementation[0]),
+                EventKind::Upgraded { implementation, .. } => Some(implementation[0]),
                 _ => None,
             })
             .collect();

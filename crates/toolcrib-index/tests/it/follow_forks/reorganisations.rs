@@ -9,13 +9,13 @@ use proptest::test_runner::{Config, TestRunner};
 use toolcrib_chain::rpc::Chain;
 use toolcrib_index::Index;
 use toolcrib_index::feed::Kinds;
-use toolcrib_index::follow::{Follower, Happening, Step};
+use toolcrib_index::follow::{EventKind, Follower, Step};
 use toolcrib_index::model::{RegistryId, ToolKey};
 use toolcrib_store::database::Value;
 
 use super::{catch_up, check, check_trust, dump, events, follower, grow, indexed, indexes, model, options, release, take_in};
 use crate::scripted::{REGISTRY, Script, World, registered, updated};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::nodes::fake::{Reply, config};
 
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ fn property(backend: Backend, cases: u32) {
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, max_shrink_iters: 40, ..Config::default() });
     let result = runner.run(&acts(), |acts| {
         runtime.block_on(async {
-            let Some(place) = Place::new(backend).await else { return };
+            let Some(place) = TestStore::new(backend).await else { return };
             let index = Index::open(place.database().await).await.expect("an index");
             let script = Script::start().await;
             script.change(|world| world.gives_time = acts.len() % 2 == 0);
@@ -234,7 +234,7 @@ async fn the_feed_and_the_jobs_say_what_was_taken_back() {
         assert_eq!(jobs[0].get::<&str>("reason").expect("a reason"), "reorganised");
         let history = index.events(key(1), None, 10).await.expect("a history");
         assert_eq!(history.len(), 1);
-        assert!(matches!(&history[0].what, Happening::Registered { metadata_uri, .. } if metadata_uri == "https://a.example/1"));
+        assert!(matches!(&history[0].what, EventKind::Registered { metadata_uri, .. } if metadata_uri == "https://a.example/1"));
         assert!(index.events(key(2), None, 10).await.expect("a history").is_empty());
     }
 }

@@ -8,7 +8,7 @@ use toolcrib_index::work::{Expired, Queue};
 use toolcrib_store::database::Value;
 
 use toolcrib_testkit::clock::MovingClock;
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::servers::NOW;
 
 /// The number of tools in the index that a wrong clock once emptied.
@@ -18,14 +18,14 @@ const TOOLS: u64 = 496;
 struct Listed {
     index: Index,
     registry: i64,
-    _place: Place,
+    _place: TestStore,
 }
 
 impl Listed {
     async fn each(count: u64, ends: UnixTime) -> Vec<Self> {
         let mut all = Vec::new();
         for backend in [Backend::SqliteFile, Backend::Postgres] {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let index = Index::open(place.database().await).await.expect("an index");
             let registry = index.add_registry(8453, Address::repeat_byte(0x82), 1).await.expect("a registry").id.0;
             let mut transaction = index.database().begin().await.expect("a transaction");

@@ -14,7 +14,7 @@ use toolcrib_store::database::{PerEngine, Value};
 use super::leases::{Pair, due, slow, worker};
 use super::scripted::fill;
 use super::{Stage, World};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::servers::NOW;
 
 const COUNT: &str = "SELECT COUNT(*) FROM index_job";
@@ -35,10 +35,10 @@ async fn tell(index: &Index, keys: &[ToolKey], kinds: Kinds) {
 }
 
 /// Indexes with tools whose changes were not read yet.
-async fn filled(count: u64) -> Vec<(Place, Index, Vec<ToolKey>)> {
+async fn filled(count: u64) -> Vec<(TestStore, Index, Vec<ToolKey>)> {
     let mut all = Vec::new();
     for backend in [Backend::SqliteFile, Backend::Postgres] {
-        let Some(place) = Place::new(backend).await else { continue };
+        let Some(place) = TestStore::new(backend).await else { continue };
         let index = Index::open(place.database().await).await.expect("an index");
         let keys = fill(&index, count).await;
         all.push((place, index, keys));
@@ -265,7 +265,7 @@ async fn an_export_has_the_jobs_that_nobody_made_yet() {
         export::export(&source, &mut taken_in, NOW).await.expect("exported");
         assert!(text == taken_in, "as if it had been taken in");
         for backend in [Backend::SqliteFile, Backend::Postgres] {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let target = Index::open(place.database().await).await.expect("an index");
             export::import(&target, &mut text.as_slice(), NOW).await.expect("imported");
             let queue = Queue::new(target.clone());

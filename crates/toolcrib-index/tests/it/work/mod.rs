@@ -37,7 +37,7 @@ use toolcrib_store::objects::Objects;
 use toolcrib_verify::Verifier;
 
 use toolcrib_testkit::clock::MovingClock;
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::registry::RegistryChain;
 use toolcrib_testkit::servers::{self, NOW, Server, ok};
 
@@ -89,7 +89,7 @@ impl World {
     pub(crate) async fn stages(&self) -> Vec<Stage> {
         let mut stages = Vec::new();
         for backend in [Backend::SqliteFile, Backend::Postgres] {
-            let Some(place) = Place::new(backend).await else { continue };
+            let Some(place) = TestStore::new(backend).await else { continue };
             let index = Index::open(place.database().await).await.expect("an index");
             let row = index.add_registry(self.devchain.chain_id(), self.registry.address(), 0).await.expect("a registry");
             stages.push(Stage {
@@ -111,7 +111,7 @@ pub(crate) struct Stage {
     pub(crate) queue: Queue,
     pub(crate) registry: RegistryId,
     pub(crate) clock: MovingClock,
-    _place: Place,
+    _place: TestStore,
 }
 
 const PUT: &str = "INSERT INTO index_tool (registry, tool, creator, uri, uri_key, hash, predicate, registered_block, registered_at,

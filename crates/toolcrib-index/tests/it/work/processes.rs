@@ -19,7 +19,7 @@ use toolcrib_store::database::PerEngine;
 use toolcrib_store::{Database, Location};
 
 use super::scripted::{Scripted, fill, good};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 use toolcrib_testkit::servers::NOW;
 
 const TASK: &str = "TOOLCRIB_INDEX_WORKER";
@@ -63,7 +63,7 @@ async fn child() {
     Worker::new(Queue::new(index), looks, Arc::new(clock), options).run(std::future::pending()).await;
 }
 
-fn start(place: &Place, clock: Shared, look: u64) -> Child {
+fn start(place: &TestStore, clock: Shared, look: u64) -> Child {
     let task = format!("{}\n{}\n{}\n{look}", place.setting, clock.start, clock.speed);
     Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "work::processes::child", "--nocapture", "--test-threads=1"])
@@ -100,8 +100,8 @@ async fn finished(index: &Index, keys: &[ToolKey], mut meanwhile: impl FnMut()) 
     }
 }
 
-async fn stage(backend: Backend) -> Option<(Place, Index, Vec<ToolKey>)> {
-    let place = Place::new(backend).await?;
+async fn stage(backend: Backend) -> Option<(TestStore, Index, Vec<ToolKey>)> {
+    let place = TestStore::new(backend).await?;
     let index = Index::open(place.database().await).await.expect("an index");
     let keys = fill(&index, JOBS).await;
     index.database().execute(LOG, &[]).await.expect("a table");

@@ -7,7 +7,7 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::clock::UnixTime;
 use toolcrib_index::feed::Kinds;
 use toolcrib_index::model::ToolRow;
-use toolcrib_index::work::{Look, Looks};
+use toolcrib_index::work::{Look, ToolVerifier};
 use toolcrib_index::{Error, Index};
 use toolcrib_judge::Policy;
 use toolcrib_judge::evidence::{Body, ChainReads, ConfigRead, Evidence, Exchange, Method, Response, ToolConfig, ToolState};
@@ -18,7 +18,7 @@ use toolcrib_testkit::servers::NOW;
 /// A verifier that calls a function.
 pub(crate) struct Scripted<F>(pub(crate) F);
 
-impl<F> Looks for Scripted<F>
+impl<F> ToolVerifier for Scripted<F>
 where
     F: Fn(ToolRef, &ToolRow) -> BoxFuture<'static, Result<Look, Error>> + Send + Sync,
 {

@@ -7,14 +7,14 @@ use super::*;
 const TABLE: &[Migration] = &[Migration { version: 1, sql: "CREATE TABLE word (id BIGINT PRIMARY KEY, word TEXT NOT NULL);" }];
 const INSERT: &str = "INSERT INTO word (id, word) VALUES ($1, $2)";
 
-struct Place {
+struct Setup {
     _folder: tempfile::TempDir,
     wal: std::path::PathBuf,
     database: Database,
     writer: Writer<Database>,
 }
 
-impl Place {
+impl Setup {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("words.db");
@@ -61,7 +61,7 @@ fn insert(id: i64) -> impl FnMut(&Database) -> Result<u64, Error> + Send + 'stat
 type Change = Box<dyn FnMut(&Database) -> Result<u64, Error> + Send>;
 
 /// Starts changes while the thread is busy, and returns their results.
-async fn together(place: &Place, changes: Vec<Change>) -> Vec<Result<u64, Error>> {
+async fn together(place: &Setup, changes: Vec<Change>) -> Vec<Result<u64, Error>> {
     let release = place.hold().await;
     let tasks: Vec<_> = changes
         .into_iter()
@@ -83,7 +83,7 @@ async fn together(place: &Place, changes: Vec<Change>) -> Vec<Result<u64, Error>
 
 #[tokio::test]
 async fn changes_that_wait_share_a_commit() {
-    let place = Place::new().await;
+    let place = Setup::new().await;
     let before = place.commits();
     let answers = together(&place, (0..50).map(|id| Box::new(insert(id)) as Change).collect()).await;
     assert!(answers.iter().all(|answer| matches!(answer, Ok(1))), "{answers:?}");
@@ -96,7 +96,7 @@ async fn changes_that_wait_share_a_commit() {
 
 #[tokio::test]
 async fn what_need_not_be_on_the_disk_is_seen_and_committed_apart() {
-    let place = Place::new().await;
+    let place = Setup::new().await;
     let before = place.commits();
     assert_eq!(place.writer.change_soon(insert(1)).await.unwrap(), 1);
     assert_eq!(place.words().await, [1]);
@@ -109,7 +109,7 @@ async fn what_need_not_be_on_the_disk_is_seen_and_committed_apart() {
 #[cfg(unix)]
 #[tokio::test]
 async fn nothing_is_acknowledged_that_the_disk_has_not_taken() {
-    let place = Place::new().await;
+    let place = Setup::new().await;
     let breaking = |database: &Database| {
         let Pools::Local(connection) = &database.pools else { unreachable!("the database of the thread") };
         connection.break_log();
@@ -127,7 +127,7 @@ async fn nothing_is_acknowledged_that_the_disk_has_not_taken() {
 
 #[tokio::test]
 async fn a_change_that_fails_is_undone_alone() {
-    let place = Place::new().await;
+    let place = Setup::new().await;
     // Writes something, and then fails.
     let failing = |id: i64| {
         move |database: &Database| {
@@ -157,7 +157,7 @@ async fn a_change_that_fails_is_undone_alone() {
 
 #[tokio::test]
 async fn a_change_that_undoes_nothing_stays_with_the_others() {
-    let place = Place::new().await;
+    let place = Setup::new().await;
     place.writer.change(insert(1)).await.unwrap();
     let looking = |database: &Database| {
         run_now(async {
@@ -176,7 +176,7 @@ async fn a_change_that_undoes_nothing_stays_with_the_others() {
 
 #[tokio::test]
 async fn a_transaction_that_fails_takes_nobody_with_it() {
-    let place = Place::new().await;
+    let place = Setup::new().await;
     // As SQLite does by itself when a disk is full: the whole transaction is lost.
     let breaking = |database: &Database| {
         run_now(async {
@@ -195,7 +195,7 @@ async fn a_transaction_that_fails_takes_nobody_with_it() {
 
 #[tokio::test]
 async fn a_file_that_another_process_has_is_busy() {
-    let place = Place::new().await;
+    let place = Setup::new().await;
     let other = place.database.begin().await.unwrap();
     let change = tokio::spawn({
         let writer = place.writer.clone();
@@ -209,7 +209,7 @@ async fn a_file_that_another_process_has_is_busy() {
 
 #[tokio::test]
 async fn a_change_that_nobody_waits_for_is_not_made() {
-    let place = Place::new().await;
+    let place = Setup::new().await;
     let release = place.hold().await;
     let made = Arc::new(AtomicUsize::new(0));
     let (writer, count) = (place.writer.clone(), made.clone());
@@ -232,7 +232,7 @@ async fn a_change_that_nobody_waits_for_is_not_made() {
 
 #[tokio::test]
 async fn values_are_bound_by_their_numbers() {
-    let place = Place::new().await;
+    let place = Setup::new().await;
     let change = |database: &Database| {
         run_now(async {
             let values = [Value::Integer(7), Value::Text("seven"), Value::OptionalInteger(None)];

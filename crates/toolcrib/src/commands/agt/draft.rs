@@ -14,7 +14,7 @@ use toolcrib_fetch::SystemClock;
 
 use super::parse_name;
 use crate::commands::new;
-use crate::kinds::{self, ManifestKind, Place, parse_address};
+use crate::kinds::{self, ManifestKind, PathHints, parse_address};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &New, printer: &mut Printer) -> Result<Done, Stop> 
     let owner = parse_address(&owner)?;
     let fields = if is_asked { questions(&domain, printer)? } else { from_options(arguments)? };
     let text = agent::draft(&domain, owner, SystemClock.now(), &fields);
-    let report = kinds::check(ManifestKind::Agent, text.as_bytes(), Mode::Producer, &Place::default());
+    let report = kinds::check(ManifestKind::Agent, text.as_bytes(), Mode::Producer, &PathHints::default());
     // The signature comes last, so that only it may be missing.
     let wrong = report.findings.iter().find(|finding| finding.severity == Severity::Error && finding.pointer != "/signature");
     if let Some(finding) = wrong {

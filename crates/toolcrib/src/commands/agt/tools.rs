@@ -16,7 +16,7 @@ use toolcrib_verify::{Depth, Onchain};
 use super::pack::read_signed;
 use super::resolve::load;
 use crate::commands::trust::verify::{for_registry, registered};
-use crate::commands::trust::{Reach, verifier};
+use crate::commands::trust::{EgressArgs, verifier};
 use crate::onchain::{OnChain, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -38,7 +38,7 @@ pub(crate) struct Tools {
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
 }
 
 /// Verifies the tools and compares them with the agent.

@@ -4,7 +4,7 @@ use alloy_primitives::Address;
 use async_trait::async_trait;
 use toolcrib_chain::network::Network;
 use toolcrib_chain::rpc::Chain;
-use toolcrib_client::{Approver, Question, SignInTerms, Terms, Unchecked, Usdc};
+use toolcrib_client::{ApprovalRequest, Approver, SignInTerms, Terms, Unchecked, Usdc};
 use toolcrib_core::caip::ToolRef;
 
 use crate::commands::onchain::confirm;
@@ -33,24 +33,26 @@ impl Terminal {
 
 #[async_trait]
 impl Approver for Terminal {
-    async fn approve(&self, question: &Question<'_>) -> bool {
+    async fn approve(&self, question: &ApprovalRequest<'_>) -> bool {
         match question {
-            Question::Spend { tool, terms, account, ask_above } => {
+            ApprovalRequest::Spend { tool, terms, account, ask_above } => {
                 confirm(&spend(*tool, terms, *account, *ask_above, &self.facts(terms.chain)))
             }
-            Question::Differs { tool, asked, account, findings } => {
+            ApprovalRequest::Differs { tool, asked, account, findings } => {
                 let differences: Vec<_> = findings.iter().map(|finding| shown(&finding.message)).collect();
                 let payment = payment(Some(*tool), asked, *account, &self.facts(asked.chain));
                 confirm(&format!("{}\n{payment}pay anyway?", differences.join("\n")))
             }
-            Question::SignIn { terms, .. } => confirm(&sign_in(terms, &self.facts(terms.chain))),
-            Question::Identity { tool, terms, account } => confirm(&identity(*tool, terms, *account, &self.facts(terms.chain))),
-            Question::Fixed { values, .. } => {
+            ApprovalRequest::SignIn { terms, .. } => confirm(&sign_in(terms, &self.facts(terms.chain))),
+            ApprovalRequest::Identity { tool, terms, account } => {
+                confirm(&identity(*tool, terms, *account, &self.facts(terms.chain)))
+            }
+            ApprovalRequest::Fixed { values, .. } => {
                 let values: Vec<_> =
                     values.iter().map(|value| format!("  {} = {}", shown(&value.pointer), shown(&value.value))).collect();
                 confirm(&format!("the tool requires these input values:\n{}\nsend them?", values.join("\n")))
             }
-            Question::Unchecked { parts, .. } => confirm(&unchecked(parts)),
+            ApprovalRequest::Unchecked { parts, .. } => confirm(&unchecked(parts)),
             // A question of a later version, which this version cannot show.
             _ => false,
         }

@@ -5,7 +5,7 @@ use serde_json::json;
 use toolcrib_core::clock::Clock as _;
 use toolcrib_fetch::SystemClock;
 
-use super::Purse;
+use super::SpendArgs;
 use super::outcome::spend_failure;
 use crate::outcome::{Done, Exit, Stop};
 use crate::printer::{Printer, shown};
@@ -15,7 +15,7 @@ use crate::settings::Settings;
 #[derive(Args, Debug)]
 pub(crate) struct Budget {
     #[command(flatten)]
-    pub(crate) purse: Purse,
+    pub(crate) purse: SpendArgs,
 }
 
 /// Shows the spend policy and the amounts that count as spent.

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use toolcrib_client::{CallMethod, CallOptions, Consent, Plan, Terms, Usdc};
 use toolcrib_core::codes;
 
-use super::Purse;
+use super::SpendArgs;
 use super::outcome::{conclude, refuse};
 use super::session::{cautious, equipped};
-use crate::commands::trust::Reach;
+use crate::commands::trust::EgressArgs;
 use crate::input::{Source, json_argument};
 use crate::kinds::parse_address;
 use crate::onchain::{OnChain, Signing};
@@ -75,9 +75,9 @@ pub(crate) struct Call {
     #[command(flatten)]
     pub(crate) signing: Signing,
     #[command(flatten)]
-    pub(crate) purse: Purse,
+    pub(crate) purse: SpendArgs,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
 }
 
 /// How a tool is called.

@@ -14,20 +14,20 @@ use toolcrib_directory::mcp::InProcess;
 use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Configured, ConfiguredUrl};
 use toolcrib_host::bridge::{
-    Bridge, BridgeError, LocalTools, PinnedTools, RECHECK_INTERVAL, Reach as Doorkeeper, RemoteDirectory, Unattended,
+    Bridge, BridgeError, HttpAccess, LocalTools, PinnedTools, RECHECK_INTERVAL, RemoteDirectory, Unattended,
 };
 use toolcrib_http::Tls;
 use toolcrib_mcp::Bearer;
 use toolcrib_mcp::discovery::Discovery;
 
-use super::Purse;
+use super::SpendArgs;
 use super::session::with_wallet;
-use crate::commands::discovery::source::{Source, Where};
+use crate::commands::discovery::source::{DirectoryArgs, Source};
 use crate::commands::hosting::followed::Followed;
 use crate::commands::hosting::logging;
 use crate::commands::local::{HostArgs, pin_store};
 use crate::commands::serving::{TlsArgs, stopped};
-use crate::commands::trust::Reach;
+use crate::commands::trust::EgressArgs;
 use crate::env;
 use crate::onchain::Signing;
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -42,15 +42,15 @@ const MAX_POLICY_BYTES: u64 = 1 << 20;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Mcp {
     #[command(flatten)]
-    pub(crate) place: Where,
+    pub(crate) place: DirectoryArgs,
     #[command(flatten)]
     pub(crate) followed: Followed,
     #[command(flatten)]
     pub(crate) signing: Signing,
     #[command(flatten)]
-    pub(crate) purse: Purse,
+    pub(crate) purse: SpendArgs,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
     #[command(flatten)]
     pub(crate) local: HostArgs,
     /// Serve only local tools: no directory, wallet or payments
@@ -150,7 +150,7 @@ async fn serve(arguments: &Mcp, bridge: Bridge, tls: Option<Tls>, printer: &mut 
     let listener = TcpListener::bind(listen).await.map_err(taken)?;
     let address = listener.local_addr().map_err(taken)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let doorkeeper = Doorkeeper { bearer: bearer()?, hosts: arguments.hosts.clone(), origins: arguments.origins.clone(), tls };
+    let doorkeeper = HttpAccess { bearer: bearer()?, hosts: arguments.hosts.clone(), origins: arguments.origins.clone(), tls };
     let url = format!("{scheme}://{address}{}", toolcrib_host::bridge::HTTP_PATH);
     printer.result(&format!("mcp {url}\n"))?;
     printer.flush()?;
@@ -161,7 +161,7 @@ async fn serve(arguments: &Mcp, bridge: Bridge, tls: Option<Tls>, printer: &mut 
 }
 
 /// The directory that is configured, or one over the local index.
-async fn discovery(place: &Where, settings: &Settings) -> Result<Arc<dyn Discovery>, Failure> {
+async fn discovery(place: &DirectoryArgs, settings: &Settings) -> Result<Arc<dyn Discovery>, Failure> {
     let unusable = |error: toolcrib_fetch::Error| Failure::new(error.code(), error.to_string());
     Ok(match place.open(settings).await? {
         Source::Local(routes) => Arc::new(InProcess::new(routes)),

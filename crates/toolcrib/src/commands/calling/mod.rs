@@ -9,4 +9,4 @@ pub(crate) mod pay;
 pub(crate) mod payments;
 mod session;
 
-pub(crate) use session::Purse;
+pub(crate) use session::SpendArgs;

@@ -1,7 +1,7 @@
 //! The output of calls: results and errors.
 
 use serde_json::{Value, json};
-use toolcrib_chain::registry::Access;
+use toolcrib_chain::registry::AccessResult;
 use toolcrib_client::{CallError, Called, Denial, Paid, SpendError, Terms};
 use toolcrib_core::finding::Finding;
 use toolcrib_core::schema::{Prefilled, Violation};
@@ -169,7 +169,7 @@ fn denial_lines(denial: &Denial) -> Vec<String> {
         };
         lines.push(format!("  {}: {state}", shown(&holding.described())));
     }
-    if denial.access == Some(Access::Granted) {
+    if denial.access == Some(AccessResult::Granted) {
         lines.push("  the registry grants this account access, and the server denies it".to_owned());
     }
     lines
@@ -187,7 +187,7 @@ fn denial_data(denial: &Denial) -> Value {
     json!({
         "account": denial.account,
         "predicate": denial.predicate,
-        "granted_by_registry": denial.access.map(|access| access == Access::Granted),
+        "granted_by_registry": denial.access.map(|access| access == AccessResult::Granted),
         "requirements": holdings.collect::<Vec<_>>(),
         "incomplete": denial.is_incomplete,
     })

@@ -4,11 +4,11 @@ use clap::Args;
 use toolcrib_client::{UrlPolicy, Usdc};
 use toolcrib_core::url::HttpsUrl;
 
-use super::Purse;
+use super::SpendArgs;
 use super::call::{Method, dollars, terms};
 use super::outcome::conclude;
 use super::session::{cautious, equipped};
-use crate::commands::trust::Reach;
+use crate::commands::trust::EgressArgs;
 use crate::commands::trust::probe;
 use crate::input::Source;
 use crate::kinds::parse_address;
@@ -72,9 +72,9 @@ pub(crate) struct Endpoint {
     #[command(flatten)]
     pub(crate) signing: Signing,
     #[command(flatten)]
-    pub(crate) purse: Purse,
+    pub(crate) purse: SpendArgs,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
 }
 
 /// Pays.

@@ -8,10 +8,10 @@ use toolcrib_core::clock::UnixTime;
 use toolcrib_core::codes;
 use toolcrib_core::time::format_rfc3339;
 
-use super::Purse;
+use super::SpendArgs;
 use super::outcome::{conclude, refuse, spend_failure};
 use super::session::equipped;
-use crate::commands::trust::Reach;
+use crate::commands::trust::EgressArgs;
 use crate::onchain::{OnChain, Signing};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -24,7 +24,7 @@ const USUAL_LIMIT: usize = 20;
 #[derive(Args, Debug)]
 pub(crate) struct Payments {
     #[command(subcommand)]
-    pub(crate) what: Option<What>,
+    pub(crate) what: Option<PaymentsCommand>,
     /// Maximum number of payments
     #[arg(long, value_name = "N", default_value_t = USUAL_LIMIT)]
     pub(crate) limit: usize,
@@ -32,12 +32,12 @@ pub(crate) struct Payments {
     #[arg(long)]
     pub(crate) open: bool,
     #[command(flatten)]
-    pub(crate) purse: Purse,
+    pub(crate) purse: SpendArgs,
 }
 
 /// What to do with a payment.
 #[derive(Debug, Subcommand)]
-pub(crate) enum What {
+pub(crate) enum PaymentsCommand {
     /// Show a payment
     Show(Shown),
     /// Find out the outcome of a payment on the chain
@@ -55,9 +55,9 @@ pub(crate) struct One {
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
-    pub(crate) purse: Purse,
+    pub(crate) purse: SpendArgs,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
 }
 
 /// One payment, as the ledger has it.
@@ -67,16 +67,16 @@ pub(crate) struct Shown {
     #[arg(value_name = "ID")]
     pub(crate) id: String,
     #[command(flatten)]
-    pub(crate) purse: Purse,
+    pub(crate) purse: SpendArgs,
 }
 
 /// Lists payments, or acts on one.
 pub(crate) async fn run(arguments: &Payments, settings: &Settings, printer: &mut Printer) -> Result<Done, Stop> {
     match &arguments.what {
         None => list(arguments, printer).await,
-        Some(What::Show(one)) => show(one, printer).await,
-        Some(What::Resolve(one)) => resolve(one, settings, printer).await,
-        Some(What::Resume(one)) => resume(one, settings, printer).await,
+        Some(PaymentsCommand::Show(one)) => show(one, printer).await,
+        Some(PaymentsCommand::Resolve(one)) => resolve(one, settings, printer).await,
+        Some(PaymentsCommand::Resume(one)) => resume(one, settings, printer).await,
     }
 }
 
@@ -171,7 +171,7 @@ async fn resume(one: &One, settings: &Settings, printer: &mut Printer) -> Result
     conclude(client.resume(id).await, printer)
 }
 
-async fn find(id: &str, purse: &Purse) -> Result<(PaymentId, Entry), Stop> {
+async fn find(id: &str, purse: &SpendArgs) -> Result<(PaymentId, Entry), Stop> {
     let id = PaymentId::parse(id).ok_or_else(|| {
         Failure::new(codes::cli::USAGE, format!("`{id}` is not a payment")).hint("`toolcrib payments` lists them")
     })?;

@@ -14,7 +14,7 @@ use toolcrib_store::{Database, Location};
 
 use super::asking::Terminal;
 use super::outcome::spend_failure;
-use crate::commands::trust::{Reach, verifier};
+use crate::commands::trust::{EgressArgs, verifier};
 use crate::env;
 use crate::onchain::{Signing, state_dir};
 use crate::outcome::{Failure, Stop};
@@ -23,13 +23,13 @@ use crate::settings::Settings;
 
 /// Where payments are kept.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Purse {
+pub(crate) struct SpendArgs {
     /// Payment ledger file [default: `spend.db` in the state folder]
     #[arg(long, value_name = "PATH")]
     pub(crate) ledger: Option<PathBuf>,
 }
 
-impl Purse {
+impl SpendArgs {
     /// Opens the ledger, or creates it.
     pub(crate) async fn open(&self) -> Result<Ledger, Failure> {
         let path = match &self.ledger {
@@ -48,7 +48,7 @@ impl Purse {
     }
 
     /// A client without wallet and chains.
-    pub(crate) async fn client(&self, reach: &Reach, settings: &Settings) -> Result<ClientBuilder, Stop> {
+    pub(crate) async fn client(&self, reach: &EgressArgs, settings: &Settings) -> Result<ClientBuilder, Stop> {
         let ledger = self.open().await?;
         let builder = Client::builder(verifier(reach)?, reach.open()?, ledger, Arc::new(SystemClock));
         Ok(builder.policy(settings.spend.value.clone()).approver(Arc::new(Terminal::default())))

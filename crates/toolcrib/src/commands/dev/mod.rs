@@ -24,13 +24,13 @@ use toolcrib_index::work::WorkOptions;
 use toolcrib_store::replay::{MemoryReplay, ReplayStore};
 
 use self::chain::{ChainArguments, Interrupts, World, ready, wait};
-use self::samples::{Access, SAMPLES, Sample};
+use self::samples::{SAMPLES, Sample, SampleAccess};
 use self::stage::Registered;
-use crate::commands::discovery::Kept;
+use crate::commands::discovery::StoreArgs;
 use crate::commands::hosting::directory;
-use crate::commands::hosting::engine::{Doing, Engine, KEEP_CHANGES_DAYS, LogChecks};
+use crate::commands::hosting::engine::{Engine, EngineArgs, KEEP_CHANGES_DAYS, LogChecks};
 use crate::commands::hosting::followed::Following;
-use crate::commands::trust::door::{Reach, verifier};
+use crate::commands::trust::door::{EgressArgs, verifier};
 use crate::onchain::{dev_folder, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -76,7 +76,7 @@ pub(crate) async fn run(arguments: &Dev, printer: &mut Printer) -> Result<Done, 
     let world = World::start(&arguments.chain).await?;
     // Clients resolve names below localhost only for tools of the local chain id, and without a registry there are no tools.
     let has_tools = arguments.chain.chain_id == LOCAL_CHAIN_ID && !arguments.chain.bare;
-    let fair = if has_tools { Some(Fair::set_up(&world, arguments).await?) } else { None };
+    let fair = if has_tools { Some(DevServices::set_up(&world, arguments).await?) } else { None };
     world.settle_down();
 
     let mut data = world.data();
@@ -103,29 +103,29 @@ pub(crate) async fn run(arguments: &Dev, printer: &mut Printer) -> Result<Done, 
 }
 
 /// Everything beside the chain: the tools, the engine of their index, and the directory.
-struct Fair {
-    tools: Booth,
+struct DevServices {
+    tools: SampleServer,
     engine: Engine,
     server: DirectoryServer,
 }
 
-impl Fair {
+impl DevServices {
     async fn set_up(world: &World, arguments: &Dev) -> Result<Self, Stop> {
         let registry = Registry::of(world.chain.clone()).map_err(failed)?;
-        let index = Kept { store: Some("memory".to_owned()), ..Kept::default() }.open().await?;
+        let index = StoreArgs { store: Some("memory".to_owned()), ..StoreArgs::default() }.open().await?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.directory_port));
         let chains = [world.chain.clone()].into_iter().collect();
         let unusable = |error: AuthorityError| Failure::new(error.code(), error.to_string());
         let authority = Authority::open(&dev_folder()?, &SystemClock).map_err(unusable)?;
-        let reach = Reach { dev_ca: Some(authority.path().to_owned()) };
+        let reach = EgressArgs { dev_ca: Some(authority.path().to_owned()) };
         let config = ServerConfig { images: Some(reach.open_for_images()?), ..config() };
         let server = directory::open(listen, &index, chains, config).await?;
         let usage = usage(&index, &server).await?;
-        let tools = Booth::set_up(world, &registry, arguments.tools_port, &usage, authority).await?;
+        let tools = SampleServer::set_up(world, &registry, arguments.tools_port, &usage, authority).await?;
         let following = Following { chain: world.chain.clone(), registry: registry.address(), first_block: 0 };
         let verifier = verifier(&reach)?;
         let work = WorkOptions { poll: LOOK_POLL, ..WorkOptions::default() };
-        let doing = Doing { workers: 4, no_follow: false, keep_changes: KEEP_CHANGES_DAYS, checks: LogChecks::default() };
+        let doing = EngineArgs { workers: 4, no_follow: false, keep_changes: KEEP_CHANGES_DAYS, checks: LogChecks::default() };
         let engine = Engine::start(&index, &[following], verifier, None, &doing, work);
         Ok(Self { tools, engine, server })
     }
@@ -184,7 +184,7 @@ fn program() -> String {
 }
 
 /// The sample tools on their socket.
-struct Booth {
+struct SampleServer {
     authority: Authority,
     tls: Tls,
     listener: TcpListener,
@@ -193,7 +193,7 @@ struct Booth {
     faults: mpsc::Receiver<String>,
 }
 
-impl Booth {
+impl SampleServer {
     async fn set_up(world: &World, registry: &Registry, port: u16, usage: &Usage, authority: Authority) -> Result<Self, Stop> {
         let tls = issue(&authority)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -259,17 +259,17 @@ impl Booth {
             let id = registered.id;
             text += &format!("  {program} verify {id} {at}\n  {program} probe {id} {at}\n");
             // Account 1 has the token and money.
-            let account = if matches!(sample.access, Access::Open) { "" } else { " --dev-account 1" };
+            let account = if matches!(sample.access, SampleAccess::Open) { "" } else { " --dev-account 1" };
             text += &format!("  {program} call {id} {at}{account} --input '{}'\n", sample.example);
             match sample.access {
-                Access::Open => {
+                SampleAccess::Open => {
                     let (ca, endpoint) = (self.authority.path().display().to_string(), registered.manifest.endpoint());
                     text += &format!("  curl --cacert {} {endpoint} --json '{}'\n", shown(&ca), sample.example);
                 }
-                Access::Holders => {
+                SampleAccess::Holders => {
                     text += &format!("  {program} predicate check {id} {} {at}\n", toolcrib_chain::wallet::DEV_ACCOUNTS[1])
                 }
-                Access::Paid => {}
+                SampleAccess::Paid => {}
             }
         }
         text
@@ -322,9 +322,9 @@ fn server(
     let origin = manifest.endpoint().origin().to_string();
     let tool = sample.tool(manifest);
     let tool = match sample.access {
-        Access::Open => tool,
-        Access::Holders => tool.gate(Gate::predicate(registry.clone(), registered.id)),
-        Access::Paid => {
+        SampleAccess::Open => tool,
+        SampleAccess::Holders => tool.gate(Gate::predicate(registry.clone(), registered.id)),
+        SampleAccess::Paid => {
             let settler = LocalWallet::development(SETTLER).map_err(|error| failed(error.into()))?;
             let settlement = LocalSettlement::new(Arc::new(settler), [registry.chain().clone()]).recipients([creator.address()]);
             tool.gate(Gate::paid(settlement).tool(registry.reference(registered.id)))

@@ -21,7 +21,7 @@ use toolcrib_core::finding::Finding;
 use toolcrib_core::tool::ToolManifest;
 use toolcrib_core::url::well_known::metadata_uri;
 
-use super::samples::{Access, Sample};
+use super::samples::{Sample, SampleAccess};
 use crate::onchain::failed;
 use crate::outcome::Failure;
 
@@ -126,7 +126,7 @@ async fn perform(registry: &Registry, wallet: &dyn Wallet, step: &Step, tool: Op
 }
 
 fn gate(registry: &Registry, sample: &Sample) -> Result<Gate, Failure> {
-    if sample.access != Access::Holders {
+    if sample.access != SampleAccess::Holders {
         return Ok(Gate::Open);
     }
     let predicate = registry.chain().network().predicates.erc721.ok_or_else(|| missing("ERC721OwnerPredicate"))?;

@@ -8,7 +8,7 @@ use toolcrib_core::codes;
 use toolcrib_index::RegistryRow;
 use toolcrib_index::follow::{CheckReport, Difference};
 
-use super::{Kept, index_failure};
+use super::{StoreArgs, index_failure};
 use crate::commands::hosting::followed::Followed;
 use crate::onchain::failed;
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -27,7 +27,7 @@ pub(crate) struct Rescan {
     #[arg(long = "network", value_name = "NAME")]
     pub(crate) networks: Vec<String>,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Arguments of `index check`.
@@ -39,7 +39,7 @@ pub(crate) struct Check {
     #[arg(long)]
     pub(crate) fix: bool,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Makes the followers of registries read logs again.

@@ -14,7 +14,7 @@ use toolcrib_index::export::{self, Imported};
 use toolcrib_index::work::Queue;
 
 use super::moderation::{self, Moderate, Moderation, Reports};
-use super::{Kept, index_failure};
+use super::{StoreArgs, index_failure};
 use crate::commands::hosting::purge;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
@@ -85,7 +85,7 @@ pub(crate) enum IndexCommand {
 #[derive(Args, Debug)]
 pub(crate) struct Expire {
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Arguments of `index export`.
@@ -95,7 +95,7 @@ pub(crate) struct Export {
     #[arg(long, short, value_name = "PATH")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Arguments of `index parquet`.
@@ -108,7 +108,7 @@ pub(crate) struct ParquetExport {
     #[arg(long, value_name = "CURSOR", value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) since: Option<i64>,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Arguments of `index import` and `index restore`.
@@ -118,7 +118,7 @@ pub(crate) struct Import {
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Arguments of `index backup`.
@@ -128,7 +128,7 @@ pub(crate) struct Backup {
     #[arg(value_name = "PATH")]
     pub(crate) path: PathBuf,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Runs the command.

@@ -7,7 +7,7 @@ use toolcrib_core::codes;
 use toolcrib_directory::keys::{KeyRecord, KeyTerms, Keys};
 use toolcrib_fetch::SystemClock;
 
-use super::Kept;
+use super::StoreArgs;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
@@ -44,7 +44,7 @@ pub(crate) struct Issue {
     #[arg(long)]
     pub(crate) admin: bool,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Arguments of `directory keys list`.
@@ -54,7 +54,7 @@ pub(crate) struct ListKeys {
     #[arg(long, value_name = "N", default_value_t = USUAL_LIMIT)]
     pub(crate) limit: u32,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Arguments of `directory keys revoke`.
@@ -63,7 +63,7 @@ pub(crate) struct Revoke {
     /// Name of the key, from `directory keys list`
     pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Runs the command.
@@ -109,7 +109,7 @@ pub(crate) async fn run(command: &KeysCommand, printer: &mut Printer) -> Result<
     }
 }
 
-async fn open(kept: &Kept, may_be_made: bool) -> Result<Keys, Failure> {
+async fn open(kept: &StoreArgs, may_be_made: bool) -> Result<Keys, Failure> {
     Keys::open(kept.database(may_be_made).await?).await.map_err(|error| failure(&error))
 }
 

@@ -26,7 +26,7 @@ use crate::secrets;
 
 /// Where an index is kept.
 #[derive(Args, Clone, Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct StoreArgs {
     /// Index database: a SQLite file, or `memory` [env: `TOOLCRIB_INDEX`]
     ///
     /// Default: `index.db` in the user's state folder. Give a PostgreSQL URL, which has a password, in `TOOLCRIB_INDEX`.
@@ -40,7 +40,7 @@ pub(crate) struct Kept {
     pub(crate) objects: Option<String>,
 }
 
-impl Kept {
+impl StoreArgs {
     /// Whether an option was given on the command line.
     pub(crate) const fn is_said(&self) -> bool {
         self.store.is_some()

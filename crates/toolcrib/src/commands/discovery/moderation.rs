@@ -11,7 +11,7 @@ use toolcrib_fetch::SystemClock;
 use toolcrib_index::Index;
 use toolcrib_index::moderation::{Decision, MAX_PAGE, MAX_TEXT_CHARS, ResourceRef, Step, Subject};
 
-use super::{Kept, index_failure};
+use super::{StoreArgs, index_failure};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 
@@ -47,7 +47,7 @@ pub(crate) struct Moderate {
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) notice: String,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Arguments of `index moderation`.
@@ -57,7 +57,7 @@ pub(crate) struct Moderation {
     #[arg(long)]
     pub(crate) log: bool,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Arguments of `index reports`.
@@ -70,7 +70,7 @@ pub(crate) struct Reports {
     #[arg(long, conflicts_with = "close")]
     pub(crate) closed: bool,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Runs `index moderate`.

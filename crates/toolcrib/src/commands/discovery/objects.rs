@@ -5,7 +5,7 @@ use serde_json::json;
 use toolcrib_core::codes;
 use toolcrib_index::objects::Direction;
 
-use super::{Kept, index_failure};
+use super::{StoreArgs, index_failure};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
 
@@ -19,7 +19,7 @@ pub(crate) struct ObjectsArgs {
     #[arg(long, value_name = "PLACE")]
     pub(crate) move_to: Option<Target>,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// Where evidence is to be.

@@ -37,7 +37,7 @@ pub(crate) enum Shape {
 }
 
 /// A request, and how its rows are shown.
-pub(crate) struct Question<'q> {
+pub(crate) struct ListRequest<'q> {
     pub(crate) path: String,
     pub(crate) query: Vec<(&'q str, String)>,
     /// The member of the response that contains the rows, if it is a list.
@@ -49,7 +49,7 @@ pub(crate) struct Question<'q> {
 /// Sends the request and prints the response.
 pub(crate) async fn ask(
     source: &Source,
-    question: &Question<'_>,
+    question: &ListRequest<'_>,
     printing: &Printing,
     printer: &mut Printer,
 ) -> Result<Done, Stop> {

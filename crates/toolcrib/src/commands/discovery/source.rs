@@ -14,7 +14,7 @@ use toolcrib_index::search::{Search, SearchOptions};
 use toolcrib_index::work::Queue;
 use tower::ServiceExt as _;
 
-use super::{Kept, index_failure};
+use super::{StoreArgs, index_failure};
 use crate::env;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -26,7 +26,7 @@ const MAX_ANSWER_BYTES: usize = 16 << 20;
 
 /// Whom to ask.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Where {
+pub(crate) struct DirectoryArgs {
     /// Directory URL [setting: `directory`] [env: `TOOLCRIB_DIRECTORY`]
     ///
     /// The API key comes from `TOOLCRIB_API_KEY`.
@@ -36,7 +36,7 @@ pub(crate) struct Where {
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub(crate) timeout: u64,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
 }
 
 /// A directory.
@@ -72,7 +72,7 @@ impl Form {
     }
 }
 
-impl Where {
+impl DirectoryArgs {
     /// Opens the directory: from a flag, `--store`, the environment, a setting, or the local index.
     pub(crate) async fn open(&self, settings: &Settings) -> Result<Source, Failure> {
         let named = if self.kept.is_said() { None } else { self.directory.clone().or_else(|| settings.directory.value.clone()) };
@@ -102,7 +102,7 @@ impl Where {
     }
 }
 
-async fn local(kept: &Kept) -> Result<Source, Failure> {
+async fn local(kept: &StoreArgs) -> Result<Source, Failure> {
     let failed = |error: toolcrib_index::Error| index_failure(&error);
     let index = kept.open_existing().await?;
     let search = Search::open(index.clone(), SearchOptions::default()).await.map_err(failed)?;

@@ -5,8 +5,8 @@ use toolcrib_core::caip::ToolRef;
 use toolcrib_core::codes;
 use toolcrib_http::percent_encode;
 
-use super::show::{Printing, Question, ask};
-use super::source::Where;
+use super::show::{ListRequest, Printing, ask};
+use super::source::DirectoryArgs;
 use crate::outcome::{Done, Failure, Stop};
 use crate::printer::Printer;
 use crate::settings::Settings;
@@ -56,7 +56,7 @@ pub(crate) struct SearchTools {
     #[command(flatten)]
     pub(crate) page: Paging,
     #[command(flatten)]
-    pub(crate) from: Where,
+    pub(crate) from: DirectoryArgs,
     #[command(flatten)]
     pub(crate) printing: Printing,
 }
@@ -73,7 +73,7 @@ pub(crate) struct ListTools {
     #[command(flatten)]
     pub(crate) page: Paging,
     #[command(flatten)]
-    pub(crate) from: Where,
+    pub(crate) from: DirectoryArgs,
     #[command(flatten)]
     pub(crate) printing: Printing,
 }
@@ -106,7 +106,7 @@ pub(crate) struct OneTool {
     #[command(flatten)]
     pub(crate) named: Named,
     #[command(flatten)]
-    pub(crate) from: Where,
+    pub(crate) from: DirectoryArgs,
     #[command(flatten)]
     pub(crate) printing: Printing,
 }
@@ -126,7 +126,7 @@ pub(crate) struct ToolActivity {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) offset: u32,
     #[command(flatten)]
-    pub(crate) from: Where,
+    pub(crate) from: DirectoryArgs,
     #[command(flatten)]
     pub(crate) printing: Printing,
 }
@@ -143,7 +143,7 @@ pub(crate) struct ToolHistory {
     #[arg(long, value_name = "CURSOR")]
     pub(crate) next: Option<String>,
     #[command(flatten)]
-    pub(crate) from: Where,
+    pub(crate) from: DirectoryArgs,
     #[command(flatten)]
     pub(crate) printing: Printing,
 }
@@ -155,7 +155,7 @@ pub(crate) async fn run(command: &ToolsCommand, settings: &Settings, printer: &m
         ToolsCommand::List(arguments) => (list(arguments), &arguments.from, &arguments.printing),
         ToolsCommand::Get(arguments) => {
             let path = arguments.named.path("")?;
-            (Question { path, query: Vec::new(), rows: None, columns: &[] }, &arguments.from, &arguments.printing)
+            (ListRequest { path, query: Vec::new(), rows: None, columns: &[] }, &arguments.from, &arguments.printing)
         }
         ToolsCommand::Activity(arguments) => (activity(arguments)?, &arguments.from, &arguments.printing),
         ToolsCommand::History(arguments) => (history(arguments)?, &arguments.from, &arguments.printing),
@@ -164,7 +164,7 @@ pub(crate) async fn run(command: &ToolsCommand, settings: &Settings, printer: &m
     ask(&source, &question, printing, printer).await
 }
 
-fn search(arguments: &SearchTools) -> Question<'_> {
+fn search(arguments: &SearchTools) -> ListRequest<'_> {
     let said = [
         ("query", &arguments.query),
         ("registry_chain", &arguments.registry_chain),
@@ -196,31 +196,31 @@ fn search(arguments: &SearchTools) -> Question<'_> {
         ],
         false => &["name", "description", "access_type", "registry_chain", "registry_addr", "tool_id"],
     };
-    Question { path: "/api/v2/tools/search".to_owned(), query, rows: Some("results"), columns }
+    ListRequest { path: "/api/v2/tools/search".to_owned(), query, rows: Some("results"), columns }
 }
 
-fn list(arguments: &ListTools) -> Question<'_> {
+fn list(arguments: &ListTools) -> ListRequest<'_> {
     let said = [("sort_by", &arguments.sort_by), ("type", &arguments.kind)];
     let mut query: Vec<_> = said.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
     arguments.page.add(&mut query);
     let columns = &["registry_chain", "registry_addr", "tool_id", "endpoint_domain", "manifest_hash_verified", "created_at"];
-    Question { path: "/api/v2/tools".to_owned(), query, rows: Some("tools"), columns }
+    ListRequest { path: "/api/v2/tools".to_owned(), query, rows: Some("tools"), columns }
 }
 
-fn activity(arguments: &ToolActivity) -> Result<Question<'_>, Failure> {
+fn activity(arguments: &ToolActivity) -> Result<ListRequest<'_>, Failure> {
     let mut query = vec![("limit", arguments.limit.to_string()), ("offset", arguments.offset.to_string())];
     if arguments.include_creator_payments {
         query.push(("include_creator_payments", "true".to_owned()));
     }
     let columns = &["timestamp", "type", "paid", "caller_address", "amount", "asset", "chain_id", "tx_hash"];
-    Ok(Question { path: arguments.named.path("/activity")?, query, rows: Some("activity"), columns })
+    Ok(ListRequest { path: arguments.named.path("/activity")?, query, rows: Some("activity"), columns })
 }
 
-fn history(arguments: &ToolHistory) -> Result<Question<'_>, Failure> {
+fn history(arguments: &ToolHistory) -> Result<ListRequest<'_>, Failure> {
     let mut query = vec![("limit", arguments.limit.to_string())];
     query.extend(arguments.next.clone().map(|next| ("cursor", next)));
     let columns = &["timestamp", "kind", "block_number", "metadata_uri", "manifest_hash", "predicate"];
-    Ok(Question { path: arguments.named.path("/history")?, query, rows: Some("events"), columns })
+    Ok(ListRequest { path: arguments.named.path("/history")?, query, rows: Some("events"), columns })
 }
 
 impl Paging {

@@ -14,14 +14,14 @@ use toolcrib_index::{Chains, Index};
 use super::agents::AgentArgs;
 use super::bazaar::BazaarArgs;
 use super::collections::CollectionArgs;
-use super::engine::{Doing, Engine};
+use super::engine::{Engine, EngineArgs};
 use super::followed::Followed;
 use super::reading::ReadArgs;
 use super::snapshots::SnapshotArgs;
 use super::{embedding, logging, told_to_stop};
-use crate::commands::discovery::{Kept, index_failure};
+use crate::commands::discovery::{StoreArgs, index_failure};
 use crate::commands::serving::header_name;
-use crate::commands::trust::door::{Reach, verifier};
+use crate::commands::trust::door::{EgressArgs, verifier};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
 use crate::settings::Settings;
@@ -36,7 +36,7 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) with_index: bool,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
     /// Folder for the search index, for fast restarts [default: in memory]
@@ -84,7 +84,7 @@ pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) followed: Followed,
     #[command(flatten)]
-    pub(crate) doing: Doing,
+    pub(crate) doing: EngineArgs,
     #[command(flatten)]
     pub(crate) agents: AgentArgs,
     #[command(flatten)]
@@ -92,7 +92,7 @@ pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) collections: CollectionArgs,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
     /// Stop after this many seconds instead of on Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     pub(crate) exit_after: Option<u64>,

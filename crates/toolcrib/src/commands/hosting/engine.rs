@@ -41,7 +41,7 @@ const NAMES_EVERY: Duration = Duration::from_secs(15);
 
 /// What this process does for the index.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Doing {
+pub(crate) struct EngineArgs {
     /// Tools to verify in parallel; 0 leaves it to other processes
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(0..=i64::from(MAX_LOOKS)))]
     pub(crate) workers: u16,
@@ -95,7 +95,7 @@ impl LogChecks {
     }
 }
 
-impl Doing {
+impl EngineArgs {
     /// Refuses options without any work. `has_more` says whether there is a list of names to resolve, or a catalogue to follow.
     pub(crate) fn check(&self, has_more: bool) -> Result<(), Failure> {
         if self.no_follow && self.workers == 0 && !has_more {
@@ -122,7 +122,7 @@ impl Engine {
         followings: &[Following],
         verifier: Verifier,
         collections: Option<Arc<dyn CollectionProvider>>,
-        doing: &Doing,
+        doing: &EngineArgs,
         work: WorkOptions,
     ) -> Self {
         let (stop, _) = watch::channel(false);

@@ -9,12 +9,12 @@ use toolcrib_index::work::WorkOptions;
 use super::agents::AgentArgs;
 use super::bazaar::BazaarArgs;
 use super::collections::CollectionArgs;
-use super::engine::{Doing, Engine};
+use super::engine::{Engine, EngineArgs};
 use super::followed::Followed;
 use super::snapshots::PublishArgs;
 use super::{logging, told_to_stop};
-use crate::commands::discovery::{Kept, index_failure};
-use crate::commands::trust::door::{Reach, verifier};
+use crate::commands::discovery::{StoreArgs, index_failure};
+use crate::commands::trust::door::{EgressArgs, verifier};
 use crate::outcome::{Done, Exit, Stop};
 use crate::printer::{Printer, shown};
 
@@ -27,9 +27,9 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) followed: Followed,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
     #[command(flatten)]
-    pub(crate) doing: Doing,
+    pub(crate) doing: EngineArgs,
     #[command(flatten)]
     pub(crate) publish: PublishArgs,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) collections: CollectionArgs,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
     /// Stop after this many seconds instead of on Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     pub(crate) exit_after: Option<u64>,

@@ -10,7 +10,7 @@ use toolcrib_fetch::SystemClock;
 use toolcrib_fetch::{Configured, ConfiguredUrl, Headers, Limits};
 
 use super::{logging, told_to_stop};
-use crate::commands::discovery::{Kept, index_failure};
+use crate::commands::discovery::{StoreArgs, index_failure};
 use crate::env;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::Printer;
@@ -52,7 +52,7 @@ pub(crate) struct Purge {
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=3_600))]
     pub(crate) settle: u16,
     #[command(flatten)]
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoreArgs,
     /// Stop after this many seconds instead of on Ctrl-C
     #[arg(long, value_name = "SECONDS")]
     pub(crate) exit_after: Option<u64>,

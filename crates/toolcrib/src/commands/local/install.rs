@@ -12,7 +12,7 @@ use toolcrib_host::local::install::{AddOptions, GitOptions, InstallError, Instal
 use super::pinned::{self, Pinning};
 use super::{installed, refused, state};
 use crate::commands::onchain::confirm;
-use crate::commands::trust::Reach;
+use crate::commands::trust::EgressArgs;
 use crate::onchain::OnChain;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -56,7 +56,7 @@ pub(crate) struct Update {
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
     /// Replace the folder even if it has manual changes
     #[arg(long)]
     pub(crate) discard_changes: bool,

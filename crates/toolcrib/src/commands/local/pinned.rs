@@ -16,7 +16,7 @@ use super::install::{Update, agreed};
 use super::{HostArgs, refused, state};
 use crate::commands::calling::call::Method;
 use crate::commands::trust::verify::{data, exit_of, for_registry, unclear};
-use crate::commands::trust::{Reach, show as reports, verifier};
+use crate::commands::trust::{EgressArgs, show as reports, verifier};
 use crate::onchain::{OnChain, failed as chain_failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -36,7 +36,7 @@ pub(crate) struct Pinning {
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
 }
 
 /// The file of pins.
@@ -176,7 +176,7 @@ pub(super) fn checks() -> Vec<Check> {
     pins.iter().map(check).collect()
 }
 
-async fn verify(reference: &str, onchain: &OnChain, reach: &Reach, printer: &mut Printer) -> Result<Live, Stop> {
+async fn verify(reference: &str, onchain: &OnChain, reach: &EgressArgs, printer: &mut Printer) -> Result<Live, Stop> {
     let (registry, id) = onchain.connect_for(reference, printer).await?;
     let policy = for_registry(Policy::pay(), &registry);
     let live = verifier(reach)?.live(&Onchain::new(registry, id), &policy, Depth::Checks).await;

@@ -4,7 +4,7 @@ use alloy_primitives::{Address, Bytes, U256};
 use clap::Args;
 use serde_json::{Value, json};
 use toolcrib_chain::predicate::{self, Introspection, Logic, Meaning, Opaque, Requirement, Requirements};
-use toolcrib_chain::registry::{Access, Registry, ToolState};
+use toolcrib_chain::registry::{AccessResult, Registry, ToolState};
 use toolcrib_core::codes::{self, Code};
 use toolcrib_core::registry::RequirementKind;
 
@@ -72,7 +72,7 @@ pub(crate) async fn inspect(arguments: &Tool, printer: &mut Printer) -> Result<D
             if found.code_hash.is_some() && !found.needs_proof() {
                 let (account, data) = (config.creator, Bytes::new());
                 let answer = registry.access(id, account, data.clone()).await.map_err(failed)?;
-                if answer == Access::Malfunction {
+                if answer == AccessResult::Malfunction {
                     remarks.push((codes::predicate::MALFUNCTION, codes::predicate::MALFUNCTION.title().to_owned()));
                     let why = registry.explain(id, account, data, answer).await.map_err(failed)?;
                     remarks.extend(why.map(|why| (why.code(), why.to_string())));
@@ -137,9 +137,9 @@ pub(crate) async fn access(arguments: &AccessOf, printer: &mut Printer) -> Resul
         _ => None,
     };
     let (word, exit) = match answer {
-        Access::Granted => ("granted", Exit::Yes),
-        Access::Denied => ("denied", Exit::No),
-        Access::Malfunction => ("malfunction", Exit::No),
+        AccessResult::Granted => ("granted", Exit::Yes),
+        AccessResult::Denied => ("denied", Exit::No),
+        AccessResult::Malfunction => ("malfunction", Exit::No),
     };
     printer.result(&format!("{word}\n"))?;
     if let Some(error) = &elsewhere {

@@ -18,7 +18,7 @@ use super::gate::{self, GateArguments};
 use super::serving::{Commitment, check_file, compare_served};
 use super::work::{NOTHING_BEFORE, journal, nothing_to_resume, perform, say_where, show as show_work, stopped};
 use crate::commands::trust::verify::{data, exit_of};
-use crate::commands::trust::{Reach, show, verifier};
+use crate::commands::trust::{EgressArgs, show, verifier};
 use crate::onchain::{OnChain, Signing, Writing, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -48,7 +48,7 @@ pub(crate) struct Publish {
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
     #[command(flatten)]
     pub(crate) signing: Signing,
     #[command(flatten)]

@@ -9,7 +9,7 @@ use alloy_primitives::{Address, B256};
 use clap::Args;
 use serde_json::json;
 use toolcrib_author::preflight::{Ready, preflight};
-use toolcrib_author::served::{Refusal, served, wait_until_served};
+use toolcrib_author::served::{ServedError, served, wait_until_served};
 use toolcrib_chain::registry::Registry;
 use toolcrib_core::codes;
 use toolcrib_core::finding::{Finding, Severity};
@@ -17,7 +17,7 @@ use toolcrib_core::url::well_known::WellKnown;
 use toolcrib_judge::explain::Diff;
 use toolcrib_verify::Verifier;
 
-use crate::commands::trust::{Reach, show, verifier};
+use crate::commands::trust::{EgressArgs, show, verifier};
 use crate::input::Source;
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::position::Lines;
@@ -41,7 +41,7 @@ pub(crate) struct Manifest {
     #[arg(long, requires = "manifest")]
     pub(crate) skip_fetch: bool,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
 }
 
 /// A commitment to a manifest.
@@ -102,7 +102,7 @@ pub(crate) async fn compare_served(
     };
     let fetch = async || verifier.fetch_manifest(&place, about.registry.chain().chain_id()).await;
     let mut told = Ok(());
-    let waits = |refusal: &Refusal| {
+    let waits = |refusal: &ServedError| {
         let reason = refusal.findings.first().map(|finding| finding.message.clone()).unwrap_or_default();
         told = printer.note(&format!("waiting up to {} seconds: {}", wait.as_secs(), shown(&reason)));
     };
@@ -115,7 +115,7 @@ pub(crate) async fn compare_served(
 async fn take_served(verifier: &Verifier, about: &Commitment<'_>, printer: &mut Printer) -> Result<Ready, Stop> {
     let place = WellKnown::parse(about.uri).map_err(|faults| {
         let findings: Vec<_> = faults.iter().map(|fault| fault.finding(about.uri)).collect();
-        refuse(&Refusal { findings, is_unclear: false, diff: None }, about.uri, printer)
+        refuse(&ServedError { findings, is_unclear: false, diff: None }, about.uri, printer)
     })?;
     let exchange = verifier.fetch_manifest(&place, about.registry.chain().chain_id()).await;
     let bytes = served(&exchange).map_err(|refusal| refuse(&refusal, about.uri, printer))?;
@@ -135,7 +135,7 @@ fn check_bytes(bytes: &[u8], name: &str, uri: &str, signer: Address, printer: &m
 }
 
 /// Explains why the served manifest is not committed. If the user's network may be the cause, the answer is "could not tell".
-fn refuse(refusal: &Refusal, uri: &str, printer: &mut Printer) -> Stop {
+fn refuse(refusal: &ServedError, uri: &str, printer: &mut Printer) -> Stop {
     if refusal.is_unclear {
         let reason = refusal.findings.last().or(refusal.findings.first());
         let message = reason.map_or_else(String::new, |finding| format!(": {}", finding.message));

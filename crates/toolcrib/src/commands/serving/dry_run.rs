@@ -10,7 +10,7 @@ use axum::http::response::Parts;
 use axum::http::{Request, StatusCode};
 use clap::Args;
 use serde_json::{Value, json};
-use toolcrib_chain::registry::Access;
+use toolcrib_chain::registry::AccessResult;
 use toolcrib_core::codes;
 use toolcrib_gate::{Gate, Server, Tool, Tools};
 use toolcrib_store::replay::MemoryReplay;
@@ -119,21 +119,21 @@ pub(crate) async fn run(arguments: &DryRun, printer: &mut Printer) -> Result<Don
     let answer = registry.access(id, account, data.clone()).await.map_err(failed)?;
     let reason = registry.explain(id, account, data, answer).await.ok().flatten();
     let (word, status, exit) = match answer {
-        Access::Granted => ("granted", 200, Exit::Yes),
-        Access::Denied => ("denied", 403, Exit::No),
-        Access::Malfunction => ("malfunction", 502, Exit::No),
+        AccessResult::Granted => ("granted", 200, Exit::Yes),
+        AccessResult::Denied => ("denied", 403, Exit::No),
+        AccessResult::Malfunction => ("malfunction", 502, Exit::No),
     };
     printer.result(&format!("{}: {word}", account.to_checksum(None)))?;
     printer.result(&match answer {
-        Access::Granted if is_priced => ", and the call is served once it is paid for\n".to_owned(),
-        Access::Granted => ", and the call is served\n".to_owned(),
+        AccessResult::Granted if is_priced => ", and the call is served once it is paid for\n".to_owned(),
+        AccessResult::Granted => ", and the call is served\n".to_owned(),
         _ => format!(", and the call gets {status}\n"),
     })?;
     if let Some(reason) = &reason {
         printer.note(&format!("{}: {}", reason.code(), shown(&reason.to_string())))?;
     }
     let mut lacking = Value::Null;
-    if answer == Access::Denied
+    if answer == AccessResult::Denied
         && let Some(predicate) = registry.config(id).await.map_err(failed)?.access_predicate
     {
         printer.result("requirements of the predicate: ")?;

@@ -10,14 +10,14 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use toolcrib_core::codes;
-use toolcrib_gate::{CALL_TIME, Fault, Rate, Rates, Server, SetupErrors, Tls, Tool, Tools};
+use toolcrib_gate::{CALL_TIME, InternalError, Rate, Rates, Server, SetupErrors, Tls, Tool, Tools};
 use zeroize::Zeroizing;
 
 use super::behind::{Behind, DEFAULT_AT_ONCE, MAX_AT_ONCE, Program, ProgramSettings, Upstream};
 use super::gating::Gating;
 use super::keeping::Keeping;
 use super::manifests::{self, Loaded, check_names, value_for};
-use super::telling::Telling;
+use super::telling::NotifyArgs;
 use super::{TlsArgs, header_name};
 use crate::env;
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -86,14 +86,14 @@ pub(crate) struct ServerArgs {
     #[command(flatten)]
     pub(crate) keeping: Keeping,
     #[command(flatten)]
-    pub(crate) often: Often,
+    pub(crate) often: RateArgs,
     #[command(flatten)]
-    pub(crate) telling: Telling,
+    pub(crate) telling: NotifyArgs,
 }
 
 /// How often who may call.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Often {
+pub(crate) struct RateArgs {
     /// Rate limit: calls per second, all callers
     #[arg(long, value_name = "RATE")]
     pub(crate) rate: Option<f64>,
@@ -204,7 +204,7 @@ impl Serve {
     }
 }
 
-impl Often {
+impl RateArgs {
     fn rates(&self) -> Result<Rates, Failure> {
         let mut rates = Rates::default();
         if let Some(rate) = self.rate {
@@ -308,7 +308,7 @@ async fn terminated() {
 }
 
 /// Logs one line per error.
-fn log(fault: &Fault<'_>) {
+fn log(fault: &InternalError<'_>) {
     let detail: String = redacted(fault.detail).chars().take(MAX_FAULT_CHARS).collect();
     // Stderr may be closed.
     let _ = writeln!(std::io::stderr().lock(), "fault {} {}: {}", fault.slug, fault.code, shown(&detail));

@@ -17,7 +17,7 @@ const MAX_SCRAPERS: usize = 64;
 
 /// Who is told about calls.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Telling {
+pub(crate) struct NotifyArgs {
     /// Report served calls to this directory [key: `TOOLCRIB_USAGE_KEY`]
     #[arg(long, value_name = "URL")]
     pub(crate) usage_url: Option<String>,
@@ -26,7 +26,7 @@ pub(crate) struct Telling {
     pub(crate) metrics: Option<SocketAddr>,
 }
 
-impl Telling {
+impl NotifyArgs {
     /// Adds usage reports, if configured.
     pub(crate) fn usage(&self, tools: Tools) -> Result<Tools, Failure> {
         let Some(url) = &self.usage_url else { return Ok(tools) };

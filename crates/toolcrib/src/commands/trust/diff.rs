@@ -12,7 +12,7 @@ use toolcrib_judge::evidence::Evidence;
 use toolcrib_judge::explain::{Diff, diff};
 use toolcrib_verify::{Depth, Onchain};
 
-use super::{Reach, explain_hash, show, verifier};
+use super::{EgressArgs, explain_hash, show, verifier};
 use crate::input::Source;
 use crate::onchain::{OnChain, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -30,7 +30,7 @@ pub(crate) struct Compare {
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
 }
 
 /// A manifest to compare.

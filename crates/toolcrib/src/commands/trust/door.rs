@@ -20,7 +20,7 @@ const MAX_CA_BYTES: u64 = 65_536;
 
 /// How strangers' servers are reached.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Reach {
+pub(crate) struct EgressArgs {
     /// Certificate authority of `toolcrib dev`, PEM
     ///
     /// Trusted only for hosts below localhost of tools on chain 31337 [default: `dev/ca.pem` in the user's state folder, if it
@@ -29,7 +29,7 @@ pub(crate) struct Reach {
     pub(crate) dev_ca: Option<PathBuf>,
 }
 
-impl Reach {
+impl EgressArgs {
     /// Builds the client.
     pub(crate) fn open(&self) -> Result<Untrusted, Failure> {
         self.open_with(Concurrency::default())
@@ -64,7 +64,7 @@ impl Reach {
 }
 
 /// Returns a verifier with that client.
-pub(crate) fn verifier(reach: &Reach) -> Result<Verifier, Failure> {
+pub(crate) fn verifier(reach: &EgressArgs) -> Result<Verifier, Failure> {
     let gatherer = concat!("toolcrib ", env!("CARGO_PKG_VERSION"));
     Ok(Verifier::new(reach.open()?, Arc::new(SystemClock), gatherer))
 }

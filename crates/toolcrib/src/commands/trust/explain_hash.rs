@@ -11,7 +11,7 @@ use toolcrib_judge::evidence::Evidence;
 use toolcrib_judge::explain::{Candidate, Case, Diff, Explanation, Relation, Repair};
 use toolcrib_verify::{Depth, Onchain};
 
-use super::{Reach, git, show, verifier, verify};
+use super::{EgressArgs, git, show, verifier, verify};
 use crate::input::Source;
 use crate::onchain::{OnChain, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -51,7 +51,7 @@ pub(crate) struct ExplainHash {
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
 }
 
 /// The two manifests to compare.

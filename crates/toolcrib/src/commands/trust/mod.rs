@@ -10,4 +10,4 @@ pub(crate) mod verify;
 pub(crate) mod watch;
 mod webhook;
 
-pub(crate) use door::{Reach, verifier};
+pub(crate) use door::{EgressArgs, verifier};

@@ -7,7 +7,7 @@ use toolcrib_judge::Policy;
 use toolcrib_verify::{Depth, Live, Onchain, Probe};
 use toolcrib_x402::{ProbeReport, ProbeState, Subject};
 
-use super::{Reach, show, verifier, verify};
+use super::{EgressArgs, show, verifier, verify};
 use crate::onchain::{OnChain, failed};
 use crate::outcome::{Done, Exit, Failure, Stop};
 use crate::printer::{Printer, shown};
@@ -21,7 +21,7 @@ pub(crate) struct ProbeEndpoint {
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
 }
 
 /// Probes.
@@ -51,7 +51,7 @@ pub(crate) async fn run(arguments: &ProbeEndpoint, printer: &mut Printer) -> Res
 
 /// Probes an endpoint without a manifest: nothing is signed, and no user data is sent. `dev_chain` is the chain of a development
 /// environment that the endpoint may belong to.
-pub(crate) async fn url(text: &str, dev_chain: Option<u64>, reach: &Reach, printer: &mut Printer) -> Result<Done, Stop> {
+pub(crate) async fn url(text: &str, dev_chain: Option<u64>, reach: &EgressArgs, printer: &mut Printer) -> Result<Done, Stop> {
     let endpoint = HttpsUrl::parse(text)
         .map_err(|fault| Failure::new(fault.code(), format!("{text} is not an endpoint: {}", fault.code().title())))?;
     let probe = verifier(reach)?.probe_url(&endpoint, dev_chain).await;

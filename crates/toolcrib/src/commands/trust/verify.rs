@@ -19,7 +19,7 @@ use toolcrib_judge::evidence::{Evidence, MAX_FILE_BYTES};
 use toolcrib_judge::{MAX_WINDOW, Policy, Report, Verdict, judge};
 use toolcrib_verify::{Depth, Onchain, Verifier};
 
-use super::{Reach, show, verifier};
+use super::{EgressArgs, show, verifier};
 use crate::input::Source;
 use crate::kinds::parse_address;
 use crate::onchain::{OnChain, failed};
@@ -58,7 +58,7 @@ pub(crate) struct Verify {
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
 }
 
 /// What is asked for beyond the standard.

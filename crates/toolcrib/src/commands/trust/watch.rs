@@ -19,11 +19,11 @@ use toolcrib_fetch::SystemClock;
 use toolcrib_files::AtomicFile;
 use toolcrib_judge::Policy;
 use toolcrib_judge::drift::{Change, Verdict};
-use toolcrib_verify::watch::{Look, Looked, Memory, Seen, Watcher};
+use toolcrib_verify::watch::{Comparison, Look, Looked, Memory, Watcher};
 use toolcrib_verify::{Onchain, ToolSource};
 
 use super::webhook::Webhook;
-use super::{Reach, verifier, verify};
+use super::{EgressArgs, verifier, verify};
 use crate::env;
 use crate::onchain::{OnChain, failed, state_dir};
 use crate::outcome::{Done, Exit, Failure, Stop};
@@ -74,7 +74,7 @@ pub(crate) struct Watch {
     #[command(flatten)]
     pub(crate) onchain: OnChain,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressArgs,
 }
 
 /// Watches.
@@ -185,12 +185,12 @@ impl Post {
             let kind = match (drifts, exit) {
                 (1.., _) => "drift",
                 (0, Exit::CouldNotTell) => "could_not_tell",
-                _ if looked.seen == Seen::First => "first",
+                _ if looked.seen == Comparison::First => "first",
                 _ if looked.changes().next().is_some() => "change",
                 _ => "same",
             };
             let event = event(kind, &tool, &details(&looked));
-            let is_news = self.once || !matches!(looked.seen, Seen::Same | Seen::Older) || kind == "drift";
+            let is_news = self.once || !matches!(looked.seen, Comparison::Same | Comparison::Older) || kind == "drift";
             if is_news {
                 self.say(&event, &text(&tool, &looked, printer.paint()), printer)?;
             } else if kind == "could_not_tell" {
@@ -250,14 +250,14 @@ fn exit_of(looked: &Looked) -> Exit {
     match (&looked.snapshot.verdict, &looked.seen) {
         _ if looked.drift().next().is_some() => Exit::No,
         (Verdict::Failed { .. }, _) => Exit::No,
-        (Verdict::Unknown, _) | (_, Seen::Older) => Exit::CouldNotTell,
+        (Verdict::Unknown, _) | (_, Comparison::Older) => Exit::CouldNotTell,
         (Verdict::Verified, _) if looked.report.pinned == Some(false) => Exit::No,
         (Verdict::Verified, _) => Exit::Yes,
     }
 }
 
 fn reason(looked: &Looked) -> Failure {
-    if looked.seen == Seen::Older {
+    if looked.seen == Comparison::Older {
         let code = codes::drift::OLDER_BLOCK;
         return Failure::new(code, code.title());
     }
@@ -305,8 +305,8 @@ fn text(tool: &str, looked: &Looked, paint: Paint) -> String {
     }
     if out.is_empty() {
         let state = match (&looked.snapshot.verdict, &looked.seen) {
-            (_, Seen::Older) => "the node lags behind".to_owned(),
-            (verdict, Seen::First) => format!("{}, seen for the first time", word(verdict)),
+            (_, Comparison::Older) => "the node lags behind".to_owned(),
+            (verdict, Comparison::First) => format!("{}, seen for the first time", word(verdict)),
             (verdict, _) => format!("{}, nothing changed", word(verdict)),
         };
         out = format!("{tool}  {state}\n");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::support::{POLICY, allow_all};
 use super::{Client, answering, call, python, with_tool};
-use crate::{Ran, Sandbox};
+use crate::{RunOutput, Sandbox};
 
 /// A running `local dev`. Killed when dropped.
 struct Dev {
@@ -208,7 +208,7 @@ fn a_tool_behind_a_url_of_this_machine_is_shown_as_unsandboxed() {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", answer.len());
         std::io::Write::write_all(&mut stream, format!("{head}{answer}").as_bytes()).expect("written");
     });
-    let ran: Ran = call(&sandbox, "remote", &["--yes"]).code(0);
+    let ran: RunOutput = call(&sandbox, "remote", &["--yes"]).code(0);
     assert_eq!(ran.stdout, "run\n");
     server.join().expect("it answered");
     let (_, log) = sandbox.run_json(&["local", "logs", "remote"]);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::{Ran, Sandbox};
+use crate::{RunOutput, Sandbox};
 
 /// The rejected files, by a part of their name, with their only error. The telegram channel sends and receives messages by itself and has
 /// no function that a model could call. All other files have all required fields.
@@ -136,7 +136,7 @@ fn folder(sandbox: &Sandbox, id: &str, files: &[(&str, &str)]) {
     }
 }
 
-fn greet(sandbox: &Sandbox, id: &str, arguments: &Value, node: Option<&str>) -> Ran {
+fn greet(sandbox: &Sandbox, id: &str, arguments: &Value, node: Option<&str>) -> RunOutput {
     let arguments = arguments.to_string();
     let mut all = vec!["local", "call", id, "greet", "--tools", "tools", "--yes", "--args", &arguments];
     all.extend(node.into_iter().flat_map(|node| ["--node", node]));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Client;
 use super::support::state;
-use crate::{Ran, Sandbox};
+use crate::{RunOutput, Sandbox};
 
 /// The value of a variable that a server needs.
 pub(super) const TOKEN: &str = "hunter2-hunter2-hunter2";
@@ -72,7 +72,7 @@ pub(super) fn assert_nowhere(sandbox: &Sandbox, value: &str) {
     }
 }
 
-pub(super) fn import(sandbox: &Sandbox, file: &str, more: &[&str]) -> Ran {
+pub(super) fn import(sandbox: &Sandbox, file: &str, more: &[&str]) -> RunOutput {
     sandbox.run(&[&["local", "import", file], more].concat())
 }
 

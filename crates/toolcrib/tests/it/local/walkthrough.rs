@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::leaks::{KEY, assert_no_key, files};
-use crate::{Ran, Sandbox, finish};
+use crate::{RunOutput, Sandbox, finish};
 
 /// The heading of the section.
 const SECTION: &str = "## Walk-through";
@@ -171,7 +171,8 @@ impl Person {
     /// Types a command at a terminal, and answers its prompts.
     fn types(&mut self, step: &Step) -> String {
         let task = json!({ "command": step.command, "seconds": SECONDS, "typed": step.typed() });
-        let Ran { code, stdout, stderr } = finish(self.command("python3").args(["-c", TERMINAL]), task.to_string().as_bytes());
+        let RunOutput { code, stdout, stderr } =
+            finish(self.command("python3").args(["-c", TERMINAL]), task.to_string().as_bytes());
         assert_eq!(code, 0, "$ {}\n{stderr}", step.command);
         self.shown.push_str(&stdout);
         stdout

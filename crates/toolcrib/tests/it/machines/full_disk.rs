@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 
 use super::stage::{Stage, free_address, get};
 use super::{check_directories, check_index, ids, is_settled, issue_key, pages};
-use toolcrib_testkit::databases::{Place, Server};
+use toolcrib_testkit::databases::{Server, TestStore};
 
 const FOLDER: &str = "TOOLCRIB_SMALL_DISK";
 
@@ -76,8 +76,8 @@ fn child() {
         Server::on_disk(&tables).expect("it is installed")
     });
     let place = match &server {
-        Some(server) => runtime.block_on(Place::on(server)),
-        None => Place::at(&folder.join("store.db")),
+        Some(server) => runtime.block_on(TestStore::on(server)),
+        None => TestStore::at(&folder.join("store.db")),
     };
     let stage = Stage::start(runtime, place);
     for _ in 0..9 {

@@ -23,7 +23,7 @@ use toolcrib_index::model::ToolKey;
 use toolcrib_store::database::Row;
 
 use self::stage::{Caller, Process, Stage, free_address, get};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 /// Tools that are registered before the first verification.
 const EARLY: u64 = 60;
@@ -34,7 +34,7 @@ const TAKE_OVER: Duration = Duration::from_secs(15 + 10);
 
 fn stage(backend: Backend) -> Option<Stage> {
     let runtime: Runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    let place = runtime.block_on(Place::new(backend))?;
+    let place = runtime.block_on(TestStore::new(backend))?;
     Some(Stage::start(runtime, place))
 }
 

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use super::replicas::{codes, reads, ready};
 use super::stage::{Stage, free_address, get};
 use super::{ids, issue_key, pages};
-use toolcrib_testkit::databases::{Place, Server};
+use toolcrib_testkit::databases::{Server, TestStore};
 use toolcrib_testkit::objects::{BUCKET, Service};
 
 /// Time limit for processes to notice each other's changes. Snapshots are checked every 15 seconds.
@@ -55,7 +55,7 @@ fn two_web_nodes_share_a_replica_and_an_s3_service() {
 fn deploy(objects: Store) {
     let Some(primary) = Server::own() else { return };
     let runtime = Runtime::new().expect("a runtime");
-    let place = runtime.block_on(Place::on(&primary));
+    let place = runtime.block_on(TestStore::on(&primary));
     let stage = Stage::start(runtime, place);
     let replica = primary.replica();
     let replica_url = primary.setting_at(&stage.setting, &replica);

@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 
 use super::stage::{Caller, Stage, free_address, get};
 use super::{ids, issue_key, pages};
-use toolcrib_testkit::databases::{Place, Server};
+use toolcrib_testkit::databases::{Server, TestStore};
 
 /// Largest replica lag in this test, in seconds.
 const LAG: &str = "3";
@@ -122,7 +122,7 @@ fn cache() -> (SocketAddr, Told) {
 fn two_web_nodes_read_from_streaming_replicas_and_survive_all_of_them() {
     let Some(mut primary) = Server::own() else { return };
     let runtime = Runtime::new().expect("a runtime");
-    let place = runtime.block_on(Place::on(&primary));
+    let place = runtime.block_on(TestStore::on(&primary));
     let stage = Stage::start(runtime, place);
     let (mut first, second) = (primary.replica(), primary.replica());
     let at = |server: &Server| primary.setting_at(&stage.setting, server);

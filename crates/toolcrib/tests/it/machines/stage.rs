@@ -26,7 +26,7 @@ use toolcrib_store::{Database, Location};
 use toolcrib_x402::header;
 
 use crate::Sandbox;
-use toolcrib_testkit::databases::Place;
+use toolcrib_testkit::databases::TestStore;
 use toolcrib_testkit::servers::{Authority, Request, Script, Server, Step, answer, ok};
 
 /// Response time of the tool server, so that a killed worker has leased jobs.
@@ -55,7 +55,7 @@ pub(super) struct Stage {
     port: u16,
     node: String,
     _server: Server,
-    _place: Place,
+    _place: TestStore,
 }
 
 /// The host of a tool. Each has a separate origin, since an origin gets one request at a time.
@@ -91,7 +91,7 @@ fn respond(request: &Request) -> Vec<u8> {
 }
 
 impl Stage {
-    pub(super) fn start(runtime: Runtime, place: Place) -> Self {
+    pub(super) fn start(runtime: Runtime, place: TestStore) -> Self {
         let sandbox = Sandbox::new();
         let authority = Authority::new("a development world");
         let pem = format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", header::encode(&authority.der()));

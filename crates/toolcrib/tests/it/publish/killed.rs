@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::world::{Place, strs};
+use super::world::{PublishSetup, strs};
 
 /// More requests than any run makes; beyond this, the loop is endless.
 const MAX_QUESTIONS: usize = 200;
@@ -106,7 +106,7 @@ fn message(stream: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn spawn(place: &Place, slug: &str, more: &[&str], node: &str) -> Child {
+fn spawn(place: &PublishSetup, slug: &str, more: &[&str], node: &str) -> Child {
     let arguments = place.arguments(slug, &[more, &["--rpc-url", node]].concat());
     place.world.sandbox.command(&strs(&arguments)).spawn().expect("the program starts")
 }
@@ -130,7 +130,7 @@ fn kill_when(mut victim: Child, is_time: impl Fn() -> bool) -> bool {
 }
 
 /// Whether a transaction is in the journal, and there was time to send it.
-fn is_sent(place: &Place) -> bool {
+fn is_sent(place: &PublishSetup) -> bool {
     let journal = place.world.sandbox.home().join(".local/state/toolcrib/journal");
     let entries = std::fs::read_dir(journal).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut entries = entries.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
@@ -142,7 +142,7 @@ fn is_sent(place: &Place) -> bool {
 }
 
 /// Mines blocks until a run that must succeed ends, and returns its notes.
-fn finish_mining(place: &Place, mut run: Child) -> String {
+fn finish_mining(place: &PublishSetup, mut run: Child) -> String {
     let began = Instant::now();
     while run.try_wait().expect("a process").is_none() {
         assert!(began.elapsed() < PATIENCE, "never done");
@@ -159,7 +159,7 @@ fn finish_mining(place: &Place, mut run: Child) -> String {
 #[test]
 fn killed_at_every_question_while_registering() {
     for moment in [Moment::Before, Moment::After] {
-        let place = Place::new();
+        let place = PublishSetup::new();
         let mut resumed = 0;
         for stop in 1..=MAX_QUESTIONS {
             let slug = format!("tide-{stop}");
@@ -193,7 +193,7 @@ fn killed_at_every_question_while_registering() {
 #[test]
 fn killed_at_every_question_while_updating() {
     for moment in [Moment::Before, Moment::After] {
-        let place = Place::new();
+        let place = PublishSetup::new();
         place.write_and_serve("tide-table", "zero");
         place.publish("tide-table", &[]).code(0);
         for stop in 1..=MAX_QUESTIONS {
@@ -219,7 +219,7 @@ fn killed_at_every_question_while_updating() {
 #[test]
 fn killed_while_a_transaction_waits() {
     for mined_before in [true, false] {
-        let place = Place::with(&["--block-time", "86400"]);
+        let place = PublishSetup::with(&["--block-time", "86400"]);
         place.write_and_serve("tide-table", "one");
         let victim = spawn(&place, "tide-table", &[], &place.world.url);
         assert!(!kill_when(victim, || is_sent(&place)));
@@ -237,7 +237,7 @@ fn killed_while_a_transaction_waits() {
 /// `register` is killed, and `publish` continues.
 #[test]
 fn what_another_command_began_is_finished() {
-    let place = Place::with(&["--block-time", "86400"]);
+    let place = PublishSetup::with(&["--block-time", "86400"]);
     place.write_and_serve("tide-table", "one");
     let uri = place.uri("tide-table");
     let arguments = ["register", "--metadata", &uri, "--network", "local", "--rpc-url", &place.world.url, "--dev-ca", "ca.pem"];
@@ -253,7 +253,7 @@ fn what_another_command_began_is_finished() {
 #[test]
 fn killed_while_the_server_is_asked() {
     for request in [1, 2] {
-        let place = Place::new();
+        let place = PublishSetup::new();
         place.write_and_serve("tide-table", "one");
         place.server.hold.store(request, Ordering::SeqCst);
         let victim = spawn(&place, "tide-table", &[], &place.world.url);
@@ -270,7 +270,7 @@ fn killed_while_the_server_is_asked() {
 /// Two at once: one does the work, the other reports that.
 #[test]
 fn two_at_once_register_once() {
-    let place = Place::new();
+    let place = PublishSetup::new();
     place.write_and_serve("tide-table", "one");
     place.server.hold.store(1, Ordering::SeqCst);
     let first = spawn(&place, "tide-table", &[], &place.world.url);

@@ -16,7 +16,7 @@ use toolcrib_verify::Verifier;
 use crate::example;
 use crate::onchain::CREATOR;
 use toolcrib_testkit::servers::NOW;
-use world::{HOST, Place};
+use world::{HOST, PublishSetup};
 
 /// The account that is not the creator.
 const STRANGER: &str = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
@@ -24,7 +24,7 @@ const STRANGER: &str = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
 // req: CLI-006, VERIFY-001, CREATOR-003
 #[test]
 fn a_file_becomes_a_tool_that_verifies() {
-    let place = Place::new();
+    let place = PublishSetup::new();
     place.write_and_serve("tide-table", "one");
     let ran = place.publish("tide-table", &[]).code(0);
     assert!(ran.stdout.contains("/1\n") && ran.stdout.trim_end().lines().last().unwrap().starts_with("verified ("), "{ran:#?}");
@@ -60,7 +60,7 @@ fn a_file_becomes_a_tool_that_verifies() {
 // req: CREATOR-005, URL-004
 #[test]
 fn nothing_is_signed_that_would_not_verify() {
-    let place = Place::new();
+    let place = PublishSetup::new();
     place.write("tide-table", "one");
     let refused = |more: &[&str], code: i32, words: &[&str]| {
         let ran = place.publish("tide-table", more).code(code);
@@ -95,7 +95,7 @@ fn nothing_is_signed_that_would_not_verify() {
 
 #[test]
 fn what_is_stale_is_named_and_can_be_waited_for() {
-    let place = Place::new();
+    let place = PublishSetup::new();
     place.write_and_serve("tide-table", "one");
     place.publish("tide-table", &[]).code(0);
     place.write("tide-table", "two");
@@ -115,7 +115,7 @@ fn what_is_stale_is_named_and_can_be_waited_for() {
 
 #[test]
 fn a_url_that_stands_there_twice_is_asked_about() {
-    let place = Place::new();
+    let place = PublishSetup::new();
     place.write_and_serve("tide-table", "one");
     let uri = place.uri("tide-table");
     place.sign(&["register", "--metadata", &uri, "--manifest", "tide-table.json"]).code(0);
@@ -135,7 +135,7 @@ fn a_url_that_stands_there_twice_is_asked_about() {
 
 #[test]
 fn a_gate_is_set_once_and_never_changed_in_passing() {
-    let place = Place::new();
+    let place = PublishSetup::new();
     let collection = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
     place.write_and_serve("tide-table", "one");
     // A gate that is too large is refused at once. If the chain refuses it, the tool stays closed; corrected, the same command finishes
@@ -165,7 +165,7 @@ fn a_gate_is_set_once_and_never_changed_in_passing() {
 /// Registered with a gate from a lost machine, before the gate was configured: another machine finishes it.
 #[test]
 fn a_gate_that_was_never_told_is_told() {
-    let place = Place::new();
+    let place = PublishSetup::new();
     let collection = "0x0241662C9c78b03677892e6272EEDd36B9e94107";
     let deny = format!("!{collection}");
     let key = format!("0x{:064x}", 7);
@@ -197,7 +197,7 @@ fn a_gate_that_was_never_told_is_told() {
 // req: CREATOR-005
 #[test]
 fn registering_and_updating_look_first_too() {
-    let place = Place::new();
+    let place = PublishSetup::new();
     let uri = place.uri("tide-table");
     place.write("tide-table", "one");
     let nothing = place.sign(&["register", "--metadata", &uri, "--manifest", "tide-table.json"]).code(1);
@@ -232,7 +232,7 @@ fn registering_and_updating_look_first_too() {
 /// Without a network the answer is "could not tell", and no state says otherwise.
 #[test]
 fn without_a_network_there_is_no_answer() {
-    let mut place = Place::new();
+    let mut place = PublishSetup::new();
     place.write_and_serve("tide-table", "one");
     place.publish("tide-table", &[]).code(0);
 
@@ -246,7 +246,7 @@ fn without_a_network_there_is_no_answer() {
     assert!(verify.stdout.contains("could not tell"), "{}", verify.stdout);
 
     // The node is down.
-    let mut place = Place::new();
+    let mut place = PublishSetup::new();
     place.write_and_serve("tide-table", "one");
     place.world.end();
     let down = place.publish("tide-table", &[]).code(2);

@@ -12,13 +12,13 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::onchain::{CREATOR, World};
-use crate::{Ran, example};
+use crate::{RunOutput, example};
 use toolcrib_testkit::servers::{Authority, Script, Server, Step, answer, ok};
 
 pub(crate) const HOST: &str = "harbour.tool.localhost";
 
 /// The environment of a publishing test.
-pub(crate) struct Place {
+pub(crate) struct PublishSetup {
     pub(crate) world: World,
     pub(crate) server: Serving,
     port: u16,
@@ -34,7 +34,7 @@ pub(crate) struct Serving {
     running: Option<(Server, Runtime)>,
 }
 
-impl Place {
+impl PublishSetup {
     pub(crate) fn new() -> Self {
         Self::with(&[])
     }
@@ -113,7 +113,7 @@ impl Place {
         all.iter().chain(more).map(|text| (*text).to_owned()).collect()
     }
 
-    pub(crate) fn publish(&self, slug: &str, more: &[&str]) -> Ran {
+    pub(crate) fn publish(&self, slug: &str, more: &[&str]) -> RunOutput {
         let arguments = self.arguments(slug, more);
         self.world.sandbox.run(&strs(&[&arguments[..], &["--rpc-url".to_owned(), self.world.url.clone()]].concat()))
     }
@@ -123,16 +123,16 @@ impl Place {
         self.world.sandbox.run_json(&strs(&[&arguments[..], &["--rpc-url".to_owned(), self.world.url.clone()]].concat()))
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> RunOutput {
         let network: &[&str] = if arguments.contains(&"--network") { &[] } else { &["--network", "local"] };
         self.world.sandbox.run(&[arguments, network, &["--rpc-url", &self.world.url, "--dev-ca", "ca.pem"]].concat())
     }
 
-    pub(crate) fn sign(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn sign(&self, arguments: &[&str]) -> RunOutput {
         self.sign_as(arguments, "0")
     }
 
-    pub(crate) fn sign_as(&self, arguments: &[&str], account: &str) -> Ran {
+    pub(crate) fn sign_as(&self, arguments: &[&str], account: &str) -> RunOutput {
         self.run(&[arguments, &["--dev-account", account, "--yes"]].concat())
     }
 
@@ -177,7 +177,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PublishSetup {
     fn drop(&mut self) {
         self.server.held.store(false, Ordering::SeqCst);
         if let Some((server, runtime)) = self.server.running.take() {

@@ -10,7 +10,7 @@ use toolcrib_x402::read_header;
 
 use super::gates::STRANGER;
 use super::paid::{balance, mint};
-use super::{Answer, Gate, ORIGIN, signed, until};
+use super::{Gate, HttpResponse, ORIGIN, signed, until};
 use crate::Sandbox;
 use crate::local::{answering, python};
 use crate::onchain::{CREATOR, World};
@@ -159,7 +159,7 @@ fn a_priced_function_is_never_served_for_nothing() {
 }
 
 /// Pays for a call with a development account.
-fn pay(gate: &Gate, nonce: u8) -> Answer {
+fn pay(gate: &Gate, nonce: u8) -> HttpResponse {
     let input = json!({"name": "Ann"});
     let asked = gate.call(PATH, &input);
     assert_eq!(asked.status, 402, "{}", gate.log());

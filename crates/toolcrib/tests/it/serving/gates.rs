@@ -8,7 +8,7 @@ use super::upstream::Behind;
 use super::{Gate, ORIGIN, manifest, send, signed, until};
 use crate::Sandbox;
 use crate::onchain::{CREATOR, World};
-use toolcrib_testkit::databases::{Backend, Place};
+use toolcrib_testkit::databases::{Backend, TestStore};
 
 pub(super) const STRANGER: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
@@ -135,7 +135,7 @@ fn servers_that_are_replicas_share_a_store_or_do_not_start() {
     }
     // Several may share a database.
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let Some(place) = runtime.block_on(Place::new(Backend::Postgres)) else { return };
+    let Some(place) = runtime.block_on(TestStore::new(Backend::Postgres)) else { return };
     let shared = [("TOOLCRIB_STORE", place.setting.as_str())];
     let gates = [(); 2].map(|()| Gate::start_with(&sandbox, &[&base[..], &["--replicas", "2"]].concat(), &shared));
     for gate in &gates {

@@ -79,11 +79,11 @@ impl Gate {
     }
 
     /// Calls a tool.
-    pub(super) fn call(&self, slug: &str, input: &Value) -> Answer {
+    pub(super) fn call(&self, slug: &str, input: &Value) -> HttpResponse {
         self.call_with(slug, &[], input)
     }
 
-    pub(super) fn call_with(&self, slug: &str, headers: &[(&str, &str)], input: &Value) -> Answer {
+    pub(super) fn call_with(&self, slug: &str, headers: &[(&str, &str)], input: &Value) -> HttpResponse {
         let body = input.to_string();
         let mut request = format!("POST /{slug} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n");
         for (name, value) in headers {
@@ -93,7 +93,7 @@ impl Gate {
         send(self.address, &request)
     }
 
-    pub(super) fn get(&self, path: &str) -> Answer {
+    pub(super) fn get(&self, path: &str) -> HttpResponse {
         send(self.address, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
     }
 
@@ -115,13 +115,13 @@ impl Drop for Gate {
 
 /// A raw response.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) head: String,
     pub(super) body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     #[track_caller]
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
@@ -142,7 +142,7 @@ impl Answer {
     }
 }
 
-fn send(to: SocketAddr, request: &str) -> Answer {
+fn send(to: SocketAddr, request: &str) -> HttpResponse {
     let mut stream = TcpStream::connect(to).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
     let _ = stream.write_all(request.as_bytes());
@@ -151,7 +151,7 @@ fn send(to: SocketAddr, request: &str) -> Answer {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("a whole head");
     let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-    Answer { status, head, body: bytes[end + 4..].to_vec() }
+    HttpResponse { status, head, body: bytes[end + 4..].to_vec() }
 }
 
 /// The header with which a development account answers the first offer of a challenge.

@@ -9,7 +9,7 @@ use toolcrib_x402::{asset, read_header};
 
 use super::gates::{STRANGER, priced};
 use super::upstream::Behind;
-use super::{Answer, Gate, manifest, send, signed, until};
+use super::{Gate, HttpResponse, manifest, send, signed, until};
 use crate::onchain::World;
 use toolcrib_testkit::servers::Authority;
 
@@ -31,7 +31,7 @@ pub(super) fn balance(world: &World, of: &str) -> U256 {
     answer["result"].as_str().expect("a word").parse().expect("a number")
 }
 
-fn pay(gate: &Gate, nonce: u8) -> Answer {
+fn pay(gate: &Gate, nonce: u8) -> HttpResponse {
     let asked = gate.call("tool", &json!({}));
     assert_eq!(asked.status, 402, "{}", gate.log());
     let challenge = read_header(asked.header("payment-required").expect("version 2")).challenge.expect("a challenge");

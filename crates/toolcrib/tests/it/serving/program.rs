@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::{Answer, Gate, manifest, until};
+use super::{Gate, HttpResponse, manifest, until};
 use crate::Sandbox;
 
 /// Starts a gate in front of a shell script; the script is an argument of `sh`, so the tool runs the shell, not the gate.
@@ -22,7 +22,7 @@ fn serve(sandbox: &Sandbox, script: &str, more: &[&str], variables: &[(&str, &st
 }
 
 #[track_caller]
-fn check(script: &str, input: &Value, judge: impl Fn(&Answer, &str)) {
+fn check(script: &str, input: &Value, judge: impl Fn(&HttpResponse, &str)) {
     let sandbox = Sandbox::new();
     let gate = serve(&sandbox, script, &[], &[]);
     let began = Instant::now();

@@ -15,7 +15,7 @@ use toolcrib_x402::{Authorization, Challenge, Payment, Signature, read_header};
 use super::gates::priced;
 use super::paid::mint;
 use super::upstream::Behind;
-use super::{Answer, Gate, ORIGIN, manifest};
+use super::{Gate, HttpResponse, ORIGIN, manifest};
 use crate::onchain::World;
 use crate::{Sandbox, init_code};
 
@@ -82,7 +82,7 @@ fn challenge(gate: &Gate) -> Challenge {
     read_header(asked.header("payment-required").expect("version 2")).challenge.expect("a challenge")
 }
 
-fn pay(gate: &Gate, wallet: &Wallet) -> Answer {
+fn pay(gate: &Gate, wallet: &Wallet) -> HttpResponse {
     gate.call_with("tool", &[("PAYMENT-SIGNATURE", &wallet.pay(&challenge(gate)))], &json!({ "a": 1 }))
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Sample {
     /// What it does, for its manifest.
     description: &'static str,
     /// Its access requirements.
-    pub(crate) access: Access,
+    pub(crate) access: SampleAccess,
     /// A sample input, as JSON.
     pub(crate) example: &'static str,
     schemas: fn(ToolBuilder) -> ToolBuilder,
@@ -35,7 +35,7 @@ pub(crate) struct Sample {
 
 /// Access requirements of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum SampleAccess {
     /// Every caller.
     Open,
     /// Callers with a token of the test collection.
@@ -49,7 +49,7 @@ pub(crate) const SAMPLES: [Sample; 3] = [
     Sample {
         slug: "word-count",
         description: "Counts the words, characters and lines of a text, and estimates how long it takes to read.",
-        access: Access::Open,
+        access: SampleAccess::Open,
         example: r#"{"text":"A counter where tools are kept."}"#,
         schemas: |builder| builder.inputs::<words::Input>().outputs::<words::Output>(),
         handler: |tool| tool.handler(words::count),
@@ -57,7 +57,7 @@ pub(crate) const SAMPLES: [Sample; 3] = [
     Sample {
         slug: "unit-conversion",
         description: "Converts a value between units of length, mass, volume or temperature.",
-        access: Access::Holders,
+        access: SampleAccess::Holders,
         example: r#"{"value":26.2,"from":"mi","to":"km"}"#,
         schemas: |builder| builder.inputs::<units::Input>().outputs::<units::Output>(),
         handler: |tool| tool.handler(units::convert),
@@ -65,7 +65,7 @@ pub(crate) const SAMPLES: [Sample; 3] = [
     Sample {
         slug: "sun-times",
         description: "Computes when the sun rises and sets at a place on a day, to about two minutes, in UTC.",
-        access: Access::Paid,
+        access: SampleAccess::Paid,
         example: r#"{"date":"2026-06-21","latitude":52.52,"longitude":13.4}"#,
         schemas: |builder| builder.inputs::<sun::Input>().outputs::<sun::Output>(),
         handler: |tool| tool.handler(sun::times),
@@ -83,7 +83,7 @@ impl Sample {
         let endpoint = format!("https://{}:{port}/call", self.host());
         let builder = ToolBuilder::new(self.slug, self.description, &endpoint, creator).version("1.0.0").tag("sample");
         let mut builder = (self.schemas)(builder);
-        if let (Access::Paid, Some(token)) = (self.access, asset::usdc(LOCAL_CHAIN_ID)) {
+        if let (SampleAccess::Paid, Some(token)) = (self.access, asset::usdc(LOCAL_CHAIN_ID)) {
             let (asset, payee) =
                 (format!("eip155:{}/erc20:{:#x}", token.chain, token.address), format!("eip155:{}:{creator:#x}", token.chain));
             builder = builder.price(PRICE, &asset, &payee, "x402");
@@ -102,7 +102,7 @@ impl Sample {
     }
 }
 
-impl Access {
+impl SampleAccess {
     /// The name for programs.
     pub(crate) const fn word(self) -> &'static str {
         match self {
@@ -136,7 +136,7 @@ mod tests {
             let inputs = Validator::compile(manifest.inputs().expect("a schema")).expect("compiles");
             assert!(inputs.is_valid(&sample.example()), "{}", sample.slug);
             assert!(!inputs.is_valid(&json!({"other": 1})), "{}", sample.slug);
-            assert_eq!(manifest.pricing().len(), usize::from(sample.access == Access::Paid));
+            assert_eq!(manifest.pricing().len(), usize::from(sample.access == SampleAccess::Paid));
             assert_eq!(manifest.name(), sample.slug);
         }
     }
