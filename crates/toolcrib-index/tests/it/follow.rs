@@ -266,7 +266,7 @@ impl Seeded {
     }
 }
 
-// The whole history of the public registries, on our own node and on a foreign one.
+// The whole history of the public registries, on our own node and on anvil.
 // req: IDX-014
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_history_of_the_public_registries_is_a_replay_and_the_contracts_state() {
@@ -307,7 +307,7 @@ async fn killed_again_and_again(seeded: &Seeded, node: &Node) {
         loop {
             let before = events().await;
             let mut child = Process::start(&task);
-            // Not always at the same moment: the number stands for the dice.
+            // At varying moments, derived from the number of the kill.
             let patience = 30 + i64::from(keccak256([kills]).0[0]) / 2;
             let ended = loop {
                 if let Some(status) = child.0.try_wait().expect("a child") {
@@ -373,7 +373,7 @@ async fn child() {
     let mut running = tokio::task::JoinSet::new();
     for address in addresses.split(',') {
         let mut options = options(&chain);
-        // Small transactions and short leases: there is much to interrupt, and little to wait for.
+        // Small transactions and short leases: many points to interrupt, and short waits.
         (options.first_range, options.largest_range, options.lease_seconds) = (10, 20, 1);
         let address = address.parse().expect("an address");
         let mut follower = Follower::new(index.clone(), chain.clone(), address, options);
@@ -412,7 +412,7 @@ async fn real_nodes_that_reorganise() {
                 same_as_fresh(&index, &mut follower, &chain, address).await;
             }
             assert!(follower.progress().borrow().reorganisations >= 2);
-            // Back by a snapshot, to a chain that is shorter than what was followed.
+            // A snapshot rewinds the chain to one that is shorter than what was followed.
             let snapshot = dev(&chain, "evm_snapshot", json!([])).await;
             for _ in 0..5 {
                 send(&chain, DEV_ACCOUNTS[1], &registry.register("https://c.example/", B256::repeat_byte(3), None)).await;
@@ -457,7 +457,7 @@ async fn a_real_proxy_that_is_upgraded_is_seen() {
             let index = Index::open(place.database().await).await.expect("an index");
             let mut follower = Follower::new(index.clone(), chain.clone(), address, options(&chain));
             follower.catch_up_to(chain.block_number().await.expect("a head")).await.expect("caught up");
-            // The clock that mass expiry is held against.
+            // The clock that limits mass expiry.
             let noted = index.database().fetch("SELECT registry, block, time FROM index_chain_time", &[]).await.expect("times");
             let head = chain.head().await.expect("a head");
             let number = |column| noted[0].get::<u64>(column).expect("a number");

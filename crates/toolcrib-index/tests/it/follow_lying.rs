@@ -206,19 +206,19 @@ async fn compare(index: &Index, script: &Script, what: &str) {
     panic!("{what}: {} events, the model has {}; missing or not counted: {missing:?}", index_says.0, model_says.0);
 }
 
-/// When the lie ended.
+/// What was reported of a lie while it lasted.
 #[derive(Debug)]
 struct Said {
-    /// At the end of the lie.
+    /// When the lie ended.
     progress: Progress,
-    /// Logs that the node omitted. One that omits logs at random may omit none.
+    /// Whether the follower's progress, the index, and the log always reported omitted logs.
     is_known: [bool; 3],
     lines: Vec<String>,
-    /// Logs that the node left out of its answers. One that leaves out a log now and then may leave out none.
+    /// Logs that the node omitted. One that omits logs at random may omit none.
     hidden: u64,
 }
 
-/// Whether progress, the index and the log say that logs are left out.
+/// Whether progress, the index and the log report omitted logs.
 async fn says(index: &Index, progress: &Progress, log: &Recorder) -> [bool; 3] {
     let known = completeness(index).await;
     let lines = log.0.lock().expect("no panic");
@@ -229,7 +229,7 @@ async fn says(index: &Index, progress: &Progress, log: &Recorder) -> [bool; 3] {
     ]
 }
 
-/// Follows a lying node, then the same node without the lie, and compares. Gives what was said while it lied, for each store.
+/// Follows a lying node, then the same node without the lie, and compares. Returns what was reported while it lied, for each store.
 async fn lie_and_recover(lie: Lie) -> Vec<Said> {
     let mut said = Vec::new();
     for (_place, index) in indexes().await {
@@ -243,10 +243,10 @@ async fn lie_and_recover(lie: Lie) -> Vec<Said> {
         let (log, mut is_known) = (Recorder::default(), [false; 3]);
         {
             let _guard = tracing::subscriber::set_default(log.clone());
-            // Longer each time: an interrupted step starts over, and on a loaded machine a full rescan takes a while.
+            // Until it is noticed, or for as long as a lie that hides nothing needs to do harm; then once more.
             let mut is_last = false;
             for round in 0..40 {
-                // Longer each time: what is cut off begins anew, and on a loaded machine reading everything again takes a while.
+                // Longer each time: an interrupted step starts over, and on a loaded machine a full rescan takes a while.
                 follow_for(&mut following, Duration::from_millis(250 + 50 * round)).await;
                 let (progress, head) = (*following.progress().borrow(), script.change(|world| world.head()));
                 let says = says(&index, &progress, &log).await;
@@ -256,7 +256,7 @@ async fn lie_and_recover(lie: Lie) -> Vec<Said> {
                 }
                 assert!(round < 39, "{lie:?} hid {} logs; said: {is_known:?} {progress:?}", hidden());
                 is_last |= is_known[0] || (progress.checkpoint == head as i64 && hidden() == 0);
-                // The chain goes on, and each block is another chance to lie and to be caught.
+                // The chain grows, and each block is another chance to lie and to be caught.
                 script.change(|world| grow_honestly(world, 5, 100 + round));
             }
         }
@@ -271,7 +271,7 @@ async fn lie_and_recover(lie: Lie) -> Vec<Said> {
     said
 }
 
-/// A lie that hides something is known while it lasts, for each store: to whoever asks the follower, asks the index and reads the log.
+/// A lie that hides something is reported while it lasts, for each store: by the follower, the index and the log.
 async fn hidden_and_known(lie: Lie) {
     for Said { progress, is_known, lines, hidden } in lie_and_recover(lie).await {
         assert!(hidden == 0 || is_known == [true; 3], "{lie:?} hid {hidden}; said: {is_known:?} {progress:?} {lines:#?}");
@@ -281,7 +281,7 @@ async fn hidden_and_known(lie: Lie) {
     }
 }
 
-/// Keeps the lines of the log of this thread.
+/// Records the log lines of this thread.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Vec<String>>>);
 
@@ -333,13 +333,13 @@ async fn answers_that_are_cut_short_are_noticed() {
     }
 }
 
-/// A node that no longer gives what is in the index has lost it, and may have lost more.
+/// A node that no longer returns indexed logs has lost them, and may have lost more.
 #[tokio::test]
 async fn logs_that_are_given_once_are_missed() {
     hidden_and_known(Lie::GiveOnce).await;
 }
 
-/// A second answer that lacks what the first one had is as wrong as one that has more.
+/// A second response that lacks logs of the first one is as wrong as one that has more.
 #[tokio::test]
 async fn second_reads_notice_what_they_lack() {
     for (_place, index) in indexes().await {
@@ -352,7 +352,7 @@ async fn second_reads_notice_what_they_lack() {
         let mut options = options(&chain);
         (options.numbering, options.second_reads, options.headers_per_range) = (true, 1, 0);
         let mut following = Follower::new(index.clone(), chain, REGISTRY, options);
-        // Blocks that are final alone: those near the head are read again anyway.
+        // Only final blocks: those near the head are read again anyway.
         let caught = tokio::time::timeout(Duration::from_secs(60), following.catch_up_to(200)).await;
         caught.expect("in time").expect("caught up");
         let (progress, known) = (*following.progress().borrow(), completeness(&index).await);
@@ -385,7 +385,7 @@ async fn logs_that_come_twice_or_out_of_order_count_once() {
     }
 }
 
-/// Two nodes, one of which hides things: whichever is asked first, what the other gives is found at once.
+/// Two nodes, one of them hiding logs: whichever is asked first, the logs of the other are found at once.
 #[tokio::test]
 async fn of_two_nodes_that_disagree_the_one_with_more_logs_is_believed() {
     for lie in [Lie::Drop(100), Lie::DropKind(ToolMetadataUpdated::SIGNATURE_HASH), Lie::Cap(5)] {
@@ -419,7 +419,7 @@ async fn of_two_nodes_that_disagree_the_one_with_more_logs_is_believed() {
     }
 }
 
-/// A head that stands still or goes back, and blocks that are not there: nothing is lost or taken back, and it is said.
+/// A head that stays or moves back, and missing blocks: nothing is lost or rolled back, and it is reported.
 #[tokio::test]
 async fn a_stale_head_and_missing_blocks_are_said_and_pass() {
     for (_place, index) in indexes().await {
@@ -455,7 +455,7 @@ async fn a_stale_head_and_missing_blocks_are_said_and_pass() {
     }
 }
 
-/// A log that sets the bits of the registry's events in a header is no reason to wait: receipts show that there is nothing.
+/// A log that sets the bits of the registry's events in a header does not stop the follower: receipts show that there is nothing.
 #[tokio::test]
 async fn a_header_that_somebody_else_filled_does_not_stop_the_index() {
     for (_place, index) in indexes().await {
@@ -467,7 +467,7 @@ async fn a_header_that_somebody_else_filled_does_not_stop_the_index() {
         };
         script.change(|world| {
             grow_honestly(world, 60, 5);
-            // The address is the only value that nobody else can log, and three topics have all of its bits.
+            // The address is the only value that no other contract can log, and three topics have all of its bits.
             let topics = topics_with_the_bits_of(REGISTRY);
             world.grow(vec![decoy.clone(), Emitted { topics, ..decoy }]);
         });
@@ -479,7 +479,7 @@ async fn a_header_that_somebody_else_filled_does_not_stop_the_index() {
     }
 }
 
-/// Topics that together set the bits that an address sets in a bloom filter.
+/// Returns topics that together set the bits that an address sets in a bloom filter.
 fn topics_with_the_bits_of(address: Address) -> Vec<B256> {
     let filter = |value: &[u8]| {
         let mut bloom = Bloom::ZERO;
@@ -502,7 +502,7 @@ fn topics_with_the_bits_of(address: Address) -> Vec<B256> {
     topics
 }
 
-/// An index that took in what a lying node gave, as one without these checks did.
+/// An index with the falsified logs of a lying node, as a follower without these checks would have written it.
 async fn with_losses(index: &Index, script: &Script) -> Follower {
     script.change(|world| {
         grow_honestly(world, 250, 5);
@@ -529,7 +529,7 @@ async fn a_check_names_what_is_wrong_and_a_rescan_mends_it() {
         assert_eq!((report.block, report.differences.len() as u64), (230, report.wrong));
         let fields: Vec<_> = report.differences.iter().flat_map(Difference::fields).collect();
         assert!(fields.contains(&"registration") && fields.contains(&"metadataURI"), "{fields:?}");
-        // A state that the node no longer has: the newest block of the index is compared.
+        // The node has pruned the state: the newest block of the index is compared.
         script.change(|world| {
             world.fault = Some(Arc::new(|_: &World, method: &str, params: &Value| {
                 let is_old = method == "eth_call" && params[1] == json!("0xe6");
@@ -554,7 +554,7 @@ async fn a_check_names_what_is_wrong_and_a_rescan_mends_it() {
     }
 }
 
-/// Rows that nobody asked to check are compared in passing, and what they lack is found by asking for the logs of one tool.
+/// Rows that no check was requested for are compared in the background, and what they lack is found by reading the logs of one tool.
 #[tokio::test]
 async fn losses_of_the_past_are_found_by_comparing_tools() {
     for (_place, index) in indexes().await {
@@ -650,7 +650,7 @@ async fn receipts_decide_where_a_header_is_in_doubt() {
         let reason = completeness(&index).await.and_then(|known| known.reason).unwrap_or_default();
         assert!(reason.contains("receipts"), "{reason}");
 
-        // A node that knows no receipts.
+        // A node without receipts.
         script.change(|world| world.fault = Some(lie.fault()));
         catch_up(&mut following, &script).await;
         let known = completeness(&index).await.expect("known");

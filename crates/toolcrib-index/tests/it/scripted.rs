@@ -67,7 +67,7 @@ pub(crate) type Turn = Box<dyn FnMut(&mut World, &str) + Send>;
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) blocks: Vec<Block>,
-    /// The number of final blocks behind the head is derived from this depth; `None` for a node without finality.
+    /// The finality depth in blocks below the head; `None` for a node without finality.
     pub(crate) finalized: Option<u64>,
     /// Whether logs come with the time of their block.
     pub(crate) gives_time: bool,
