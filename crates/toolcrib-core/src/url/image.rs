@@ -72,7 +72,7 @@ impl ImageUri {
     /// Classifies an image URI.
     ///
     /// ```
-    /// use toolcrib_core::url::image::{ImageKind, ImageUri, Refusal};
+    /// use toolcrib_core::url::image::{ImageKind, ImageUri, ImageRejection};
     ///
     /// assert!(matches!(ImageUri::classify("https://example.com/icon.png"), ImageKind::Https(_)));
     /// assert_eq!(ImageUri::classify(" JavaScript:alert(1)"), ImageKind::Refused(ImageRejection::Script));

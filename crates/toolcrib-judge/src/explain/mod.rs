@@ -101,7 +101,7 @@ impl Explanation {
 ///
 /// ```
 /// use alloy_primitives::keccak256;
-/// use toolcrib_judge::explain::{Cause, Slip, explain};
+/// use toolcrib_judge::explain::{Cause, HashMistake, explain};
 ///
 /// let served = br#"{ "name": "tides", "endpoint": "https://tools.example.com/tides" }"#;
 /// let found = explain(served, keccak256(served), &[]);
